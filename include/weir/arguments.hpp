@@ -1,0 +1,261 @@
+// Explicit kernel arguments, in(x), out(x), inout(x), and how a call binds them to a kernel. Details are for the library.
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <weir/array.hpp>
+#include <weir/kernel.hpp>
+#include <weir/op.hpp>
+#include <weir/stream.hpp>
+
+namespace weir {
+
+struct BlockExtent;
+
+/// An array as an argument, with what the work does to it.
+template <class T>
+struct Argument {
+  AnyView<T> view;
+  detail::Storage* storage;
+  Access access;
+};
+
+/// Read: the kernel gets View<const T>. Throws invalid_handle for an array that was moved from.
+template <class T>
+Argument<const T> in(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
+  detail::require(array.storage(), "weir::in", where);
+  return {array.view(), array.storage(), Access::read};
+}
+/// Written, every element that is used later: the kernel gets View<T>.
+template <class T>
+Argument<T> out(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
+  static_assert(!std::is_const_v<T>, "weir::out needs an array that can be written");
+  detail::require(array.storage(), "weir::out", where);
+  return {array.view(), array.storage(), Access::write};
+}
+/// Read and written: the kernel gets View<T>.
+template <class T>
+Argument<T> inout(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
+  static_assert(!std::is_const_v<T>, "weir::inout needs an array that can be written");
+  detail::require(array.storage(), "weir::inout", where);
+  return {array.view(), array.storage(), Access::read_write};
+}
+/// Raw views: what they point to is the caller's to keep alive and to order.
+template <class T, std::size_t R>
+Argument<const T> in(const View<T, R>& view) {
+  return {AnyView<const T>(View<const T, R>(view)), nullptr, Access::read};
+}
+template <class T, std::size_t R>
+Argument<T> out(const View<T, R>& view) {
+  static_assert(!std::is_const_v<T>, "weir::out needs a view that can be written");
+  return {AnyView<T>(view), nullptr, Access::write};
+}
+template <class T, std::size_t R>
+Argument<T> inout(const View<T, R>& view) {
+  static_assert(!std::is_const_v<T>, "weir::inout needs a view that can be written");
+  return {AnyView<T>(view), nullptr, Access::read_write};
+}
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_argument = false;
+template <class T>
+inline constexpr bool is_argument<Argument<T>> = true;
+
+/// The parameters of a functor's one call operator; empty for templates and overloads.
+template <class F>
+struct CallParameters {
+  static constexpr bool known = false;
+};
+template <class... P>
+struct KnownParameters {
+  static constexpr bool known = true;
+  template <std::size_t I>
+  using type = std::tuple_element_t<I, std::tuple<std::remove_cvref_t<P>...>>;
+  static constexpr std::size_t count = sizeof...(P);
+};
+template <class M>
+struct MemberParameters;
+template <class C, class R, class... P>
+struct MemberParameters<R (C::*)(P...) const> : KnownParameters<P...> {};
+template <class C, class R, class... P>
+struct MemberParameters<R (C::*)(P...) const noexcept> : KnownParameters<P...> {};
+template <class C, class R, class... P>
+struct MemberParameters<R (C::*)(P...)> : KnownParameters<P...> {};
+template <class C, class R, class... P>
+struct MemberParameters<R (C::*)(P...) noexcept> : KnownParameters<P...> {};
+template <class F>
+  requires requires { &F::operator(); }
+struct CallParameters<F> : MemberParameters<decltype(&F::operator())> {};
+template <class R, class... P>
+struct CallParameters<R (*)(P...)> : KnownParameters<P...> {};
+
+template <class T>
+inline constexpr std::size_t index_rank = 1;
+template <std::size_t R>
+inline constexpr std::size_t index_rank<Index<R>> = R;
+template <class T>
+inline constexpr std::size_t view_rank = 0;
+template <class T, std::size_t R>
+inline constexpr std::size_t view_rank<View<T, R>> = R;
+
+/// The type that an argument has inside the closure, given the parameter that receives it (void if unknown) and the rank
+/// for views whose parameter does not say.
+template <class A, class Parameter, std::size_t R>
+struct Bound {
+  using Plain = std::remove_cvref_t<A>;
+  static_assert(!array_object<Plain>,
+                "pass arrays to kernels as weir::in(x), weir::out(x) or weir::inout(x); a const array alone means in");
+  static_assert(std::is_trivially_copyable_v<std::decay_t<A>>,
+                "kernel arguments are copied to the device as bytes: pass trivially copyable values, and arrays as in, out "
+                "or inout");
+  using type = std::decay_t<A>;
+};
+template <class T, class Parameter, std::size_t R>
+struct BoundView {
+  static constexpr std::size_t rank = view_rank<Parameter> == 0 ? R : view_rank<Parameter>;
+  using type = View<T, rank>;
+};
+template <class T, class Parameter, std::size_t R>
+struct Bound<Argument<T>, Parameter, R> : BoundView<T, Parameter, R> {
+  static_assert(!(std::is_const_v<T> && is_view<Parameter> && !std::is_convertible_v<typename BoundView<T, Parameter, R>::type, Parameter>),
+                "this kernel writes through an argument that was passed with weir::in: pass it with weir::out or weir::inout, "
+                "or make the kernel's parameter a weir::View<const T>");
+};
+template <class A, class Parameter, std::size_t R>
+  requires(array_object<std::remove_cvref_t<A>> && std::is_const_v<std::remove_reference_t<A>>)
+struct Bound<A, Parameter, R> : Bound<Argument<const typename std::remove_cvref_t<A>::element_type>, Parameter, R> {};
+
+template <class F, std::size_t I>
+struct ParameterAt {
+  using type = void;
+};
+template <class F, std::size_t I>
+  requires(CallParameters<F>::known && (I < CallParameters<F>::count))
+struct ParameterAt<F, I> {
+  using type = typename CallParameters<F>::template type<I>;
+};
+
+template <class F, std::size_t R, class Indices, class... A>
+struct BindingOf;
+template <class F, std::size_t R, std::size_t... I, class... A>
+struct BindingOf<F, R, std::index_sequence<I...>, A...> {
+  template <std::size_t J, class X>
+  using bound = typename Bound<std::conditional_t<is_argument<std::remove_cvref_t<X>>, std::remove_cvref_t<X>, X>,
+                               typename ParameterAt<F, J + 1>::type, R>::type;
+  using closure = Closure<F, bound<I, A>...>;
+  template <class First>
+  static constexpr bool invocable = std::is_invocable_v<const F&, First, const bound<I, A>&...>;
+};
+
+template <class F, class... A>
+constexpr std::size_t rank_of_kernel() {
+  using Seq = std::index_sequence_for<A...>;
+  if constexpr (CallParameters<F>::known) {
+    if constexpr (CallParameters<F>::count == 0) {
+      return 1;
+    } else {
+      return index_rank<typename ParameterAt<F, 0>::type>;
+    }
+  } else if constexpr (BindingOf<F, 1, Seq, A...>::template invocable<std::size_t>) {
+    return 1;
+  } else if constexpr (BindingOf<F, 2, Seq, A...>::template invocable<Index<2>>) {
+    return 2;
+  } else if constexpr (BindingOf<F, 3, Seq, A...>::template invocable<Index<3>>) {
+    return 3;
+  } else if constexpr (BindingOf<F, 4, Seq, A...>::template invocable<Index<4>>) {
+    return 4;
+  } else {
+    return 1;
+  }
+}
+
+/// Checks a launch's sizes; true if there is something to run.
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, SourceLocation where);
+void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where);
+/// Checks memory that Weir did not allocate, as far as can be seen.
+void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, SourceLocation where);
+Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes,
+                 BufferId buffer, Access access);
+
+/// Turns one argument into its value in the closure, checks it, and appends its region.
+template <class To, class T>
+To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where, const char* operation, Region*& region) {
+  if (argument.storage != nullptr) {
+    use(*argument.storage, stream, true, operation, where);
+  } else {
+    check_raw(argument.view.data(), argument.view.size(), alignof(T), stream, where);
+  }
+  std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
+                                     argument.view.stride(3)};
+  *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
+                        argument.storage ? argument.storage->buffer : 0, argument.access);
+  return argument.view.template as<To::rank()>(where);
+}
+template <class To, class A>
+To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,
+                 [[maybe_unused]] const char* operation, [[maybe_unused]] Region*& region) {
+  using Plain = std::remove_cvref_t<A>;
+  if constexpr (is_argument<Plain>) {
+    return bind_one<To>(argument, stream, where, operation, region);
+  } else if constexpr (array_object<Plain>) {
+    return bind_one<To>(in(argument, where), stream, where, operation, region);
+  } else if constexpr (is_view<Plain>) {
+    using T = typename Plain::element_type;
+    bind_one<Plain>(Argument<T>{AnyView<T>(argument), nullptr, std::is_const_v<T> ? Access::read : Access::read_write},
+                    stream, where, operation, region);
+    return argument;
+  } else {
+    return static_cast<A&&>(argument);
+  }
+}
+
+template <class A>
+inline constexpr std::size_t regions_of =
+    is_argument<std::remove_cvref_t<A>> || array_object<std::remove_cvref_t<A>> || is_view<std::remove_cvref_t<A>> ? 1 : 0;
+
+/// What an argument of a host function or foreign call declares: its use, and a region.
+template <class A>
+void declare_use(const A& argument, StreamRef stream, SourceLocation where, const char* operation, Region*& region) {
+  static_assert(is_argument<A> || array_object<A>,
+                "declare what a host function or foreign call uses with weir::in(x), weir::out(x) or weir::inout(x)");
+  if constexpr (is_argument<A>) {
+    using T = typename decltype(argument.view)::element_type;
+    if (argument.storage != nullptr) use(*argument.storage, stream, false, operation, where);
+    std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
+                                       argument.view.stride(3)};
+    *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
+                          argument.storage ? argument.storage->buffer : 0, argument.access);
+  } else {
+    declare_use(in(argument, where), stream, where, operation, region);
+  }
+}
+
+template <class C, class Indices, class... A>
+struct Binder;
+template <class F, class... B, std::size_t... I, class... A>
+struct Binder<Closure<F, B...>, std::index_sequence<I...>, A...> {
+  template <class K>
+  static Closure<F, B...> bind(K&& kernel, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,
+                               [[maybe_unused]] const char* operation, [[maybe_unused]] Region* region,
+                               A&&... arguments) {
+    return Closure<F, B...>{static_cast<K&&>(kernel),
+                            {Slot<I, B>{bind_argument<B>(static_cast<A&&>(arguments), stream, where, operation, region)}...}};
+  }
+};
+
+template <class F>
+constexpr void check_kernel() {
+  static_assert(std::is_copy_constructible_v<F>,
+                "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
+#if defined(__CUDACC__)
+  static_assert(std::is_trivially_copyable_v<F>, "a kernel is copied to its device as bytes: capture trivially copyable values");
+#endif
+}
+
+}  // namespace detail
+}  // namespace weir

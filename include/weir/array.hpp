@@ -1,0 +1,336 @@
+// Arrays: typed memory of 1 to 4 dimensions on a device or the host, made and given back in stream order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <weir/memory.hpp>
+#include <weir/shape.hpp>
+#include <weir/storage.hpp>
+#include <weir/stream.hpp>
+#include <weir/view.hpp>
+
+namespace weir {
+
+/// lo..hi (hi excluded) of one dimension, every `step`-th.
+struct Range {
+  std::size_t lo;
+  std::size_t hi;
+  std::size_t step = 1;
+};
+
+/// A view whose rank is known at run time only: what Array::view() gives. Converts to View<T, R> of its own rank, else
+/// throws wrong_shape. Not owning.
+template <class T>
+class AnyView {
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  AnyView() = default;
+  AnyView(T* data, const Shape& shape) : data_(data), shape_(shape) {
+    std::ptrdiff_t stride = 1;
+    for (std::size_t d = max_rank; d-- > 0;) {
+      stride_[d] = stride;
+      stride *= static_cast<std::ptrdiff_t>(shape[d]);
+    }
+  }
+  AnyView(T* data, const Shape& shape, const std::array<std::ptrdiff_t, max_rank>& stride)
+      : data_(data), shape_(shape), stride_(stride) {}
+  template <std::size_t R>
+  AnyView(const View<T, R>& view) : data_(view.data()) {
+    std::size_t sizes[max_rank] = {};
+    for (std::size_t d = 0; d < R; ++d) sizes[d] = view.size(d);
+    shape_ = Shape::of(R, sizes);
+    for (std::size_t d = 0; d < max_rank; ++d) stride_[d] = d < R ? view.stride(d) : 1;
+  }
+
+  T* data() const { return data_; }
+  const Shape& shape() const { return shape_; }
+  std::size_t rank() const { return shape_.rank(); }
+  std::size_t size() const { return shape_.count(); }
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }
+  std::ptrdiff_t stride(std::size_t dimension) const { return stride_[dimension]; }
+  bool contiguous() const {
+    std::ptrdiff_t dense = 1;
+    for (std::size_t d = rank(); d-- > 0;) {
+      if (shape_[d] != 1 && stride_[d] != dense) return false;
+      dense *= static_cast<std::ptrdiff_t>(shape_[d]);
+    }
+    return true;
+  }
+
+  T& operator[](std::size_t i) const { return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]]; }
+  template <class... I>
+  T& operator()(I... i) const {
+    static_assert(sizeof...(I) >= 1 && sizeof...(I) <= max_rank, "an element has 1 to 4 indices");
+    std::ptrdiff_t at = 0;
+    std::size_t d = 0;
+    ((at += static_cast<std::ptrdiff_t>(i) * stride_[d++]), ...);
+    return data_[at];
+  }
+
+  template <std::size_t R>
+  View<T, R> as(SourceLocation where = SourceLocation::current()) const {
+    detail::check_rank(rank(), R, where);
+    std::size_t sizes[R];
+    std::ptrdiff_t strides[R];
+    for (std::size_t d = 0; d < R; ++d) {
+      sizes[d] = shape_[d];
+      strides[d] = stride_[d];
+    }
+    return View<T, R>(data_, sizes, strides);
+  }
+  template <std::size_t R>
+  operator View<T, R>() const {
+    return as<R>();
+  }
+  template <std::size_t R>
+    requires(!std::is_const_v<T>)
+  operator View<const T, R>() const {
+    return as<R>();
+  }
+  operator AnyView<const T>() const
+    requires(!std::is_const_v<T>)
+  {
+    return AnyView<const T>(data_, shape_, stride_);
+  }
+
+  /// One range for each dimension, from the first; dimensions without one stay whole. Throws wrong_shape out of bounds.
+  AnyView slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {
+    AnyView part = *this;
+    std::size_t sizes[max_rank] = {shape_[0], shape_[1], shape_[2], shape_[3]};
+    std::size_t d = 0;
+    for (const Range& range : ranges) {
+      detail::check_range(range.lo, range.hi, range.step, rank(), d, d < max_rank ? shape_[d] : 0, where);
+      part.data_ += static_cast<std::ptrdiff_t>(range.lo) * stride_[d];
+      part.stride_[d] = stride_[d] * static_cast<std::ptrdiff_t>(range.step);
+      sizes[d] = (range.hi - range.lo + range.step - 1) / range.step;
+      ++d;
+    }
+    part.shape_ = Shape::of(rank(), sizes);
+    return part;
+  }
+  /// The dimensions in reverse order.
+  AnyView transposed() const {
+    AnyView turned = *this;
+    std::size_t sizes[max_rank] = {};
+    for (std::size_t d = 0; d < rank(); ++d) {
+      sizes[d] = shape_[rank() - 1 - d];
+      turned.stride_[d] = stride_[rank() - 1 - d];
+    }
+    turned.shape_ = Shape::of(rank(), sizes);
+    return turned;
+  }
+
+ private:
+  T* data_ = nullptr;
+  Shape shape_;
+  std::array<std::ptrdiff_t, max_rank> stride_ = {1, 1, 1, 1};
+};
+
+template <class T>
+class Slice;
+
+namespace detail {
+struct ArrayTag {};
+template <class X>
+concept array_object = std::is_base_of_v<ArrayTag, std::remove_cvref_t<X>>;
+}  // namespace detail
+
+/// What Array and Slice have in common: typed elements in counted memory.
+template <class T>
+class ArrayBase : public detail::ArrayTag {
+  static_assert(std::is_trivially_copyable_v<T>, "weir arrays hold trivially copyable types: they are moved as bytes");
+
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  /// The address; of device memory, it is for kernels and foreign libraries only.
+  T* data() const { return view_.data(); }
+  const Shape& shape() const { return view_.shape(); }
+  std::size_t rank() const { return view_.rank(); }
+  std::size_t size() const { return view_.size(); }
+  std::size_t bytes() const { return size() * sizeof(T); }
+  bool empty() const { return size() == 0; }
+  bool contiguous() const { return view_.contiguous(); }
+  MemoryKind kind() const { return storage_ ? storage_->kind : MemoryKind::device; }
+  /// Where the memory is; for host memory, the device "cpu".
+  Device device(SourceLocation where = SourceLocation::current()) const {
+    return detail::storage_device(detail::require(storage_, "weir::Array::device", where));
+  }
+  /// The stream that the memory was made on and returns to.
+  StreamRef stream() const { return storage_ ? storage_->home : StreamRef{}; }
+
+  AnyView<T> view() const { return view_; }
+  template <std::size_t R>
+  View<T, R> view(SourceLocation where = SourceLocation::current()) const {
+    return view_.template as<R>(where);
+  }
+
+  /// Elements lo..hi (hi excluded) of the first dimension; shares the memory and keeps it alive. Throws wrong_shape.
+  Slice<T> slice(std::size_t lo, std::size_t hi, SourceLocation where = SourceLocation::current()) const {
+    return slice({Range{lo, hi}}, where);
+  }
+  /// One range for each dimension, from the first: `image.slice({{8, 16}, {0, width, 2}})`.
+  Slice<T> slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {
+    detail::require(storage_, "weir::Array::slice", where);
+    return Slice<T>(storage_, view_.slice(ranges, where));
+  }
+  Slice<T> transposed(SourceLocation where = SourceLocation::current()) const {
+    detail::require(storage_, "weir::Array::transposed", where);
+    return Slice<T>(storage_, view_.transposed());
+  }
+  /// The same elements in another shape. Throws wrong_shape if the counts differ or the memory is not contiguous.
+  Slice<T> reshape(const Shape& shape, SourceLocation where = SourceLocation::current()) const {
+    detail::require(storage_, "weir::Array::reshape", where);
+    detail::check_reshape(contiguous(), size(), shape, where);
+    return Slice<T>(storage_, AnyView<T>(data(), shape));
+  }
+
+  /// Elements of host or pinned memory. Throws wrong_memory for device memory.
+  T& operator[](std::size_t i) const { return host_view()[i]; }
+  T* begin() const { return host_view().data(); }
+  T* end() const { return host_view().data() + size(); }
+  /// All elements of contiguous host or pinned memory.
+  std::span<T> span(SourceLocation where = SourceLocation::current()) const { return {host_view(where).data(), size()}; }
+  AnyView<T> host_view(SourceLocation where = SourceLocation::current()) const {
+    if (!storage_ || storage_->kind == MemoryKind::device) detail::refuse_host_access(storage_, where);
+    return view_;
+  }
+
+  /// A new array on `stream` with the same elements. Asynchronous for device memory (W7).
+  auto clone(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
+  /// The elements, read on the legacy stream of the device (W15): waits for all blocking streams, needs no other wait.
+  std::vector<std::remove_cv_t<T>> to_host(SourceLocation where = SourceLocation::current()) const;
+
+  /// For the library.
+  detail::Storage* storage() const { return storage_; }
+
+ protected:
+  ArrayBase() = default;
+  ArrayBase(detail::Storage* storage, const AnyView<T>& view) : storage_(storage), view_(view) {}
+
+  detail::Storage* storage_ = nullptr;
+  AnyView<T> view_;
+};
+
+/// A part of an array: shares its memory and keeps it alive. Copyable; usable wherever an Array is.
+template <class T>
+class Slice : public ArrayBase<T> {
+ public:
+  Slice(detail::Storage* storage, const AnyView<T>& view) : ArrayBase<T>(storage, view) { detail::retain(storage); }
+  Slice(const Slice& other) : Slice(other.storage_, other.view_) {}
+  Slice(Slice&& other) noexcept : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
+  Slice& operator=(Slice other) noexcept {
+    std::swap(this->storage_, other.storage_);
+    std::swap(this->view_, other.view_);
+    return *this;
+  }
+  ~Slice() { detail::release(this->storage_); }
+};
+
+/// Owns elements; move-only. Its memory is given back in stream order, after all work that was given the array, on any
+/// stream (C7, R95): destroying it at any time is safe and never blocks.
+/// Work that uses the memory through raw views or pointers is not known to it: order that yourself.
+template <class T>
+class Array : public ArrayBase<T> {
+ public:
+  Array() = default;
+  Array(Array&& other) noexcept : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
+  Array& operator=(Array&& other) noexcept {
+    Array old(std::move(*this));
+    this->storage_ = std::exchange(other.storage_, nullptr);
+    this->view_ = std::exchange(other.view_, {});
+    return *this;
+  }
+  ~Array() { detail::release(this->storage_); }
+
+  /// Gives the memory back now, in the order of `stream` (or of its own). Slices become unusable.
+  /// Throws already_freed the second time, and for an array that was moved from.
+  void free(StreamRef stream, SourceLocation where = SourceLocation::current()) {
+    detail::free_storage(this->storage_, stream, where);
+  }
+  void free(SourceLocation where = SourceLocation::current()) { detail::free_storage(this->storage_, {}, where); }
+
+  /// For the library.
+  Array(detail::Storage* storage, const Shape& shape)
+      : ArrayBase<T>(storage, AnyView<T>(static_cast<T*>(storage->data), shape)) {}
+};
+
+/// Where an array is made: on a stream, on a device's current stream, in pageable or in pinned memory. Made implicitly.
+class Place {
+ public:
+  Place(StreamRef s, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::device), stream(s), where(w) {}
+  Place(Device device, SourceLocation w = SourceLocation::current())
+      : kind(MemoryKind::device), stream(get_stream(device)), where(w) {}
+  Place(HostMemory, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::pageable), where(w) {}
+  Place(PinnedMemory, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::pinned), where(w) {}
+
+  MemoryKind kind;
+  StreamRef stream;
+  SourceLocation where;
+};
+
+/// An array without values. Device memory comes from the device's pool and is the stream's from here on (W5, W18): other
+/// streams wait for it first. Never blocks. Throws out_of_memory, size_overflow.
+template <class T>
+Array<T> empty(Place place, const Shape& shape) {
+  return Array<T>(detail::make_storage(place.kind, place.stream, shape, sizeof(T), alignof(T), nullptr, place.where), shape);
+}
+/// From this pool instead of the device's.
+template <class T>
+Array<T> empty(Place place, const Shape& shape, PoolRef pool) {
+  return Array<T>(
+      detail::make_storage(place.kind, place.stream, shape, sizeof(T), alignof(T), pool.state(), place.where), shape);
+}
+/// On the current stream of the default device.
+template <class T>
+Array<T> empty(const Shape& shape, SourceLocation where = SourceLocation::current()) {
+  return empty<T>(Place(get_stream(), where), shape);
+}
+
+/// An array of equal elements, written in the stream's order (W5); at once in host memory.
+template <class T>
+Array<T> full(Place place, const Shape& shape, const T& value) {
+  Array<T> array = empty<T>(place, shape);
+  detail::fill_new(*array.storage(), place.stream, shape, &value, sizeof(T), place.where);
+  return array;
+}
+template <class T>
+Array<T> full(const Shape& shape, const T& value, SourceLocation where = SourceLocation::current()) {
+  return full<T>(Place(get_stream(), where), shape, value);
+}
+
+/// All bytes zero.
+template <class T>
+Array<T> zeros(Place place, const Shape& shape) {
+  return full<T>(place, shape, T{});
+}
+template <class T>
+Array<T> zeros(const Shape& shape, SourceLocation where = SourceLocation::current()) {
+  return full<T>(Place(get_stream(), where), shape, T{});
+}
+
+template <class T>
+Array<T> ones(Place place, const Shape& shape) {
+  return full<T>(place, shape, T(1));
+}
+template <class T>
+Array<T> ones(const Shape& shape, SourceLocation where = SourceLocation::current()) {
+  return full<T>(Place(get_stream(), where), shape, T(1));
+}
+
+/// An array with the elements of a host range (std::vector, std::span, a C array). The range may be changed or destroyed
+/// as soon as this returns, unless it is pinned (R35, R36).
+template <std::ranges::contiguous_range R>
+auto from(Place place, const R& range);
+template <std::ranges::contiguous_range R>
+auto from(const R& range, SourceLocation where = SourceLocation::current());
+
+}  // namespace weir

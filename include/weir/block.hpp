@@ -1,0 +1,101 @@
+// The block of a cooperative kernel: threads that share memory and go on in phases. Digestible by nvcc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weir/shape.hpp>
+#include <weir/view.hpp>
+
+namespace weir {
+
+namespace detail {
+/// The shared and per-thread memory of the blocks that one CPU thread runs; grows, and is used again by later blocks.
+class BlockMemory {
+ public:
+  BlockMemory() = default;
+  BlockMemory(const BlockMemory&) = delete;
+  BlockMemory& operator=(const BlockMemory&) = delete;
+  ~BlockMemory();
+
+  /// Forgets what the previous block took; keeps the memory.
+  void begin_block(std::size_t shared_bytes);
+  /// Throws Error(invalid_value) where a block takes more than its launch's shared_bytes.
+  void* take_shared(std::size_t bytes, std::size_t alignment);
+  void* take_private(std::size_t bytes, std::size_t alignment);
+
+ private:
+  struct Arena {
+    std::byte* data = nullptr;
+    std::size_t capacity = 0;
+    std::size_t used = 0;
+  };
+  struct Spill {
+    Spill* next;
+  };
+  void release_spills();
+
+  Arena shared_;
+  Arena private_;
+  std::size_t shared_limit_ = 0;
+  Spill* spills_ = nullptr;
+};
+}  // namespace detail
+
+/// One value per thread of the block, kept from phase to phase: `auto sum = block.each_own<float>(0); ... sum[t] += x`.
+template <class T>
+class PerThread {
+ public:
+  explicit PerThread(T* values) : values_(values) {}
+  T& operator[](std::size_t thread) const { return values_[thread]; }
+
+ private:
+  T* values_;
+};
+
+/// What a cooperative kernel gets first: `void operator()(weir::Block& block, args...) const`. Its body is a sequence of
+/// phases, `block.each([&](std::size_t thread) {...})`: every thread of the block runs the phase, and all have finished
+/// it before the next begins (an implied barrier). All threads must reach the same phases. Same code on CPU and GPU.
+class Block {
+ public:
+  Block(std::size_t index, std::size_t count, std::uint32_t threads, std::size_t shared_bytes, detail::BlockMemory& memory)
+      : index_(index), count_(count), threads_(threads), memory_(memory) {
+    memory.begin_block(shared_bytes);
+  }
+
+  std::size_t index() const { return index_; }    ///< of this block in the launch
+  std::size_t count() const { return count_; }    ///< blocks of the launch
+  std::size_t threads() const { return threads_; }  ///< threads of each block
+
+  /// One phase, with a barrier after it.
+  template <class Phase>
+  void each(Phase&& phase) const {
+    for (std::size_t thread = 0; thread < threads_; ++thread) phase(thread);
+  }
+
+  /// `count` elements of the block's shared memory, zeroed never. Call it outside of phases, in the same order by every
+  /// thread; the sum of all calls is limited by the launch's shared_bytes.
+  template <class T>
+  View<T> shared(std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>, "shared memory holds trivially copyable types");
+    return View<T>(static_cast<T*>(memory_.take_shared(count * sizeof(T), alignof(T))), count);
+  }
+
+  /// A variable of every thread that lives through all phases.
+  template <class T>
+  PerThread<T> each_own(T initial) const {
+    static_assert(std::is_trivially_copyable_v<T>, "per-thread variables are trivially copyable");
+    T* values = static_cast<T*>(memory_.take_private(threads_ * sizeof(T), alignof(T)));
+    for (std::size_t thread = 0; thread < threads_; ++thread) values[thread] = initial;
+    return PerThread<T>(values);
+  }
+
+ private:
+  std::size_t index_;
+  std::size_t count_;
+  std::uint32_t threads_;
+  detail::BlockMemory& memory_;
+};
+
+}  // namespace weir

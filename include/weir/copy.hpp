@@ -1,0 +1,165 @@
+// Copies and fills: between arrays, slices, views and host ranges, strided too, in stream order.
+#pragma once
+
+#include <ranges>
+#include <type_traits>
+#include <vector>
+
+#include <weir/array.hpp>
+#include <weir/op.hpp>
+#include <weir/stream.hpp>
+#include <weir/kernel.hpp>
+#include <weir/view.hpp>
+
+namespace weir {
+
+namespace detail {
+
+/// One side of a copy, without its type.
+struct Endpoint {
+  void* data = nullptr;
+  Layout layout;
+  std::size_t alignment = 1;
+  Storage* storage = nullptr;  ///< null: found by address
+  bool range = false;          ///< a host range: its one dimension fits any shape of as many elements
+  bool no_array = false;       ///< an array that was moved from
+};
+
+template <class T>
+Endpoint endpoint(const AnyView<T>& view, Storage* storage = nullptr) {
+  Endpoint end;
+  end.data = const_cast<std::remove_cv_t<T>*>(view.data());
+  end.layout.shape = view.shape();
+  for (std::size_t d = 0; d < max_rank; ++d) {
+    end.layout.stride[d] = view.stride(d) * static_cast<std::ptrdiff_t>(sizeof(T));
+  }
+  end.layout.element_bytes = sizeof(T);
+  end.alignment = alignof(T);
+  end.storage = storage;
+  return end;
+}
+template <class T>
+Endpoint endpoint(const ArrayBase<T>& array) {
+  Endpoint end = endpoint(array.view(), array.storage());
+  end.no_array = array.storage() == nullptr;
+  return end;
+}
+template <class T, std::size_t R>
+Endpoint endpoint(const View<T, R>& view) {
+  return endpoint(AnyView<T>(view));
+}
+
+template <class X>
+inline constexpr bool is_any_view = false;
+template <class T>
+inline constexpr bool is_any_view<AnyView<T>> = true;
+template <class X>
+concept view_like = is_view<std::remove_cvref_t<X>> || is_any_view<std::remove_cvref_t<X>>;
+template <class X>
+concept host_range = !array_object<X> && !view_like<X> && std::ranges::contiguous_range<X> && std::ranges::sized_range<X>;
+template <class X>
+concept copyable_memory = array_object<X> || view_like<X> || host_range<X>;
+
+template <host_range R>
+Endpoint endpoint(R&& range) {
+  auto* data = std::ranges::data(range);
+  using T = std::remove_pointer_t<decltype(data)>;
+  Endpoint end = endpoint(AnyView<T>(data, Shape(std::ranges::size(range))));
+  end.range = true;
+  return end;
+}
+
+template <class X>
+struct ElementOf {
+  using type = typename std::remove_cvref_t<X>::element_type;
+};
+template <host_range X>
+struct ElementOf<X> {
+  using type = std::remove_pointer_t<decltype(std::ranges::data(std::declval<X&>()))>;
+};
+template <class X>
+using element_of = typename ElementOf<X>::type;
+
+/// `stream` empty: chosen by rule W17.
+void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLocation where);
+void fill(StreamRef stream, const Endpoint& to, const void* value, SourceLocation where);
+
+template <class To, class From>
+constexpr void check_copy_types() {
+  static_assert(!std::is_const_v<element_of<To>>, "weir::copy cannot write to a const destination");
+  static_assert(std::is_same_v<std::remove_cv_t<element_of<To>>, std::remove_cv_t<element_of<From>>>,
+                "weir::copy needs the same element type on both sides: convert with a kernel or weir::transform");
+  static_assert(std::is_trivially_copyable_v<element_of<From>>, "weir::copy moves trivially copyable types only");
+}
+
+}  // namespace detail
+
+/// Copies `from` to `to` in the order of `stream`, which may be of any device (W16, W17). Shapes must be equal; a host
+/// range fits any shape of as many elements. Asynchronous within and between devices (W7, W8) and with pinned memory
+/// (R35, R39); from pageable memory, up to 1 MiB is taken before the call returns, and larger copies return when done
+/// (R36, R37); to pageable memory, returns when done (R38). The copy waits for `stream` only: order it after the work of
+/// the source's stream yourself (W8). Throws wrong_shape, overlapping, null_view, misaligned, already_freed.
+template <detail::copyable_memory To, detail::copyable_memory From>
+void copy(StreamRef stream, To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
+  detail::check_copy_types<To, From>();
+  if (stream.state() == nullptr) detail::refuse_stream("weir::copy", where);
+  detail::copy(stream, detail::endpoint(to), detail::endpoint(from), where);
+}
+/// On the current stream of the destination's device; if the destination is host memory, of the source's device; between
+/// host memories, of the default device (W17).
+template <detail::copyable_memory To, detail::copyable_memory From>
+void copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
+  detail::check_copy_types<To, From>();
+  detail::copy({}, detail::endpoint(to), detail::endpoint(from), where);
+}
+
+/// Writes `value` to every element in the order of `stream`; asynchronous for device and pinned memory (R45).
+template <class To, class V>
+  requires(detail::copyable_memory<To> && !std::is_base_of_v<StreamRef, std::remove_cvref_t<To>>)
+void fill(StreamRef stream, To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
+  using T = detail::element_of<To>;
+  static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
+  static_assert(std::is_convertible_v<const V&, T>, "weir::fill needs a value of the array's element type");
+  if (stream.state() == nullptr) detail::refuse_stream("weir::fill", where);
+  const T element = static_cast<T>(value);
+  detail::fill(stream, detail::endpoint(to), &element, where);
+}
+/// On the current stream of the array's device.
+template <detail::copyable_memory To, class V>
+void fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
+  using T = detail::element_of<To>;
+  static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
+  const T element = static_cast<T>(value);
+  detail::fill({}, detail::endpoint(to), &element, where);
+}
+
+template <class T>
+auto ArrayBase<T>::clone(StreamRef stream, SourceLocation where) const {
+  detail::require(storage_, "weir::Array::clone", where);
+  auto twin = weir::empty<std::remove_cv_t<T>>(Place(stream, where), shape());
+  detail::copy(stream, detail::endpoint(twin), detail::endpoint(*this), where);
+  return twin;
+}
+
+template <class T>
+std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) const {
+  detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
+  std::vector<std::remove_cv_t<T>> values(size());
+  detail::copy(legacy_stream(detail::storage_device(storage)), detail::endpoint(values), detail::endpoint(*this), where);
+  return values;
+}
+
+template <std::ranges::contiguous_range R>
+auto from(Place place, const R& range) {
+  using T = std::ranges::range_value_t<R>;
+  Array<T> array = empty<T>(place, std::ranges::size(range));
+  const StreamRef stream = place.kind == MemoryKind::device ? place.stream : get_stream();
+  detail::copy(stream, detail::endpoint(array), detail::endpoint(range), place.where);
+  return array;
+}
+template <std::ranges::contiguous_range R>
+auto from(const R& range, SourceLocation where) {
+  return from(Place(get_stream(), where), range);
+}
+
+}  // namespace weir

@@ -1,0 +1,115 @@
+// Devices: what runs commands. A Device is a cheap handle; devices live as long as the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/source_location.hpp>
+
+namespace weir {
+
+namespace detail {
+struct DeviceState;
+}
+
+/// Lower numbers are higher priorities, as in CUDA (R13).
+struct PriorityRange {
+  int least = 0;
+  int greatest = 0;
+};
+
+struct ComputeCapability {
+  int major = 0;
+  int minor = 0;
+  friend constexpr bool operator==(const ComputeCapability&, const ComputeCapability&) = default;
+};
+
+/// Facts about a device, read once (C5). Sizes in bytes.
+struct DeviceProperties {
+  std::string name;                       ///< "AMD EPYC ...", "NVIDIA H200"
+  std::string backend;                    ///< "cpu", "cuda", "sim"
+  ComputeCapability compute_capability;   ///< 0.0 where there is none
+  int multiprocessors = 0;                ///< on the CPU: worker threads of this device
+  std::size_t memory = 0;                 ///< what the device's allocations may take in all
+  bool concurrent_kernels = false;        ///< kernels of different streams overlap
+  int async_engine_count = 0;             ///< 1: a copy overlaps kernels; 2: opposite copies overlap each other too (C6)
+  int max_resident_kernels = 0;           ///< kernels that can be running at one time
+  PriorityRange stream_priorities;        ///< {least, greatest}
+  std::size_t max_threads_per_block = 0;
+  std::size_t max_shared_bytes_per_block = 0;
+  std::size_t cache_bytes = 0;            ///< last-level cache
+  bool memory_pools = false;              ///< stream-ordered allocation
+  bool kernels_reach_pageable_memory = false;
+};
+
+/// A device by value; compares equal to itself. Thread rule: any thread.
+class Device {
+ public:
+  /// "cpu", "cpu:1", "cuda:0", "sim:h200"
+  const std::string& name() const;
+  std::string_view backend() const;
+  /// The number among its backend's devices.
+  int index() const;
+  const DeviceProperties& properties() const;
+
+  /// Waits for all work of all streams of this device, of every host thread (W13, R8), and for no other device (R194).
+  /// Throws the first failure among them that was not reported yet.
+  void synchronize(SourceLocation where = SourceLocation::current()) const;
+
+  friend bool operator==(Device a, Device b) { return a.state_ == b.state_; }
+
+  /// For the library.
+  explicit Device(detail::DeviceState* state) : state_(state) {}
+  detail::DeviceState* state() const { return state_; }
+
+ private:
+  detail::DeviceState* state_;
+};
+
+/// The device of that name: "cpu", "cpu:1", "cuda" (the first one), "cuda:1", ...
+/// Throws Error(unknown_device) naming what exists, and why a backend that was asked for is absent.
+Device device(std::string_view name, SourceLocation where = SourceLocation::current());
+
+/// Every device of this process, or those of one backend ("cpu", "cuda"); empty where that backend has none.
+std::vector<Device> devices();
+std::vector<Device> devices(std::string_view backend);
+
+/// Why a backend offers no device here ("no NVIDIA driver", "not built in"); empty if it offers one.
+std::string why_absent(std::string_view backend);
+
+/// The device that calls without a device or stream mean, per host thread (R196). At first: the one that WEIR_DEVICE
+/// names, else "cuda:0" where there is one, else "cpu".
+Device default_device();
+void set_default_device(Device device);
+
+/// Makes a device the default one for a block, on this thread; restores the previous one, on exceptions too.
+class ScopedDevice {
+ public:
+  explicit ScopedDevice(Device device);
+  explicit ScopedDevice(std::string_view name, SourceLocation where = SourceLocation::current());
+  ~ScopedDevice();
+  ScopedDevice(const ScopedDevice&) = delete;
+  ScopedDevice& operator=(const ScopedDevice&) = delete;
+
+ private:
+  Device previous_;
+};
+
+/// Waits for all devices (W13). Throws the first failure that was not reported yet.
+void synchronize(SourceLocation where = SourceLocation::current());
+void synchronize_device(Device device, SourceLocation where = SourceLocation::current());
+/// The default device.
+void synchronize_device(SourceLocation where = SourceLocation::current());
+
+/// Lets kernels of device `from` reach memory of device `to`, and copies between them go directly. Directional, as in CUDA.
+/// Throws peer_already_enabled, peer_unsupported (also for a device and itself) (R191).
+void enable_peer_access(Device from, Device to, SourceLocation where = SourceLocation::current());
+/// Throws peer_not_enabled.
+void disable_peer_access(Device from, Device to, SourceLocation where = SourceLocation::current());
+bool can_access_peer(Device from, Device to);
+bool peer_access_enabled(Device from, Device to);
+
+}  // namespace weir

@@ -1,0 +1,126 @@
+// Launches: kernels over 1 to 4 dimensions, and cooperative kernels over blocks, with explicit arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include <weir/array.hpp>
+#include <weir/arguments.hpp>
+#include <weir/kernel.hpp>
+#include <weir/op.hpp>
+#include <weir/stream.hpp>
+
+namespace weir {
+
+/// The size of a launch and what else one may say about it.
+struct Extent {
+  Shape size;
+  std::uint32_t block = 0;     ///< threads per block, 1 to 1024; 0: chosen. The CPU splits by time instead
+  const char* name = nullptr;  ///< for messages and tools: a literal, or text that outlives the work
+};
+
+/// An Extent from `n`, `{rows, cols, ...}` or an Extent, with the user's line. Made implicitly.
+class ExtentArg {
+ public:
+  template <std::integral A>
+  ExtentArg(A a, SourceLocation w = SourceLocation::current()) : extent{Shape(a)}, where(w) {}
+  template <std::integral A, std::integral B>
+  ExtentArg(A a, B b, SourceLocation w = SourceLocation::current()) : extent{Shape(a, b)}, where(w) {}
+  template <std::integral A, std::integral B, std::integral C>
+  ExtentArg(A a, B b, C c, SourceLocation w = SourceLocation::current()) : extent{Shape(a, b, c)}, where(w) {}
+  template <std::integral A, std::integral B, std::integral C, std::integral D>
+  ExtentArg(A a, B b, C c, D d, SourceLocation w = SourceLocation::current()) : extent{Shape(a, b, c, d)}, where(w) {}
+  ExtentArg(const Shape& shape, SourceLocation w = SourceLocation::current()) : extent{shape}, where(w) {}
+  ExtentArg(const Extent& e, SourceLocation w = SourceLocation::current()) : extent(e), where(w) {}
+
+  Extent extent;
+  SourceLocation where;
+};
+
+/// The size of a cooperative launch.
+struct BlockExtent {
+  std::size_t blocks;             ///< at least 1
+  std::uint32_t threads;          ///< of each block, 1 to 1024
+  std::size_t shared_bytes = 0;   ///< of each block; at most Device::properties().max_shared_bytes_per_block
+  const char* name = nullptr;
+};
+
+namespace detail {
+
+template <class F, class... A>
+void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
+  using Functor = std::decay_t<F>;
+  check_kernel<Functor>();
+  constexpr std::size_t rank = rank_of_kernel<Functor, A&&...>();
+  using Indices = std::index_sequence_for<A...>;
+  using Binding = BindingOf<Functor, rank, Indices, A&&...>;
+  using C = typename Binding::closure;
+  using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
+  static_assert(Binding::template invocable<First>,
+                "this kernel cannot be called as kernel(index, arguments...) const: index is std::size_t or weir::Index<R>, "
+                "arrays arrive as weir::View, everything else as passed");
+  if constexpr (Binding::template invocable<First>) {
+    if (!check_extent(extent.size, rank, extent.block, where)) return;
+    constexpr std::size_t count = (0 + ... + regions_of<A>);
+    Region regions[count == 0 ? 1 : count];
+    const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch", regions,
+                                                     static_cast<A&&>(arguments)...);
+    Command command{0, 0, where, std::span<const Region>(regions, count),
+                    Launch{&element_kernel<C, Functor, rank, ThisCompiler>, &closure, extent.size, extent.block, 0, 0,
+                           extent.name}};
+    submit(stream, command, "weir::launch");
+  }
+}
+
+template <class F, class... A>
+void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
+  using Functor = std::decay_t<F>;
+  check_kernel<Functor>();
+  using Indices = std::index_sequence_for<A...>;
+  using Binding = BindingOf<Functor, 1, Indices, A&&...>;
+  using C = typename Binding::closure;
+  static_assert(Binding::template invocable<Block&>,
+                "this kernel cannot be called as kernel(block, arguments...) const: block is weir::Block&, arrays arrive as "
+                "weir::View, everything else as passed");
+  if constexpr (Binding::template invocable<Block&>) {
+    check_blocks(stream, extent, where);
+    constexpr std::size_t count = (0 + ... + regions_of<A>);
+    Region regions[count == 0 ? 1 : count];
+    const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch_blocks",
+                                                     regions, static_cast<A&&>(arguments)...);
+    Command command{0, 0, where, std::span<const Region>(regions, count),
+                    Launch{&block_kernel<C, Functor, ThisCompiler>, &closure, Shape(extent.blocks), 0, extent.threads,
+                           extent.shared_bytes, extent.name}};
+    submit(stream, command, "weir::launch_blocks");
+  }
+}
+
+}  // namespace detail
+
+/// Runs `kernel(index, arguments...)` for every index of `extent`, in the order of `stream`. Asynchronous (W1, R1).
+/// index is std::size_t in one dimension, weir::Index<R> in R. Arguments are taken by value as given; arrays as in(x),
+/// out(x) or inout(x), or a const array alone for in. The kernel is copied; its call operator is const.
+/// An extent of 0 launches nothing. Elements run in any order, in parallel: none may wait for another.
+/// If the kernel throws, later commands of the stream are skipped, and the next synchronisation of the stream throws
+/// Error(kernel_failed). Throws wrong_shape, wrong_device, wrong_memory, null_view, misaligned, size_overflow.
+template <class F, class... A>
+void launch(StreamArg stream, ExtentArg extent, F&& kernel, A&&... arguments) {
+  detail::launch(stream.stream, extent.extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+/// On the current stream of the default device.
+template <class F, class... A>
+  requires(!std::is_convertible_v<F, ExtentArg>)
+void launch(ExtentArg extent, F&& kernel, A&&... arguments) {
+  detail::launch(get_stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+
+/// Runs `kernel(block, arguments...)` for every block: threads that share memory and go on in phases (weir::Block).
+/// Blocks run in any order, in parallel. Throws invalid_value for a size out of range (R168), else as launch.
+template <class F, class... A>
+void launch_blocks(StreamArg stream, const BlockExtent& extent, F&& kernel, A&&... arguments) {
+  detail::launch_blocks(stream.stream, extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+
+}  // namespace weir

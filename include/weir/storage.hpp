@@ -1,0 +1,63 @@
+// The counted memory behind arrays: for the library. Users meet it through Array and Slice.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <weir/memory.hpp>
+#include <weir/op.hpp>
+#include <weir/stream.hpp>
+
+namespace weir::detail {
+
+struct Users;
+
+/// One allocation: where it is, whose it is, and which streams other than its own were given it.
+struct Storage {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  MemoryKind kind = MemoryKind::device;
+  BufferId buffer = 0;
+  DeviceState* device = nullptr;
+  StreamRef home;  ///< empty for host memory
+  PoolState* pool = nullptr;
+  std::atomic<std::uint32_t> owners{1};
+  std::atomic<bool> freed{false};
+  Users* users = nullptr;  ///< guarded by users_lock
+  std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
+};
+
+/// Memory for `shape` elements. `pool` null: the device's present one.
+Storage* make_storage(MemoryKind kind, StreamRef stream, const Shape& shape, std::size_t element_bytes,
+                      std::size_t alignment, PoolState* pool, SourceLocation where);
+void fill_new(Storage& storage, StreamRef stream, const Shape& shape, const void* value, std::size_t element_bytes,
+              SourceLocation where);
+void retain(Storage* storage) noexcept;
+/// The last owner gives the memory back in stream order, after the uses on other streams.
+void release(Storage* storage) noexcept;
+void free_storage(Storage* storage, StreamRef stream, SourceLocation where);
+Device storage_device(const Storage& storage);
+
+/// Checks that a command on `stream` may use the memory and, on a stream other than its own, notes the use so that the
+/// memory outlives it. Throws already_freed, wrong_device, wrong_memory.
+void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where);
+inline void use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where) {
+  if (storage.home.id() == stream.id() && stream.id() != 0 && !storage.freed.load(std::memory_order_relaxed)) return;
+  note_use(storage, stream, by_kernel, operation, where);
+}
+
+/// Throws invalid_handle for an array that was moved from or never made.
+Storage& refuse_empty(const char* operation, SourceLocation where);
+inline Storage& require(Storage* storage, const char* operation, SourceLocation where) {
+  return storage ? *storage : refuse_empty(operation, where);
+}
+
+void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where);
+void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension,
+                 std::size_t size, SourceLocation where);
+void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where);
+[[noreturn]] void refuse_host_access(const Storage* storage, SourceLocation where);
+
+}  // namespace weir::detail

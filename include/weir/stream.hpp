@@ -1,0 +1,178 @@
+// Streams: ordered queues of commands on a device, and the current stream of each device and host thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <weir/device.hpp>
+#include <weir/event.hpp>
+#include <weir/op.hpp>
+#include <weir/source_location.hpp>
+
+namespace weir {
+
+namespace detail {
+struct StreamState;
+}
+
+/// A stream that somebody else owns, by value: what every function takes. Thread rule: any thread, several at once (R205).
+/// Every call throws Error(invalid_handle) for a stream that was moved from or destroyed, and Error(not_permitted) from
+/// inside a host function or a kernel (C13). Ordering calls never block the host.
+class StreamRef {
+ public:
+  StreamRef() = default;
+
+  StreamId id() const { return id_; }
+  Device device(SourceLocation where = SourceLocation::current()) const;
+  /// After clamping to the device's range (R14).
+  int priority(SourceLocation where = SourceLocation::current()) const;
+  /// Whether it is ordered with the legacy stream (C8).
+  bool blocking(SourceLocation where = SourceLocation::current()) const;
+  std::string name(SourceLocation where = SourceLocation::current()) const;
+
+  /// Marks the present end of this stream in `event`. Throws wrong_device, naming both, for an event of another device (W14).
+  void record(EventRef event, SourceLocation where = SourceLocation::current()) const;
+  /// A new event, recorded here.
+  Event record(SourceLocation where = SourceLocation::current()) const;
+  TimedEvent record_timed(SourceLocation where = SourceLocation::current()) const;
+  /// Later commands here wait for the last record of `event` before this call (R70, R72), whatever its device.
+  void wait(EventRef event, SourceLocation where = SourceLocation::current()) const;
+  /// Later commands here wait for everything in `other` so far.
+  void wait(StreamRef other, SourceLocation where = SourceLocation::current()) const;
+
+  /// Waits for everything in this stream so far (R7). If a command failed since the last time, throws its Error (kernel,
+  /// stream and the line that launched it); from then on the stream runs again.
+  void synchronize(SourceLocation where = SourceLocation::current()) const;
+  /// Whether everything in this stream so far is finished. Never blocks.
+  bool done(SourceLocation where = SourceLocation::current()) const;
+  /// The backend's own handle (a cudaStream_t); null on the CPU.
+  void* native(SourceLocation where = SourceLocation::current()) const;
+
+  friend bool operator==(StreamRef a, StreamRef b) { return a.id_ == b.id_; }
+
+  /// For the library.
+  StreamRef(detail::StreamState* state, StreamId id) : state_(state), id_(id) {}
+  detail::StreamState* state() const { return state_; }
+
+ protected:
+  detail::StreamState* state_ = nullptr;
+  StreamId id_ = 0;
+};
+
+struct StreamOptions {
+  int priority = 0;      ///< clamped to Device::properties().stream_priorities; lower numbers first (C14)
+  bool blocking = true;  ///< ordered with the legacy stream (C8)
+  std::string name = {};  ///< for messages and tools; one is made up if empty
+};
+
+/// Owns a stream. Destroying it with work pending returns at once; the work is done, and a failure in it is thrown by the
+/// device's next synchronisation (C7).
+class Stream : public StreamRef {
+ public:
+  /// On the default device, or on `device`.
+  Stream(SourceLocation where = SourceLocation::current());
+  explicit Stream(Device device, const StreamOptions& options = {}, SourceLocation where = SourceLocation::current());
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  ~Stream();
+
+ private:
+  friend Stream wrap_stream(Device, void*, SourceLocation);
+  explicit Stream(StreamRef ref) : StreamRef(ref) {}
+};
+
+/// The device's legacy default stream: waits for all blocking streams, and they for it (M2, R18 to R29).
+StreamRef legacy_stream(Device device);
+/// This host thread's default stream on the device: a blocking stream like any other (R21, R22, R202).
+StreamRef per_thread_stream(Device device);
+
+/// A stream for a foreign native handle, which the caller keeps alive (W10). Throws not_supported where the backend has none.
+Stream wrap_stream(Device device, void* native_handle, SourceLocation where = SourceLocation::current());
+
+/// The current stream of a device on this host thread (W12): the device's own stream until set_stream. Calls without a
+/// stream use it.
+StreamRef get_stream(Device device);
+StreamRef get_stream();
+/// Makes `stream` current on its device, for this host thread. With a device, throws wrong_device if it is another one's.
+void set_stream(StreamRef stream, SourceLocation where = SourceLocation::current());
+void set_stream(StreamRef stream, Device device, SourceLocation where = SourceLocation::current());
+
+/// Makes a stream and its device current for a block (W11). On entry the stream waits for the previous current one, so
+/// that arrays made before are safe to use; on exit the previous stream and device are current again, on exceptions too.
+/// The previous stream does not wait for this one on exit.
+class ScopedStream {
+ public:
+  explicit ScopedStream(StreamRef stream, SourceLocation where = SourceLocation::current());
+  ~ScopedStream();
+  ScopedStream(const ScopedStream&) = delete;
+  ScopedStream& operator=(const ScopedStream&) = delete;
+
+ private:
+  Device previous_device_;
+  StreamRef previous_stream_;
+};
+
+/// Synchronises a stream at the end of a block (N1). A failure stays with the stream for its next synchronize().
+class AutoSynchronize {
+ public:
+  explicit AutoSynchronize(StreamRef stream, SourceLocation where = SourceLocation::current());
+  ~AutoSynchronize();
+  AutoSynchronize(const AutoSynchronize&) = delete;
+  AutoSynchronize& operator=(const AutoSynchronize&) = delete;
+
+ private:
+  StreamRef stream_;
+  SourceLocation where_;
+};
+
+/// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time; else the destructor does
+/// and hands it to the sink, which prints "name: 1.234 ms" unless another is given.
+class ScopedTimer {
+ public:
+  using Sink = std::function<void(std::string_view name, Milliseconds time)>;
+  explicit ScopedTimer(StreamRef stream, std::string name = {}, Sink sink = {},
+                       SourceLocation where = SourceLocation::current());
+  ~ScopedTimer();
+  ScopedTimer(const ScopedTimer&) = delete;
+  ScopedTimer& operator=(const ScopedTimer&) = delete;
+  Milliseconds stop(SourceLocation where = SourceLocation::current());
+
+ private:
+  StreamRef stream_;
+  std::string name_;
+  Sink sink_;
+  TimedEvent start_;
+  TimedEvent end_;
+  bool running_ = true;
+};
+
+/// Named as in Warp; those without a stream act on the current stream of the default device (W14).
+void synchronize_stream(StreamRef stream, SourceLocation where = SourceLocation::current());
+void record_event(EventRef event, SourceLocation where = SourceLocation::current());
+Event record_event(SourceLocation where = SourceLocation::current());
+void wait_event(EventRef event, SourceLocation where = SourceLocation::current());
+void wait_stream(StreamRef stream, SourceLocation where = SourceLocation::current());
+
+/// The first argument of calls that end in a parameter pack: a stream (or a device: its current stream) and the user's
+/// line. Made implicitly.
+class StreamArg {
+ public:
+  StreamArg(StreamRef s, SourceLocation w = SourceLocation::current()) : stream(s), where(w) {}
+  StreamArg(Device device, SourceLocation w = SourceLocation::current()) : stream(get_stream(device)), where(w) {}
+
+  StreamRef stream;
+  SourceLocation where;
+};
+
+namespace detail {
+[[noreturn]] void refuse_stream(const char* operation, SourceLocation where);
+
+/// Hands a command to the stream's queue, after telling the observers. The hot path of every asynchronous call; `operation`
+/// is named in errors. Throws before anything has changed.
+void submit(StreamRef stream, Command& command, const char* operation);
+}  // namespace detail
+
+}  // namespace weir

@@ -1,0 +1,14 @@
+// All of Weir.
+#pragma once
+
+#include <weir/algorithm.hpp>
+#include <weir/array.hpp>
+#include <weir/copy.hpp>
+#include <weir/device.hpp>
+#include <weir/error.hpp>
+#include <weir/event.hpp>
+#include <weir/host_call.hpp>
+#include <weir/launch.hpp>
+#include <weir/memory.hpp>
+#include <weir/observer.hpp>
+#include <weir/stream.hpp>
