@@ -53,7 +53,7 @@ void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> functi
 
 template <bool external, class F, class... U>
 void enqueue_function(StreamRef stream, SourceLocation where, F&& function, const U&... uses) {
-  const char* operation = external ? "weir::external" : "weir::host_call";
+  [[maybe_unused]] const char* operation = external ? "weir::external" : "weir::host_call";
   Region regions[sizeof...(U) == 0 ? 1 : sizeof...(U)];
   [[maybe_unused]] Region* region = regions;
   (declare_use(uses, stream, where, operation, region), ...);

@@ -10,6 +10,10 @@
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
 
+namespace weir {
+class Queue;
+}
+
 namespace weir::detail {
 
 struct Users;
@@ -21,7 +25,8 @@ struct Storage {
   MemoryKind kind = MemoryKind::device;
   BufferId buffer = 0;
   DeviceState* device = nullptr;
-  StreamRef home;  ///< empty for host memory
+  StreamRef home;          ///< empty for host memory
+  Queue* queue = nullptr;  ///< home's; lives on when the stream is gone
   PoolState* pool = nullptr;
   std::atomic<std::uint32_t> owners{1};
   std::atomic<bool> freed{false};

@@ -1,0 +1,91 @@
+// `weir demo`: runs all demos and ends with a table.
+#include "demo.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tool {
+
+namespace {
+
+constexpr const char* footer =
+    "Without a name, all of them run, and a table ends the output.\n"
+    "\nExamples:\n"
+    "  weir demo                              all, with the sizes of the articles that they come from\n"
+    "  weir demo --small                      all, in a second or two\n"
+    "  weir demo vadd --n 1000003 --streams 7\n"
+    "  weir demo normalize --json\n"
+    "\nThe exit code is 1 if any result is wrong or any rule was not kept.";
+
+std::vector<DemoResult> run_each(const Session& session, bool small) {
+  VaddOptions vadd;
+  NormalizeOptions normalize;
+  PrefetchOptions prefetch;
+  if (small) {
+    vadd.n = 1'000'003;
+    normalize.n = 100'000;
+    prefetch.n = 100'000;
+  }
+  std::vector<DemoResult> results;
+  results.push_back(run_vadd(session, vadd));
+  session.say("\n");
+  results.push_back(run_normalize(session, normalize));
+  session.say("\n");
+  results.push_back(run_prefetch(session, prefetch));
+  session.say("\n");
+  results.push_back(run_default_stream(session));
+  session.say("\n");
+  return results;
+}
+
+std::string row(const DemoResult& r) {
+  const bool timed = r.one_ms > 0;
+  return fmt::format("{:<16}{:<38}{:>12}{:>12}{:>9}  {}\n", r.name, r.what,
+                     timed ? fmt::format("{:.2f} ms", r.one_ms) : "", timed ? fmt::format("{:.2f} ms", r.many_ms) : "",
+                     timed ? fmt::format("{:.2f}", r.one_ms / std::max(r.many_ms, 1e-6)) : "",
+                     timed ? (r.good ? "correct" : "WRONG") : (r.good ? "kept" : "BROKEN"));
+}
+
+Exit run_all(const Session& session, bool small) {
+  const weir::Device device = session.device();
+  bool good = true;
+  Json demos = Json::object();
+  std::string table =
+      fmt::format("{:<16}{:<38}{:>12}{:>12}{:>9}  {}\n", "demo", "", "one stream", "streams", "speed-up", "result");
+  for (const DemoResult& result : run_each(session, small)) {
+    good = good && result.good;
+    table += row(result);
+    demos[result.name] = result.json;
+  }
+  session.say(table);
+  if (session.json) session.print({{"device", device.name()}, {"demos", demos}, {"correct", good}});
+  return good ? Exit::ok : Exit::wrong;
+}
+
+}  // namespace
+
+Exit finish_demo(const Session& session, const DemoResult& result) {
+  if (session.json) session.print(result.json);
+  return result.good ? Exit::ok : Exit::wrong;
+}
+
+void add_demo(CLI::App& app, Session& session) {
+  CLI::App* demo = app.add_subcommand("demo", "Show what streams are for: with times, and results checked");
+  demo->footer(footer);
+  demo->require_subcommand(0, 1);
+  add_common_options(*demo, session);
+  const auto small = std::make_shared<bool>(false);
+  demo->add_flag("--small", *small, "Small sizes, for a slow machine or a quick look")->disable_flag_override();
+  demo->callback([&session, demo, small] {
+    if (demo->get_subcommands().empty()) session.run = [&session, small] { return run_all(session, *small); };
+  });
+  add_vadd(*demo, session);
+  add_normalize(*demo, session);
+  add_prefetch(*demo, session);
+  add_default_stream(*demo, session);
+}
+
+}  // namespace tool

@@ -1,0 +1,51 @@
+// The demos: each runs with its options and says how it went; `weir demo` runs them all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "session.hpp"
+
+namespace tool {
+
+/// What a demo found, for its own JSON and for the table of all.
+struct DemoResult {
+  std::string name;
+  std::string what;   ///< "20,000,000 doubles, 5 streams"
+  double one_ms = 0;  ///< 0: this demo takes no times
+  double many_ms = 0;
+  bool good = false;  ///< correct, or all rules kept
+  Json json = {};
+};
+
+struct VaddOptions {
+  std::int64_t n = 20'000'000;
+  std::int64_t streams = 5;
+  std::int64_t repeat = 5;
+};
+struct NormalizeOptions {
+  std::int64_t arrays = 10;
+  std::int64_t n = 2'000'000;
+  std::int64_t repeat = 5;
+};
+struct PrefetchOptions {
+  std::int64_t batches = 16;
+  std::int64_t n = 2'000'000;
+  std::int64_t repeat = 5;
+};
+
+/// Each says what it does unless the session wants JSON. Throws UsageError for options that make no sense.
+DemoResult run_vadd(const Session& session, const VaddOptions& options);
+DemoResult run_normalize(const Session& session, const NormalizeOptions& options);
+DemoResult run_prefetch(const Session& session, const PrefetchOptions& options);
+DemoResult run_default_stream(const Session& session);
+
+void add_vadd(CLI::App& demo, Session& session);
+void add_normalize(CLI::App& demo, Session& session);
+void add_prefetch(CLI::App& demo, Session& session);
+void add_default_stream(CLI::App& demo, Session& session);
+
+/// Prints the JSON if wanted, and turns a result into an exit code.
+Exit finish_demo(const Session& session, const DemoResult& result);
+
+}  // namespace tool

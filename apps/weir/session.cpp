@@ -1,0 +1,110 @@
+// Options, limits and output that all commands of the tool share.
+#include "session.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <weir/error.hpp>
+
+namespace tool {
+
+namespace {
+
+std::string device_list() {
+  std::string list;
+  for (const weir::Device device : weir::devices()) list += (list.empty() ? "" : ", ") + device.name();
+  return list;
+}
+
+/// `source` is where the name comes from, for the message.
+weir::Device find_device(const char* source, const std::string& name) {
+  try {
+    return weir::device(name);
+  } catch (const weir::Error& error) {
+    if (error.errc() != weir::Errc::unknown_device) throw;
+    const std::string reason = weir::why_absent(name.substr(0, name.find(':')));
+    throw UsageError(fmt::format("{}: no device \"{}\"{}; there is: {}", source, name,
+                                 reason.empty() ? "" : " (" + reason + ")", device_list()));
+  }
+}
+
+/// What the system could give away now; 0 if it does not say.
+double available_host_bytes() {
+  std::ifstream information("/proc/meminfo");
+  std::string key;
+  double kibibytes = 0;
+  for (std::string rest; information >> key >> kibibytes; std::getline(information, rest)) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  }
+  return 0;
+}
+
+std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / (1024.0 * 1024 * 1024)); }
+
+}  // namespace
+
+weir::Device Session::device() const {
+  return device_name.empty() ? default_device() : find_device("--device", device_name);
+}
+
+weir::Device default_device() {
+  const char* wanted = std::getenv("WEIR_DEVICE");
+  return wanted == nullptr || *wanted == '\0' ? weir::default_device() : find_device("WEIR_DEVICE", wanted);
+}
+
+void Session::say(const std::string& text) const {
+  if (!json) std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void Session::print(const Json& value) const {
+  const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void add_common_options(CLI::App& app, Session& session) {
+  const auto is_name = [](const std::string& name) {
+    return name.empty() ? std::string("no name given") : std::string();
+  };
+  app.add_option("--device", session.device_name, "Device by name, as `weir devices` lists them")
+      ->type_name("NAME")
+      ->check(is_name);
+  app.add_flag("--json", session.json, "Write JSON for programs instead of text for people")->disable_flag_override();
+}
+
+void check_range(const char* option, std::int64_t value, std::int64_t lowest, std::int64_t highest) {
+  if (value >= lowest && value <= highest) return;
+  throw UsageError(fmt::format("{} {}: must be {} to {}", option, value, lowest, highest));
+}
+
+void check_memory(const char* option, std::int64_t n, std::int64_t arrays_on_device, std::int64_t arrays_on_host,
+                  weir::Device device) {
+  const double array_bytes = 8.0 * static_cast<double>(n);
+  const double on_device = array_bytes * static_cast<double>(arrays_on_device);
+  const double on_host = array_bytes * static_cast<double>(arrays_on_host);
+  const double device_bytes = static_cast<double>(device.properties().memory);
+  if (on_device > device_bytes) {
+    throw UsageError(fmt::format("{} {}: needs {} on {}, which has {}", option, n, gibibytes(on_device), device.name(),
+                                 gibibytes(device_bytes)));
+  }
+  const double needed = device.backend() == "cuda" ? on_host : on_host + on_device;
+  const double available = available_host_bytes();
+  if (available > 0 && needed > available) {
+    throw UsageError(fmt::format("{} {}: needs {} of host memory, of which {} is available", option, n,
+                                 gibibytes(needed), gibibytes(available)));
+  }
+}
+
+std::string grouped(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+double thousandths(double value) { return std::round(value * 1000) / 1000; }
+
+}  // namespace tool

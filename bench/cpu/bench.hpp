@@ -1,0 +1,39 @@
+// The benchmarks of the CPU backend, by name.
+#pragma once
+
+#include <string>
+
+#include <weir/device.hpp>
+
+#include "support/measure.hpp"
+#include "support/neighbour.hpp"
+#include "support/report.hpp"
+
+namespace bench {
+
+struct Context {
+  Options options;
+  weir::Device device;
+  const Neighbour& neighbour;
+  std::string probe;  ///< the program that runs what needs a process of its own
+  Report& report;
+};
+
+void launch_rate(Context& context);    // B1
+void round_robin(Context& context);    // B2
+void round_trip(Context& context);     // B3
+void hops(Context& context);           // B4
+void fork_join(Context& context);      // B5
+void triad(Context& context);          // B6
+void small_loop(Context& context);     // B7
+void idle(Context& context);           // B8
+void pool(Context& context);           // B9
+void copy_and_fill(Context& context);  // B10
+void random_graph(Context& context);   // B11
+void core_taken(Context& context);     // B1 to B5 beside a busy process
+void instructions(Context& context);
+void allocations(Context& context);
+void flat_memory(Context& context);
+void thousand_streams(Context& context);
+
+}  // namespace bench

@@ -1,0 +1,133 @@
+// cpu_bench: runs the benchmarks of the CPU backend, each beside its raw counterpart, and says which figures they reach.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "bench.hpp"
+#include "support/disturbance.hpp"
+
+namespace {
+
+constexpr std::string_view usage =
+    "usage: cpu_bench [--only NAME]... [--short] [--json FILE]\n"
+    "  --only NAME   run this benchmark alone; may be given several times\n"
+    "  --short       a tenth of the work, three repetitions: figures are rough\n"
+    "  --json FILE   write the rows there\n"
+    "names:";
+
+struct Bench {
+  std::string_view name;
+  void (*run)(bench::Context&);
+};
+
+constexpr Bench benches[] = {
+    {"B1", bench::launch_rate},
+    {"B2", bench::round_robin},
+    {"B3", bench::round_trip},
+    {"B4", bench::hops},
+    {"B5", bench::fork_join},
+    {"B6", bench::triad},
+    {"B7", bench::small_loop},
+    {"B8", bench::idle},
+    {"B9", bench::pool},
+    {"B10", bench::copy_and_fill},
+    {"B11", bench::random_graph},
+    {"taken", bench::core_taken},
+    {"streams", bench::thousand_streams},
+    {"instructions", bench::instructions},
+    {"allocations", bench::allocations},
+    {"memory", bench::flat_memory},
+};
+
+struct Arguments {
+  std::vector<std::string_view> only;
+  bool quick = false;
+  std::string json;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (argument == "--short") {
+      arguments.quick = true;
+    } else if (argument == "--only" && has_value) {
+      arguments.only.emplace_back(argv[++i]);
+    } else if (argument == "--json" && has_value) {
+      arguments.json = argv[++i];
+    } else {
+      throw std::invalid_argument("unknown argument '" + std::string(argument) + "'");
+    }
+  }
+  return arguments;
+}
+
+std::vector<Bench> choose(const std::vector<std::string_view>& only) {
+  if (only.empty()) return {std::begin(benches), std::end(benches)};
+  std::vector<Bench> chosen;
+  for (const std::string_view name : only) {
+    const auto* found =
+        std::find_if(std::begin(benches), std::end(benches), [name](const Bench& bench) { return bench.name == name; });
+    if (found == std::end(benches)) throw std::invalid_argument("no benchmark '" + std::string(name) + "'");
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+void run(const Bench& bench, bench::Context& context) {
+  const bench::Disturbance disturbance;
+  try {
+    bench.run(context);
+  } catch (const std::exception& failure) {
+    context.report.fail(std::string(bench.name), failure.what());
+  }
+  if (const double cores = disturbance.cores(); cores > 0.1 && bench.run != bench::core_taken) {
+    std::cout << "  (others took " << cores << " cores meanwhile)" << std::endl;
+  }
+}
+
+bool run_all(const Arguments& arguments, const std::vector<Bench>& chosen, const bench::Neighbour& neighbour) {
+  bench::Options options;
+  if (arguments.quick) options = {.repetitions = 3, .divide = 10};
+  const std::filesystem::path probe = std::filesystem::read_symlink("/proc/self/exe").replace_filename("cpu_probe");
+  bench::Report report(std::cout);
+  bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
+  std::cout << context.device.properties().name << ", " << context.device.properties().multiprocessors << " cores, "
+            << options.repetitions << " repetitions: median [lowest to highest]" << std::endl;
+  for (const Bench& bench : chosen) run(bench, context);
+  report.print_table();
+  if (!arguments.json.empty()) {
+    std::ofstream file(arguments.json);
+    report.write_json(file);
+    if (!file.flush()) throw std::runtime_error("cannot write " + arguments.json);
+  }
+  return report.all_ran();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  std::vector<Bench> chosen;
+  try {
+    arguments = parse(argc, argv);
+    chosen = choose(arguments.only);
+  } catch (const std::invalid_argument& mistake) {
+    std::cerr << "cpu_bench: " << mistake.what() << '\n' << usage;
+    for (const Bench& bench : benches) std::cerr << ' ' << bench.name;
+    std::cerr << '\n';
+    return 2;
+  }
+  try {
+    const bench::Neighbour neighbour;  // forks: before anything has threads
+    return run_all(arguments, chosen, neighbour) ? 0 : 1;
+  } catch (const std::exception& failure) {
+    std::cerr << "cpu_bench: " << failure.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,112 @@
+// A process whose launches are watched from outside, or that counts its own allocations: cpu_probe submit|allocations|flat N.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include <weir/weir.hpp>
+
+#include "support/measure.hpp"
+
+// Every allocation of this program goes through these: operator new calls malloc.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* data, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+}
+
+namespace {
+std::atomic<std::size_t> allocated{0};
+void count_one() { allocated.fetch_add(1, std::memory_order_relaxed); }
+}  // namespace
+
+extern "C" {
+void* malloc(std::size_t bytes) {
+  count_one();
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) {
+  count_one();
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* data, std::size_t bytes) {
+  count_one();
+  return __libc_realloc(data, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count_one();
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** data, std::size_t alignment, std::size_t bytes) {
+  count_one();
+  *data = __libc_memalign(alignment, bytes);
+  return *data == nullptr ? 12 : 0;
+}
+
+/// The name that callgrind looks for: nothing but submissions happens inside.
+__attribute__((noinline)) void submit_launches(const weir::Stream& stream, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) {});
+}
+}
+
+namespace {
+
+/// Launches behind a kernel that waits, so that nothing runs while they are submitted.
+void submit_held(const weir::Stream& stream, std::size_t count) {
+  std::atomic<bool> open{false};
+  weir::launch(stream, 1, [&open](std::size_t) { open.wait(false); });
+  submit_launches(stream, count);
+  open.store(true);
+  open.notify_all();
+  stream.synchronize();
+}
+
+double submit(const weir::Stream& stream, std::size_t count) {
+  submit_held(stream, count);
+  return static_cast<double>(count);
+}
+
+/// Allocations per launch once the stream has held as many launches before.
+double allocations(const weir::Stream& stream, std::size_t count) {
+  constexpr std::size_t burst = 1000;
+  const std::size_t bursts = count / burst + 1;
+  for (std::size_t i = 0; i < bursts; ++i) submit_held(stream, burst);
+  const std::size_t before = allocated.load();
+  for (std::size_t i = 0; i < bursts; ++i) submit_held(stream, burst);
+  return static_cast<double>(allocated.load() - before) / static_cast<double>(bursts * burst);
+}
+
+/// How much more memory is resident after all launches than after the first twentieth.
+double flat(const weir::Stream& stream, std::size_t count) {
+  const std::size_t piece = count / 100 + 1;
+  double warm = 0;
+  for (std::size_t i = 0; i < 100; ++i) {
+    submit_launches(stream, piece);
+    stream.synchronize();
+    if (i == 4) warm = bench::resident_mib();
+  }
+  return bench::resident_mib() - warm;
+}
+
+double run(const char* what, std::size_t count) {
+  const weir::Stream stream(weir::device("cpu"));
+  if (std::strcmp(what, "submit") == 0) return submit(stream, count);
+  if (std::strcmp(what, "allocations") == 0) return allocations(stream, count);
+  if (std::strcmp(what, "flat") == 0) return flat(stream, count);
+  throw std::invalid_argument("usage: cpu_probe submit|allocations|flat N");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 3) throw std::invalid_argument("usage: cpu_probe submit|allocations|flat N");
+    std::printf("%.9g\n", run(argv[1], std::strtoull(argv[2], nullptr, 10)));
+    return 0;
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "cpu_probe: %s\n", failure.what());
+    return 1;
+  }
+}

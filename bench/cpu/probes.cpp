@@ -1,0 +1,100 @@
+// What needs a process of its own: instructions and allocations of a launch, and memory over many launches.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "bench.hpp"
+
+namespace bench {
+
+namespace {
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
+  std::string text;
+  for (char piece[256]; std::fgets(piece, sizeof piece, pipe) != nullptr;) text += piece;
+  if (const int status = pclose(pipe); status != 0) {
+    throw std::runtime_error("'" + command + "' ended with status " + std::to_string(status));
+  }
+  return text;
+}
+
+/// The last field of the probe's answer.
+double figure_of(const std::string& command) { return std::stod(output_of(command)); }
+
+/// A new folder that goes away.
+struct Folder {
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "weir-bench-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder like " + name);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::filesystem::path path;
+};
+
+/// The instructions that callgrind counted in all threads' files of one run.
+double counted_instructions(const std::filesystem::path& folder) {
+  double total = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("totals: ")) total += std::stod(line.substr(8));
+    }
+  }
+  return total;
+}
+
+/// Instructions of `count` submissions, by callgrind, which counts inside the probe's submit_launches only.
+double submission_instructions(const std::string& probe, std::size_t count) {
+  const Folder scratch;
+  const std::filesystem::path& folder = scratch.path;
+  output_of(
+      "valgrind -q --tool=callgrind --separate-threads=yes --fair-sched=yes --collect-atstart=no"
+      " --toggle-collect=submit_launches --callgrind-out-file='" +
+      (folder / "out").string() + "' '" + probe + "' submit " + std::to_string(count));
+  const double total = counted_instructions(folder);
+  if (total == 0) throw std::runtime_error("callgrind counted nothing");
+  return total;
+}
+
+}  // namespace
+
+void instructions(Context& context) {
+  constexpr std::size_t few = 10'000;
+  constexpr std::size_t many = 30'000;
+  const double count = (submission_instructions(context.probe, many) - submission_instructions(context.probe, few)) /
+                       static_cast<double>(many - few);
+  context.report.add({"submit.instructions",
+                      "submission of an empty launch",
+                      "instr",
+                      {count, count, count},
+                      {},
+                      {at_most(60, "instr")}});
+}
+
+void allocations(Context& context) {
+  const double count =
+      figure_of("'" + context.probe + "' allocations " + std::to_string(context.options.cut(1'000'000)));
+  context.report.add({"launch.allocations",
+                      "calls of malloc per warm launch",
+                      "calls",
+                      {count, count, count},
+                      {},
+                      {at_most(0, "calls")}});
+}
+
+void flat_memory(Context& context) {
+  const double growth = figure_of("'" + context.probe + "' flat " + std::to_string(context.options.cut(100'000'000)));
+  context.report.add(
+      {"launch.memory", "growth over 100,000,000 launches", "MiB", {growth, growth, growth}, {}, {at_most(1, "MiB")}});
+}
+
+}  // namespace bench

@@ -1,0 +1,104 @@
+// B1 to B5 and B8: streams and events with empty kernels, beside spinning threads, and streams with nothing to do.
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "bench.hpp"
+#include "raw/raw.hpp"
+#include "work.hpp"
+
+namespace bench {
+
+namespace {
+
+Pair launches_over(const Context& context, std::size_t streams) {
+  const std::size_t count = context.options.cut(1'000'000);
+  return by_turns(
+      context.options, [&] { return raw::launch_rate(streams, count); }, LaunchRate(context.device, streams, count));
+}
+
+}  // namespace
+
+void launch_rate(Context& context) {
+  const Pair pair = launches_over(context, 1);
+  context.report.add({"B1",
+                      "1,000,000 launches on a stream, wait",
+                      "M/s",
+                      pair.ours,
+                      pair.raw,
+                      {ratio_at_least(0.6), at_least(16, "M/s")}});
+}
+
+void round_robin(Context& context) {
+  const Pair pair = launches_over(context, 8);
+  context.report.add({"B2", "the same over 8 streams", "M/s", pair.ours, pair.raw, {ratio_at_least(0.4)}});
+}
+
+void round_trip(Context& context) {
+  const std::size_t count = context.options.cut(100'000);
+  const Pair pair = by_turns(
+      context.options, [&] { return raw::round_trip(count); }, RoundTrip(context.device, count));
+  context.report.add({"B3", "launch one, wait", "us", pair.ours, pair.raw, {ratio_at_most(0.5)}});
+}
+
+void hops(Context& context) {
+  const std::size_t count = context.options.cut(50'000);
+  const Pair pair = by_turns(
+      context.options, [&] { return raw::hop(count); }, Hop(context.device, count));
+  context.report.add({"B4", "event hop between two streams", "us", pair.ours, pair.raw, {ratio_at_most(1.5)}});
+}
+
+void fork_join(Context& context) {
+  for (const std::size_t width : {1, 8, 64}) {
+    const std::size_t count = context.options.cut(200'000 / (width + 8));
+    const Pair pair = by_turns(
+        context.options, [&] { return raw::fork_join(width, count); }, ForkJoin(context.device, width, count));
+    const std::string to = std::to_string(width);
+    Row row{"B5." + to, "fork 1 to " + to + " streams, join", "us", pair.ours, pair.raw, {}};
+    if (width == 64) {
+      row.name = "B5";
+      row.reach = {ratio_at_most(8)};
+    }
+    context.report.add(row);
+  }
+}
+
+void idle(Context& context) {
+  const std::vector<weir::Stream> streams = make_streams(context.device, 64);
+  for (const weir::Stream& stream : streams) {
+    weir::launch(stream, 1, [](std::size_t) {});
+    stream.synchronize();
+  }
+  Options options = context.options;
+  options.repetitions = options.divide > 1 ? 1 : 5;
+  const Spread share = repeat(options, [] {
+    const double before = cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    return (cpu_seconds() - before) / 2 * 100;
+  });
+  context.report.add({"B8", "64 streams idle for 2 s, of a core", "%", share, {}, {at_most(0.05, "%")}});
+}
+
+void thousand_streams(Context& context) {
+  constexpr std::size_t count = 1000;
+  constexpr std::uint32_t launches = 10;
+  const auto complete = [&] {
+    const std::vector<weir::Stream> streams = make_streams(context.device, count);
+    std::vector<std::uint32_t> done(count);
+    for (std::uint32_t round = 0; round < launches; ++round) {
+      for (std::size_t i = 0; i < count; ++i) {
+        weir::launch(streams[i], 1, [counter = &done[i]](std::size_t) { ++*counter; });
+      }
+    }
+    context.device.synchronize();
+    return static_cast<double>(std::count(done.begin(), done.end(), launches));
+  };
+  context.report.add({"streams.1000",
+                      "1,000 streams, 10 launches on each",
+                      "complete",
+                      repeat(context.options, complete),
+                      {},
+                      {at_least(count, "complete")}});
+}
+
+}  // namespace bench

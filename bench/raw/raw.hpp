@@ -1,0 +1,25 @@
+// The raw counterparts: the least that does each benchmark's work, with threads that spin and do nothing else.
+#pragma once
+
+#include <cstddef>
+
+namespace bench::raw {
+
+/// Empty tasks through `rings` rings, round robin, to one spinning worker, then a wait. Million tasks a second.
+double launch_rate(std::size_t rings, std::size_t count);
+/// One empty task through a ring and a wait for it. Microseconds.
+double round_trip(std::size_t count);
+/// Two spinning threads that run an empty task by turns. Microseconds a turn.
+double hop(std::size_t count);
+/// A spinning pair: one task, then `width` tasks, then one task, each step after the one before. Microseconds.
+double fork_join(std::size_t width, std::size_t count);
+/// A fixed number of busy tasks without order on all cores. Seconds.
+double busy_tasks(std::size_t count, std::size_t steps);
+
+/// a = b + factor * c on all cores, by OpenMP's static loop.
+void triad(double* a, const double* b, const double* c, double factor, std::size_t n);
+/// memcpy and memset of equal parts on all cores.
+void copy(void* to, const void* from, std::size_t bytes);
+void fill(void* to, int value, std::size_t bytes);
+
+}  // namespace bench::raw

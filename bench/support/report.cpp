@@ -1,0 +1,114 @@
+// The table and the JSON of a run.
+#include "report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace bench {
+
+namespace {
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+std::string range(const Spread& figures) {
+  return number(figures.median) + " [" + number(figures.low) + " to " + number(figures.high) + "]";
+}
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+using Cells = std::array<std::string, 8>;
+
+Cells cells_of(const Row& row) {
+  const std::optional<double> ratio = row.ratio();
+  return {row.name,
+          row.work,
+          number(row.value.median),
+          row.unit,
+          row.raw ? number(row.raw->median) : "-",
+          ratio ? number(*ratio) + "x" : "-",
+          row.reach_text(),
+          row.reach.empty() ? "-"
+          : row.ok()        ? "ok"
+                            : "MISSED"};
+}
+
+}  // namespace
+
+std::string Bound::text() const {
+  const std::string sign = at_least ? ">= " : "<= ";
+  return of == Of::ratio ? sign + number(limit) + "x" : sign + number(limit) + (unit.empty() ? "" : " " + unit);
+}
+
+std::optional<double> Row::ratio() const {
+  if (!raw || raw->median == 0) return std::nullopt;
+  return value.median / raw->median;
+}
+
+std::string Row::reach_text() const {
+  std::string text;
+  for (const Bound& bound : reach) text += (text.empty() ? "" : " and ") + bound.text();
+  return text.empty() ? "-" : text;
+}
+
+bool Row::ok() const {
+  return std::all_of(reach.begin(), reach.end(), [this](const Bound& bound) {
+    const std::optional<double> figure = bound.of == Bound::Of::ratio ? ratio() : value.median;
+    return figure && bound.holds(*figure);
+  });
+}
+
+void Report::add(Row row) {
+  out_ << row.name << ": " << row.work << ": " << range(row.value) << ' ' << row.unit;
+  if (row.raw) out_ << ", raw " << range(*row.raw) << ", ratio " << number(row.ratio().value_or(0));
+  out_ << std::endl;
+  rows_.push_back(std::move(row));
+}
+
+void Report::fail(const std::string& name, const std::string& why) {
+  failures_.push_back(name + " could not run: " + why);
+  out_ << failures_.back() << std::endl;
+}
+
+void Report::print_table() const {
+  std::vector<Cells> lines = {{"name", "work", "value", "unit", "raw", "ratio", "reach", "ok"}};
+  for (const Row& row : rows_) lines.push_back(cells_of(row));
+  std::array<std::size_t, 8> width{};
+  for (const Cells& line : lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
+  }
+  out_ << '\n';
+  for (const Cells& line : lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      const std::string padding(width[c] - line[c].size(), ' ');
+      const bool right = c == 2 || c == 4 || c == 5;
+      out_ << (right ? padding + line[c] : line[c] + padding) << (c + 1 == line.size() ? "\n" : "  ");
+    }
+  }
+  for (const std::string& failure : failures_) out_ << failure << '\n';
+}
+
+void Report::write_json(std::ostream& file) const {
+  file << "[\n";
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    const std::optional<double> ratio = row.ratio();
+    file << "  {\"name\": " << quoted(row.name) << ", \"value\": " << number(row.value.median)
+         << ", \"unit\": " << quoted(row.unit) << ", \"raw\": " << (row.raw ? number(row.raw->median) : "null")
+         << ", \"ratio\": " << (ratio ? number(*ratio) : "null")
+         << ", \"reach\": " << (row.reach.empty() ? "null" : quoted(row.reach_text()))
+         << ", \"ok\": " << (row.ok() ? "true" : "false") << (i + 1 == rows_.size() ? "}\n" : "},\n");
+  }
+  file << "]\n";
+}
+
+}  // namespace bench

@@ -1,0 +1,62 @@
+// What the benchmarks say: rows with a bound to reach, printed as a table and written as JSON.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "measure.hpp"
+
+namespace bench {
+
+/// What a figure, or its ratio to the raw counterpart, must not miss.
+struct Bound {
+  enum class Of { value, ratio };
+  Of of;
+  bool at_least;
+  double limit;
+  std::string unit = {};  ///< of a value
+
+  bool holds(double figure) const { return at_least ? figure >= limit : figure <= limit; }
+  std::string text() const;
+};
+inline Bound ratio_at_least(double limit) { return {Bound::Of::ratio, true, limit}; }
+inline Bound ratio_at_most(double limit) { return {Bound::Of::ratio, false, limit}; }
+inline Bound at_least(double limit, std::string unit) { return {Bound::Of::value, true, limit, std::move(unit)}; }
+inline Bound at_most(double limit, std::string unit) { return {Bound::Of::value, false, limit, std::move(unit)}; }
+
+struct Row {
+  std::string name;
+  std::string work;
+  std::string unit;
+  Spread value;
+  std::optional<Spread> raw;  ///< absent where there is no raw counterpart
+  std::vector<Bound> reach;   ///< all of them; none for a row that only informs
+
+  /// Of the medians, ours to raw.
+  std::optional<double> ratio() const;
+  std::string reach_text() const;
+  bool ok() const;
+};
+
+/// Collects rows and failures, and says each as it comes.
+class Report {
+ public:
+  explicit Report(std::ostream& out) : out_(out) {}
+
+  void add(Row row);
+  /// A benchmark that could not run.
+  void fail(const std::string& name, const std::string& why);
+  bool all_ran() const { return failures_.empty(); }
+
+  void print_table() const;
+  void write_json(std::ostream& file) const;
+
+ private:
+  std::ostream& out_;
+  std::vector<Row> rows_;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace bench

@@ -1,0 +1,12 @@
+# Each file of examples/ is a program of its own, and a test.
+weir_sources(sources ${PROJECT_SOURCE_DIR}/examples/*.cpp)
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  add_executable(example_${name} ${source})
+  weir_target(example_${name})
+  target_link_libraries(example_${name} PRIVATE weir::weir)
+  if(WEIR_BUILD_TESTS)
+    add_test(NAME example.${name} COMMAND example_${name})
+    set_tests_properties(example.${name} PROPERTIES TIMEOUT 120 PROCESSORS 2)
+  endif()
+endforeach()

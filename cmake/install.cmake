@@ -1,0 +1,30 @@
+# The installed tree: library, headers, the CMake package weir, and weir.pc.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
+
+install(TARGETS weir EXPORT weir_targets)
+install(DIRECTORY include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT weir_targets FILE weirTargets.cmake NAMESPACE weir:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/weirConfig.cmake.in ${PROJECT_BINARY_DIR}/weirConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+# A static library needs its dependencies named by everyone who links it.
+get_target_property(library_type weir TYPE)
+if(library_type STREQUAL "STATIC_LIBRARY")
+  set(pc_requires "Requires: hwloc fmt")
+else()
+  set(pc_requires "Requires.private: hwloc fmt")
+endif()
+set(pc_libs "-L\${libdir} -lweir -pthread")
+if(WEIR_WITH_CUDA AND library_type STREQUAL "STATIC_LIBRARY")
+  string(APPEND pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+endif()
+file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+configure_file(cmake/weir.pc.in ${PROJECT_BINARY_DIR}/weir.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

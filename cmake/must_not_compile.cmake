@@ -1,0 +1,39 @@
+# Programs that the library must reject with its own sentence. Included, it adds the tests; as a script, it is one.
+#   cmake -DCOMPILER=... -DFLAGS=... -DSOURCE=... -P must_not_compile.cmake
+# SOURCE starts with lines `// expect: <part of a sentence>`; the compiler's output must contain each of them.
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  weir_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/must_not_compile/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    foreach(compiler IN LISTS weir_compilers)
+      set(test must_not_compile.${name}.${compiler})
+      add_test(NAME ${test}
+               COMMAND ${CMAKE_COMMAND} -DCOMPILER=${weir_compiler_${compiler}}
+                       "-DFLAGS=-std=c++20;-I${PROJECT_SOURCE_DIR}/include"
+                       -DSOURCE=${source} -P ${PROJECT_SOURCE_DIR}/cmake/must_not_compile.cmake)
+      set_tests_properties(${test} PROPERTIES TIMEOUT 120)
+    endforeach()
+  endforeach()
+  return()
+endif()
+
+file(STRINGS ${SOURCE} expectations REGEX "^// expect: ")
+if(NOT expectations)
+  message(FATAL_ERROR "${SOURCE} does not say what it expects: begin it with `// expect: <part of a sentence>`")
+endif()
+
+set(ENV{LC_ALL} C)
+execute_process(COMMAND ${COMPILER} ${FLAGS} -fsyntax-only ${SOURCE}
+                RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(status EQUAL 0)
+  message(FATAL_ERROR "${SOURCE} compiles, but must not")
+endif()
+foreach(expectation IN LISTS expectations)
+  string(REGEX REPLACE "^// expect: *" "" sentence "${expectation}")
+  string(STRIP "${sentence}" sentence)
+  string(FIND "${output}" "${sentence}" found)
+  if(found EQUAL -1)
+    message(FATAL_ERROR "${SOURCE} is rejected, but not with\n  ${sentence}\nThe compiler said:\n${output}")
+  endif()
+endforeach()

@@ -1,0 +1,13 @@
+# The command-line tool: the program bin/weir.
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/weir/*.cpp)
+add_executable(weir_tool ${sources})
+weir_target(weir_tool)
+set_target_properties(weir_tool PROPERTIES OUTPUT_NAME weir)
+target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
+target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
+target_link_libraries(weir_tool PRIVATE weir::weir CLI11::CLI11 nlohmann_json::nlohmann_json)
+
+install(TARGETS weir_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

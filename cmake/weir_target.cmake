@@ -1,0 +1,20 @@
+# What every target of Weir shares: the language, the warnings, and where a folder's sources are found.
+include_guard()
+
+# Users of the library never see these flags: they are private, and only there when Weir is the project being built.
+function(weir_target target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  if(PROJECT_IS_TOP_LEVEL OR WEIR_WERROR)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  endif()
+  if(WEIR_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# The sources that match, re-read by the build itself when a file comes or goes.
+function(weir_sources result)
+  file(GLOB found CONFIGURE_DEPENDS ${ARGN})
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()

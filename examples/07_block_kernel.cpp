@@ -1,0 +1,51 @@
+// A cooperative kernel: the threads of a block share memory and go on in phases, here to add up a part of an array.
+#include <cstdio>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+constexpr std::uint32_t threads = 128;
+
+struct PartialSum {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<const float> x, weir::View<float> partial) const {
+    // Shared memory belongs to the block. It holds anything at first.
+    const weir::View<float> shared = block.shared<float>(block.threads());
+
+    // Each call of each() is one phase: all threads have finished it before the next begins.
+    block.each([&](std::size_t thread) {
+      const std::size_t stride = block.count() * block.threads();
+      float sum = 0.0f;
+      for (std::size_t i = block.index() * block.threads() + thread; i < x.size(); i += stride) sum += x[i];
+      shared[thread] = sum;
+    });
+
+    for (std::size_t half = block.threads() / 2; half > 0; half /= 2) {
+      block.each([&](std::size_t thread) {
+        if (thread < half) shared[thread] += shared[thread + half];
+      });
+    }
+
+    block.each([&](std::size_t thread) {
+      if (thread == 0) partial[block.index()] = shared[0];
+    });
+  }
+};
+
+int main(int argc, char** argv) {
+  const weir::Device device = argc > 1 ? weir::device(argv[1]) : weir::default_device();
+  constexpr std::size_t n = 1'000'001;
+  constexpr std::size_t blocks = 64;
+
+  weir::Stream stream(device);
+  const auto x = weir::ones<float>(stream, n);
+  auto partial = weir::empty<float>(stream, blocks);
+  weir::launch_blocks(stream, {.blocks = blocks, .threads = threads, .shared_bytes = threads * sizeof(float)},
+                      PartialSum{}, weir::in(x), weir::out(partial));
+
+  double sum = 0.0;
+  for (float part : partial.to_host()) sum += part;
+
+  std::printf("%s: the sum of %zu ones, from %zu blocks of %u threads, is %.0f\n", device.name().c_str(), n, blocks,
+              threads, sum);
+  return sum == static_cast<double>(n) ? 0 : 1;
+}

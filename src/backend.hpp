@@ -1,0 +1,135 @@
+// The seam: what a backend is to the core. Two small abstract classes, Backend and Queue, and the states they share.
+// Backends know the public headers and this file; never src/core, never each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/device.hpp>
+#include <weir/error.hpp>
+#include <weir/memory.hpp>
+#include <weir/observer.hpp>
+#include <weir/op.hpp>
+
+namespace weir {
+
+class Backend;
+
+namespace detail {
+
+/// An event. Backends derive; states are recycled, never deleted, so that a stale handle can be told by its id.
+struct EventState {
+  Backend* backend = nullptr;
+  int device = 0;
+  bool timed = false;
+  std::atomic<std::uint64_t> id{0};  ///< 0 while nobody owns it
+};
+
+/// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back.
+struct PoolState {
+  Backend* backend = nullptr;
+  int device = 0;
+};
+
+/// Whether this host thread may call Weir: not inside a host function or a kernel, and not in a forked child.
+enum class ThreadState : std::uint8_t { unknown, free, running, forked };
+extern constinit thread_local ThreadState thread_state;
+/// What the thread is running, for the message of a call that is refused.
+struct RunningCommand {
+  const char* what = "";
+  std::string_view name;
+  SourceLocation where;
+};
+extern constinit thread_local RunningCommand running_command;
+
+/// Backends report the time of observed commands (id not 0).
+void report_ran(CommandId command, StreamId stream, Span span) noexcept;
+
+}  // namespace detail
+
+struct QueueOptions {
+  /// internal: for the library's own housekeeping; failures elsewhere are no concern of it.
+  enum class Kind : std::uint8_t { stream, legacy, internal };
+  Kind kind = Kind::stream;
+  int priority = 0;  ///< within the device's range
+  bool blocking = true;
+  StreamId stream = 0;
+  std::string label;  ///< "stream 'upload' on cpu", for messages
+};
+
+/// One stream's worth of order. Thread rule: any thread, several at once; retire() by the last one.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  /// Takes a command. Returns before it ran, but for copies that touch pageable memory (R36 to R38). Throws before
+  /// anything has changed; host functions are the queue's once it returned.
+  virtual void submit(const Command& command) = 0;
+  virtual bool done() = 0;
+  /// Waits for everything submitted so far, then throws the failure of this queue, if any, and forgets it.
+  virtual void synchronize(const char* operation, SourceLocation where) = 0;
+  /// The same without throwing: a failure stays.
+  virtual void drain() noexcept = 0;
+  /// The owner is gone: what is pending runs to its end; then the backend may use the queue again.
+  virtual void retire() noexcept = 0;
+  virtual void* native() { return nullptr; }
+};
+
+/// All devices of one kind. `device` is an index below device_count(). Thread rule: any thread, several at once.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual int device_count() = 0;
+  /// Why device_count() is 0; empty otherwise.
+  virtual std::string why_absent() = 0;
+  virtual DeviceProperties properties(int device) = 0;
+  virtual void synchronize(int device, const char* operation, SourceLocation where) = 0;
+
+  /// The same without throwing: failures stay with their queues.
+  virtual void drain(int device) noexcept = 0;
+
+  virtual Queue& open_queue(int device, const QueueOptions& options) = 0;
+  virtual Queue* wrap_queue(int device, void* native, const QueueOptions& options) = 0;
+
+  virtual detail::EventState* open_event(int device, bool timed) = 0;
+  virtual void close_event(detail::EventState* event) noexcept = 0;
+  virtual bool event_done(detail::EventState& event) = 0;
+  virtual void synchronize_event(detail::EventState& event, const char* operation, SourceLocation where) = 0;
+  virtual Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) = 0;
+
+  virtual detail::PoolState* default_pool(int device) = 0;
+  virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
+  virtual void close_pool(detail::PoolState* pool) noexcept = 0;
+  virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, SourceLocation where) = 0;
+  /// Throws for what is not a live allocation of the pool; nothing else fails.
+  virtual void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) = 0;
+  virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
+  virtual std::size_t release_threshold(detail::PoolState& pool) = 0;
+  virtual void set_release_threshold(detail::PoolState& pool, std::size_t bytes) = 0;
+  virtual PoolStatistics statistics(detail::PoolState& pool) = 0;
+  virtual void reset_high_marks(detail::PoolState& pool) = 0;
+
+  virtual void* allocate_pinned(std::size_t bytes, SourceLocation where) = 0;
+  virtual void release_pinned(void* data) noexcept = 0;
+  virtual void pin(const void* data, std::size_t bytes, SourceLocation where) = 0;
+  virtual void unpin(const void* data, SourceLocation where) = 0;
+  /// What this backend knows of an address; nothing for pageable memory.
+  virtual std::optional<PointerInfo> locate(const void* data) = 0;
+
+  virtual bool can_access_peer(int from, int to) = 0;
+  virtual bool peer_access(int from, int to) = 0;
+  virtual void set_peer_access(int from, int to, bool enabled) = 0;
+};
+
+/// The backends of this build, best first for a default device. Defined in backends/registry.cpp.
+const std::vector<Backend*>& backends();
+
+}  // namespace weir

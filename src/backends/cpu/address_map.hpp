@@ -1,0 +1,36 @@
+// Which addresses are device memory or pinned: for copies of raw ranges, and for pin and unpin.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+#include <weir/memory.hpp>
+
+namespace weir::cpu {
+
+class AddressMap {
+ public:
+  struct Entry {
+    std::size_t bytes;
+    PointerInfo info;
+    bool registered;  ///< pinned in place by the user, not allocated
+  };
+  enum class Answer { done, overlaps, absent, other_kind };
+
+  /// Adds a range unless it overlaps one that is there.
+  Answer add(const void* data, const Entry& entry);
+  /// Removes the range that begins at `data`.
+  Answer remove(const void* data, bool registered);
+  std::optional<PointerInfo> find(const void* data) const;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<std::uintptr_t, Entry> entries_;  ///< guarded by mutex_; by begin; never overlapping
+};
+
+AddressMap& address_map();
+
+}  // namespace weir::cpu

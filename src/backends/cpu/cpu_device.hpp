@@ -1,0 +1,66 @@
+// One CPU device: a share of the cores, with its workers, queues and memory account.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend.hpp"
+#include "backends/cpu/cpu_pool.hpp"
+#include "backends/cpu/cpu_queue.hpp"
+#include "backends/cpu/worker_pool.hpp"
+
+namespace weir::cpu {
+
+class CpuDevice {
+ public:
+  CpuDevice(Backend& backend, int index, int workers, std::size_t memory);
+
+  int index() const { return index_; }
+  WorkerPool& pool() { return pool_; }
+  CpuQueue& legacy() { return *legacy_; }
+  MemoryAccount& memory() { return memory_; }
+  CpuPool& default_pool() { return default_pool_; }
+
+  CpuQueue& open_queue(const QueueOptions& options);
+  void reuse(CpuQueue& queue);
+  /// Under a lock that open_queue takes; the callable takes no other queue's lock but for reading.
+  template <class F>
+  void for_each_queue(F&& f) {
+    const std::lock_guard guard(queues_mutex_);
+    for (CpuQueue* queue : open_) f(*queue);
+  }
+
+  void synchronize(const char* operation, SourceLocation where);
+  void drain() noexcept;
+  /// Failures of streams that are gone: for the next synchronisation of the device.
+  void keep_failure(std::shared_ptr<const Failure> failure);
+  /// Pools with a release threshold give memory back after each synchronisation (R102).
+  void after_synchronize();
+  void add_pool(CpuPool& pool);
+  /// The default pool, once it has a threshold.
+  void watch_pool(CpuPool& pool);
+
+ private:
+  int index_;
+  WorkerPool pool_;
+  MemoryAccount memory_;
+  CpuPool default_pool_;
+  CpuQueue* legacy_ = nullptr;
+
+  std::mutex queues_mutex_;
+  std::vector<CpuQueue*> open_;  ///< guarded by queues_mutex_; the legacy queue too
+  std::vector<CpuQueue*> free_;  ///< guarded by queues_mutex_
+
+  std::mutex failures_mutex_;
+  std::deque<std::shared_ptr<const Failure>> failures_;  ///< guarded by failures_mutex_
+
+  std::mutex pools_mutex_;
+  std::vector<CpuPool*> pools_;  ///< guarded by pools_mutex_
+  std::atomic<bool> has_pools_{false};
+};
+
+}  // namespace weir::cpu

@@ -1,0 +1,62 @@
+// Events on the CPU.
+#include "backends/cpu/cpu_event.hpp"
+
+#include <utility>
+
+namespace weir::cpu {
+
+void CpuEvent::record(CpuQueue& queue, const Command& command) {
+  Mark next;
+  next.queue = &queue;
+  if (timed) {
+    next.stamp = new Stamp;
+    queue.append_stamp(next.stamp, command);
+    next.sequence = queue.tail();
+  } else {
+    next.sequence = queue.mark();
+    // Nothing enters the queue, so nothing else will say that it ran.
+    if (command.id != 0) {
+      const auto now = std::chrono::steady_clock::now();
+      detail::report_ran(command.id, command.stream, {now, now});
+    }
+  }
+  Stamp* old;
+  {
+    SpinGuard guard(lock_);
+    old = std::exchange(mark_, next).stamp;
+  }
+  release_stamp(old);
+}
+
+CpuEvent::Mark CpuEvent::mark() {
+  SpinGuard guard(lock_);
+  return mark_;
+}
+
+void CpuEvent::hold(CpuQueue& waiting, const Command& command) {
+  const Mark last = mark();
+  if (last.queue != nullptr) waiting.append_wait(*last.queue, last.sequence, command);
+}
+
+bool CpuEvent::done() {
+  const Mark last = mark();
+  return last.queue == nullptr || last.queue->reached(last.sequence);
+}
+
+void CpuEvent::synchronize(const char*, SourceLocation) {
+  const Mark last = mark();
+  if (last.queue == nullptr) return;
+  last.queue->wait_until(last.sequence);
+  last.queue->throw_failure(last.sequence, false);
+}
+
+void CpuEvent::close() {
+  Stamp* old;
+  {
+    SpinGuard guard(lock_);
+    old = std::exchange(mark_, Mark{}).stamp;
+  }
+  release_stamp(old);
+}
+
+}  // namespace weir::cpu

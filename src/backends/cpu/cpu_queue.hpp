@@ -1,0 +1,162 @@
+// A stream on the CPU: a strand. Many producers append records; one consumer at a time, a worker or a waiting host thread,
+// runs them in order. docs/architecture.md walks through it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backend.hpp"
+#include "backends/cpu/futex.hpp"
+#include "backends/cpu/record.hpp"
+#include "backends/cpu/worker_pool.hpp"
+
+namespace weir::cpu {
+
+class CpuDevice;
+
+/// Who waits for a queue to complete a command: another queue, or a host thread asleep on `awake`.
+struct Waiter {
+  std::uint64_t sequence = 0;
+  CpuQueue* queue = nullptr;  ///< null: a host thread
+  std::atomic<std::uint32_t>* awake = nullptr;
+  Waiter* next = nullptr;
+};
+
+/// The time of one timed record; shared by the event and the record on its way.
+struct Stamp {
+  std::atomic<int> owners{2};
+  std::atomic<std::int64_t> nanoseconds{0};
+};
+void release_stamp(Stamp* stamp) noexcept;
+
+/// The first command of a queue that failed, or the failure it inherited by a wait.
+struct Failure {
+  std::uint64_t sequence;
+  Error error;
+};
+
+class CpuQueue final : public Queue {
+ public:
+  explicit CpuQueue(CpuDevice& device);
+
+  /// Queues are immortal and used again; their sequence numbers go on, so old events stay right.
+  void open(const QueueOptions& options);
+
+  void submit(const Command& command) override;
+  bool done() override;
+  void synchronize(const char* operation, SourceLocation where) override;
+  void drain() noexcept override;
+  void retire() noexcept override;
+
+  CpuDevice& device() { return device_; }
+  const std::string& label() const { return label_; }
+  bool legacy() const { return legacy_; }
+  bool blocking() const { return blocking_; }
+  int level() const { return level_; }
+
+  /// The number of the last command submitted; with it, whether and when it is finished.
+  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
+  std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
+  bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
+  /// A point in this queue's order that covers everything before it, also what a default stream implies.
+  std::uint64_t mark();
+  void append_stamp(Stamp* stamp, const Command& command);
+  void append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
+
+  /// Waits, helping: runs what it waits for if nobody does.
+  void wait_until(std::uint64_t sequence);
+  /// Throws the failure at or before `sequence`; forgets it if asked.
+  void throw_failure(std::uint64_t sequence, bool forget);
+  std::shared_ptr<const Failure> failure();
+
+  /// For workers: takes and runs the queue after it was popped.
+  void run_popped(Runner& runner);
+
+  CpuQueue* next_ready = nullptr;  ///< guarded by the pool's lock
+
+ private:
+  friend class CpuDevice;
+  enum : std::uint32_t { listed = 1, running = 2 };  ///< bits of state_; 0: idle
+
+  // producers (queue_append.cpp)
+  template <class R>
+  R* begin_record(const Command& command, RecordKind kind, std::size_t trailing_bytes);
+  std::byte* next_chunk(std::size_t bytes);
+  void hold_back();
+  void order_with_default_stream();
+  void collect_blocking_queues();
+  void write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
+  void publish(std::byte* end);
+  /// Makes the queue known to the workers if it is idle.
+  void schedule() {
+    std::uint32_t idle = 0;
+    if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level_);
+  }
+  void submit_launch(const Command& command, const Launch& launch);
+  void submit_launch_shaped(const Command& command, const Launch& launch);
+  void submit_copy(const Command& command, const Copy& copy);
+  void append_copy(const Command& command, const Copy& copy, bool owns_source);
+  void submit_fill(const Command& command, const Fill& fill);
+  void submit_call(const Command& command, detail::HostFunction* function, bool external);
+  void append_empty(const Command& command);
+
+  // the consumer (queue_run.cpp)
+  bool try_acquire();
+  void run(Runner& runner, std::uint64_t until, bool worker);
+  void release();
+  void run_record(Record& record, Runner& runner);
+  void run_launch(Record& record, Runner& runner);
+  bool park(const WaitRecord& wait);
+  void inherit_failure(CpuQueue& source, std::uint64_t sequence);
+  void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
+  void skip(Record& record);
+  void complete(std::uint64_t sequence);
+  void wake_waiters();
+  void make_ready();
+  bool help(std::uint64_t sequence, Runner& runner);
+  void sleep_until(std::uint64_t sequence);
+  void finish_retirement();
+
+  CpuDevice& device_;
+  WorkerPool& pool_;
+  std::string label_;
+  StreamId stream_ = 0;
+  int level_ = 0;
+  bool blocking_ = true;
+  bool legacy_ = false;
+  bool internal_ = false;
+
+  alignas(64) SpinLock lock_;               ///< of the producers
+  std::byte* write_ = nullptr;              ///< guarded by lock_
+  std::byte* write_end_ = nullptr;          ///< guarded by lock_
+  Chunk* write_chunk_ = nullptr;            ///< guarded by lock_
+  std::uint64_t default_seen_ = 0;          ///< guarded by lock_: the legacy stream's work that this one waits for already
+  std::uint64_t patience_ = 0;              ///< guarded by lock_: the backlog at which producers are held back
+  const std::atomic<std::uint64_t>* default_tail_;  ///< the legacy queue's; of a queue that it does not order, one that stays 0
+  std::atomic<std::uint64_t> tail_{0};
+
+  alignas(64) std::atomic<std::uint32_t> state_{0};
+  std::atomic<bool> retired_{false};
+
+  alignas(64) std::uint64_t done_ = 0;      ///< the consumer's copy of completed_
+  std::byte* read_ = nullptr;               ///< the consumer's
+  Chunk* read_chunk_ = nullptr;             ///< the consumer's
+  std::atomic<CpuQueue*> parked_on_{nullptr};
+  std::atomic<std::uint64_t> parked_until_{0};
+  Waiter park_waiter_;
+
+  alignas(64) std::atomic<std::uint64_t> completed_{0};
+  std::atomic<bool> has_waiters_{false};
+  SpinLock waiters_lock_;
+  Waiter* waiters_ = nullptr;               ///< guarded by waiters_lock_
+  std::atomic<bool> failed_{false};
+  SpinLock failure_lock_;
+  std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
+
+  std::uint64_t legacy_waited_ = 0;         ///< guarded by the legacy queue's lock_: how far that one waits for this one
+};
+
+}  // namespace weir::cpu

@@ -1,0 +1,53 @@
+// Sleeping and waking on a word of memory, and the pauses before one sleeps.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace weir::cpu {
+
+/// Sleeps while `word` holds `expected`; may wake for no reason. Forever without a limit.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected);
+void futex_wait_for(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit);
+/// The number of threads that it woke.
+int futex_wake(std::atomic<std::uint32_t>& word, int threads);
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+inline void pause(int times) {
+  for (int i = 0; i < times; ++i) pause();
+}
+void yield();
+
+/// For sections of a few instructions. A thread that loses its core inside one makes the others yield.
+class SpinLock {
+ public:
+  void lock() {
+    if (!taken_.exchange(true, std::memory_order_acquire)) return;
+    lock_slowly();
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  void lock_slowly();
+  std::atomic<bool> taken_{false};
+};
+
+class SpinGuard {
+ public:
+  explicit SpinGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() { lock_.unlock(); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace weir::cpu

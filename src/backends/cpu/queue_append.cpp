@@ -1,0 +1,317 @@
+// The producers' side of a queue: from commands to records. The hot path of every asynchronous call on the CPU.
+#include <cstdlib>
+#include <cstring>
+#include <chrono>
+#include <new>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/cpu_event.hpp"
+#include "backends/cpu/cpu_queue.hpp"
+#include "backends/cpu/memory_ops.hpp"
+
+namespace weir::cpu {
+
+namespace {
+constexpr std::size_t most_staged_bytes = 1 << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
+constexpr std::uint64_t usual_patience = 8192;
+constexpr auto stall_patience = std::chrono::microseconds(50);
+
+[[noreturn]] void refuse_memory(std::size_t bytes, const Command& command) {
+  throw Error(Errc::out_of_memory, "weir: submitting a command", "host memory",
+              "no memory for " + std::to_string(bytes) + " bytes", command.where);
+}
+}  // namespace
+
+/// A record of type R at the end of the queue's memory, with its header filled in. The lock is held.
+template <class R>
+inline R* CpuQueue::begin_record(const Command& command, RecordKind kind, std::size_t trailing_bytes) {
+  const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
+  std::byte* at = write_;
+  if (at + bytes > write_end_) [[unlikely]] at = next_chunk(bytes);
+  R* record = reinterpret_cast<R*>(at);
+  record->bytes = static_cast<std::uint32_t>(bytes);
+  record->line = command.where.line();
+  record->file = command.where.file_name();
+  record->id = command.id;
+  record->kind = kind;
+  return record;
+}
+
+/// Makes the record that ends at `end` visible. The lock is held; schedule() follows once it is not.
+inline void CpuQueue::publish(std::byte* end) {
+  write_ = end;
+  // A full barrier: a consumer that gives the queue up sees this tail, or the producer sees that it is idle.
+  tail_.exchange(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+}
+
+/// Waits for what the default stream's rules put before the next command. The lock is held.
+inline void CpuQueue::order_with_default_stream() {
+  if (default_tail_->load(std::memory_order_acquire) != default_seen_) [[unlikely]] collect_blocking_queues();
+}
+
+void CpuQueue::collect_blocking_queues() {
+  const Command implied;
+  if (!legacy_) {
+    CpuQueue& legacy = device_.legacy();
+    default_seen_ = default_tail_->load(std::memory_order_acquire);
+    if (!legacy.reached(default_seen_) || legacy.failed_.load(std::memory_order_relaxed)) {
+      write_wait(legacy, default_seen_, implied);
+    }
+    return;
+  }
+  device_.for_each_queue([&](CpuQueue& queue) {
+    if (!queue.blocking_ || &queue == this) return;
+    const std::uint64_t tail = queue.tail_.load(std::memory_order_seq_cst);
+    if (tail == queue.legacy_waited_) return;
+    queue.legacy_waited_ = tail;
+    if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
+  });
+}
+
+void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command) {
+  auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
+  record->source = &source;
+  record->sequence = sequence;
+  publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+}
+
+std::byte* CpuQueue::next_chunk(std::size_t bytes) {
+  hold_back();
+  Chunk* chunk;
+  try {
+    chunk = take_chunk(bytes);
+  } catch (const std::bad_alloc&) {
+    refuse_memory(bytes, Command{});
+  }
+  auto* link = reinterpret_cast<Record*>(write_);
+  link->kind = RecordKind::next_chunk;
+  write_chunk_->next = chunk;
+  write_chunk_ = chunk;
+  write_end_ = chunk->end();
+  return write_ = chunk->begin();
+}
+
+/// Producers that are faster than the consumer wait for it while it advances, so that memory stays flat. Behind a command
+/// that holds the queue up they do not: no launch blocks because of a held kernel (better than R3).
+void CpuQueue::hold_back() {
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint64_t seen = completed();
+  if (tail - seen < usual_patience) {
+    patience_ = usual_patience;
+    return;
+  }
+  if (tail - seen < patience_) return;
+  using Clock = std::chrono::steady_clock;
+  auto last_advance = Clock::now();
+  for (int tries = 0; tail - seen > usual_patience / 2; ++tries) {
+    if (tries < 16) {
+      pause(16);
+    } else {
+      yield();
+    }
+    const std::uint64_t now_done = completed();
+    const auto now = Clock::now();
+    if (now_done != seen) {
+      seen = now_done;
+      last_advance = now;
+    } else if (now - last_advance > stall_patience) {
+      patience_ = 2 * (tail - seen);
+      return;
+    }
+  }
+}
+
+void CpuQueue::submit(const Command& command) {
+  if (const auto* launch = std::get_if<Launch>(&command.op)) [[likely]] {
+    submit_launch(command, *launch);
+    return;
+  }
+  visit_op(
+      command.op, [&](const Launch&) {}, [&](const Copy& copy) { submit_copy(command, copy); },
+      [&](const Fill& fill) { submit_fill(command, fill); },
+      [](const Alloc&) {},  // the pool has done it: memory of this stream's own past needs no command
+      [](const Free&) {}, [&](const weir::Record& record) { static_cast<CpuEvent*>(record.event)->record(*this, command); },
+      [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
+      [&](const HostCall& call) { submit_call(command, call.function, false); },
+      [&](const External& call) { submit_call(command, call.function, true); },
+      [&](const GraphLaunch&) {
+        throw Error(Errc::not_supported, "weir::Graph::launch", label_, "the CPU backend has no graphs yet", command.where);
+      });
+}
+
+void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16) [[unlikely]] {
+    submit_launch_shaped(command, launch);
+    return;
+  }
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
+    record->kernel = &kernel;
+    record->name = launch.name;
+    record->size = launch.extent[0];
+    if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+}
+
+void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  const std::size_t alignment = kernel.closure_align > 16 ? kernel.closure_align : 16;
+  const std::size_t extra = kernel.closure_bytes + alignment;
+  const auto place_closure = [&](void* at) {
+    if (kernel.copy != nullptr) {
+      kernel.copy(at, launch.closure);  // may throw: nothing is published yet
+    } else {
+      std::memcpy(at, launch.closure, kernel.closure_bytes);
+    }
+  };
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    std::byte* end;
+    if (kernel.rank == 0) {
+      auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
+      record->kernel = &kernel;
+      record->name = launch.name;
+      record->blocks = launch.extent[0];
+      record->threads = launch.threads;
+      record->shared_bytes = launch.shared_bytes;
+      place_closure(trailing(record, alignment));
+      end = reinterpret_cast<std::byte*>(record) + record->bytes;
+    } else {
+      auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
+      record->kernel = &kernel;
+      record->name = launch.name;
+      record->extent = launch.extent;
+      place_closure(trailing(record, alignment));
+      end = reinterpret_cast<std::byte*>(record) + record->bytes;
+    }
+    publish(end);
+  }
+  schedule();
+}
+
+void CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0);
+    record->owns_source = owns_source;
+    record->to = copy.to;
+    record->from = copy.from;
+    record->to_layout = copy.to_layout;
+    record->from_layout = copy.from_layout;
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+}
+
+void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
+  const std::size_t bytes = copy.from_layout.shape.count() * copy.from_layout.element_bytes;
+  const bool to_pageable = copy.to_kind == MemoryKind::pageable;
+  if (copy.from_kind != MemoryKind::pageable && !to_pageable) {
+    append_copy(command, copy, false);
+    return;
+  }
+  if (!to_pageable && bytes <= most_staged_bytes) {
+    void* staged = std::malloc(bytes);
+    if (staged == nullptr) refuse_memory(bytes, command);
+    Copy rest = copy;
+    rest.from = staged;
+    rest.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+    copy_elements(staged, rest.from_layout, copy.from, copy.from_layout);
+    try {
+      append_copy(command, rest, true);
+    } catch (...) {
+      std::free(staged);
+      throw;
+    }
+    return;
+  }
+  append_copy(command, copy, false);
+  const std::uint64_t last = tail();
+  wait_until(last);
+  throw_failure(last, true);
+}
+
+void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<FillRecord>(command, RecordKind::fill, fill.layout.element_bytes + 16);
+    record->to = fill.to;
+    record->layout = fill.layout;
+    std::memcpy(trailing(record, 16), fill.value, fill.layout.element_bytes);
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+  if (fill.kind != MemoryKind::pageable) return;
+  const std::uint64_t last = tail();
+  wait_until(last);
+  throw_failure(last, true);
+}
+
+void CpuQueue::submit_call(const Command& command, detail::HostFunction* function, bool external) {
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<CallRecord>(command, RecordKind::call, 0);
+    record->external = external;
+    record->function = function;
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+}
+
+void CpuQueue::append_stamp(Stamp* stamp, const Command& command) {
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
+    record->stamp = stamp;
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+}
+
+void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command) {
+  if (&source == this) return;  // the stream's own order holds it back already (R82)
+  if (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire)) return;
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    write_wait(source, sequence, command);
+  }
+  schedule();
+}
+
+void CpuQueue::append_empty(const Command& command) {
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
+    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  }
+  schedule();
+}
+
+std::uint64_t CpuQueue::mark() {
+  if (legacy_) {
+    append_empty(Command{});
+    return tail();
+  }
+  std::uint64_t last;
+  {
+    SpinGuard guard(lock_);
+    order_with_default_stream();
+    last = tail_.load(std::memory_order_relaxed);
+  }
+  schedule();
+  return last;
+}
+
+}  // namespace weir::cpu

@@ -1,0 +1,291 @@
+// The consumer's side of a queue: running records in order, parking on waits, helping, failing.
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/cpu_queue.hpp"
+#include "backends/cpu/memory_ops.hpp"
+
+namespace weir::cpu {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int fair_share = 256;   ///< commands of one queue before another of its priority has its turn
+constexpr int spin_rounds = 40;   ///< of about half a microsecond, before a waiting host thread sleeps
+constexpr auto exit_patience = std::chrono::seconds(1);
+
+/// Host threads that wait may run others' commands: for that time they are inside a kernel or host function.
+class RunningScope {
+ public:
+  RunningScope() : before_(detail::thread_state) { detail::thread_state = detail::ThreadState::running; }
+  ~RunningScope() { detail::thread_state = before_; }
+
+ private:
+  detail::ThreadState before_;
+};
+
+template <class R>
+R& as(Record& record) {
+  return static_cast<R&>(record);
+}
+
+}  // namespace
+
+bool CpuQueue::try_acquire() {
+  std::uint32_t state = state_.load(std::memory_order_relaxed);
+  while ((state & running) == 0) {
+    if (state_.compare_exchange_weak(state, state | running, std::memory_order_seq_cst)) return true;
+  }
+  return false;
+}
+
+void CpuQueue::run_popped(Runner& runner) {
+  std::uint32_t state = state_.load(std::memory_order_relaxed);
+  for (;;) {
+    const bool taken = (state & running) != 0;  // by a host thread that helps, or parked
+    const std::uint32_t next = taken ? state & ~listed : (state & ~listed) | running;
+    if (!state_.compare_exchange_weak(state, next, std::memory_order_seq_cst)) continue;
+    if (!taken) run(runner, ~std::uint64_t{0}, true);
+    return;
+  }
+}
+
+/// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
+void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
+  int share = fair_share;
+  std::uint64_t tail = 0;
+  while (done_ < until) {
+    if (done_ >= tail) {
+      tail = tail_.load(std::memory_order_acquire);
+      if (done_ >= tail) break;
+    }
+    auto* record = reinterpret_cast<Record*>(read_);
+    if (record->kind == RecordKind::next_chunk) {
+      Chunk* old = read_chunk_;
+      read_chunk_ = old->next;
+      read_ = read_chunk_->begin();
+      give_chunk(old);
+      continue;
+    }
+    if (record->kind == RecordKind::wait) {
+      if (park(as<WaitRecord>(*record))) return;  // whoever completes the source has the queue now
+      if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
+    } else if (failed_.load(std::memory_order_relaxed)) {
+      skip(*record);
+    } else {
+      run_record(*record, runner);
+    }
+    read_ += record->bytes;
+    complete(++done_);
+    if (worker) {
+      if (pool_.more_urgent_than(level_) || pool_.stopping()) break;
+      if (--share == 0) {
+        if (pool_.any_ready()) break;
+        share = fair_share;
+      }
+    }
+  }
+  release();
+}
+
+void CpuQueue::release() {
+  const std::uint64_t mine = done_;  // the next consumer's from here on
+  const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);
+  if (tail_.load(std::memory_order_seq_cst) != mine) {
+    if ((before & listed) == 0) schedule();
+  } else if (retired_.load(std::memory_order_seq_cst)) {
+    finish_retirement();
+  }
+}
+
+inline void CpuQueue::complete(std::uint64_t sequence) {
+  // A full barrier, as in park() and sleep_until(): either the waiter sees this command done, or it is seen waiting.
+  completed_.exchange(sequence, std::memory_order_seq_cst);
+  if (has_waiters_.load(std::memory_order_seq_cst)) wake_waiters();
+}
+
+void CpuQueue::wake_waiters() {
+  Waiter* woken = nullptr;
+  {
+    SpinGuard guard(waiters_lock_);
+    const std::uint64_t now = completed_.load(std::memory_order_relaxed);
+    for (Waiter** link = &waiters_; *link != nullptr;) {
+      Waiter* waiter = *link;
+      if (waiter->sequence <= now) {
+        *link = waiter->next;
+        waiter->next = woken;
+        woken = waiter;
+      } else {
+        link = &waiter->next;
+      }
+    }
+    has_waiters_.store(waiters_ != nullptr, std::memory_order_seq_cst);
+  }
+  while (woken != nullptr) {
+    Waiter* waiter = woken;
+    woken = waiter->next;  // a waiter is gone once it was woken
+    if (waiter->queue != nullptr) {
+      waiter->queue->make_ready();
+    } else {
+      std::atomic<std::uint32_t>* awake = waiter->awake;
+      awake->store(1, std::memory_order_seq_cst);
+      futex_wake(*awake, 1);
+    }
+  }
+}
+
+/// True if the queue now waits for the source and belongs to nobody; false if the wait is over.
+bool CpuQueue::park(const WaitRecord& wait) {
+  CpuQueue& source = *wait.source;
+  const std::uint64_t sequence = wait.sequence;
+  if (!source.reached(sequence)) {
+    parked_until_.store(sequence, std::memory_order_relaxed);
+    parked_on_.store(&source, std::memory_order_release);
+    park_waiter_.sequence = sequence;
+    park_waiter_.queue = this;
+    SpinGuard guard(source.waiters_lock_);
+    source.has_waiters_.store(true, std::memory_order_seq_cst);
+    if (source.completed_.load(std::memory_order_seq_cst) < sequence) {
+      park_waiter_.next = source.waiters_;
+      source.waiters_ = &park_waiter_;
+      return true;
+    }
+    source.has_waiters_.store(source.waiters_ != nullptr, std::memory_order_seq_cst);
+    parked_on_.store(nullptr, std::memory_order_release);
+  }
+  if (source.failed_.load(std::memory_order_acquire)) inherit_failure(source, sequence);
+  return false;
+}
+
+/// Ends parking: the queue is anybody's to run.
+void CpuQueue::make_ready() {
+  parked_on_.store(nullptr, std::memory_order_release);
+  std::uint32_t state = state_.load(std::memory_order_relaxed);
+  while (!state_.compare_exchange_weak(state, (state & ~std::uint32_t{running}) | listed, std::memory_order_seq_cst)) {
+  }
+  if ((state & listed) == 0) pool_.push(this, level_);
+}
+
+/// Runs what stands before `sequence` in this queue, or in the queue that it is parked on. False if others run it.
+bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
+  CpuQueue* queue = this;
+  for (int depth = 0; depth < 64; ++depth) {
+    if (queue->try_acquire()) {
+      const RunningScope scope;
+      queue->run(runner, sequence, false);
+      return true;
+    }
+    CpuQueue* source = queue->parked_on_.load(std::memory_order_acquire);
+    if (source == nullptr) return false;
+    sequence = queue->parked_until_.load(std::memory_order_relaxed);
+    if (queue->parked_on_.load(std::memory_order_acquire) != source) return false;
+    queue = source;
+    if (queue->reached(sequence)) return false;
+  }
+  return false;
+}
+
+void CpuQueue::wait_until(std::uint64_t sequence) {
+  if (reached(sequence)) return;
+  Runner runner;
+  const auto start = Clock::now();
+  for (int rounds = 0; !reached(sequence);) {
+    if (help(sequence, runner)) {
+      rounds = 0;
+    } else if (rounds++ < spin_rounds) {
+      pause(16);
+    } else {
+      sleep_until(sequence);
+      if (pool_.stopping() && !reached(sequence) && Clock::now() - start > exit_patience) {
+        throw Error(Errc::process_exiting, "weir: waiting", label_,
+                    "the process is ending and a command that began before will not finish", {});
+      }
+    }
+  }
+}
+
+void CpuQueue::sleep_until(std::uint64_t sequence) {
+  thread_local std::atomic<std::uint32_t> awake;
+  awake.store(0, std::memory_order_relaxed);
+  Waiter waiter;
+  waiter.sequence = sequence;
+  waiter.awake = &awake;
+  {
+    SpinGuard guard(waiters_lock_);
+    has_waiters_.store(true, std::memory_order_seq_cst);
+    if (completed_.load(std::memory_order_seq_cst) >= sequence) {
+      has_waiters_.store(waiters_ != nullptr, std::memory_order_seq_cst);
+      return;
+    }
+    waiter.next = waiters_;
+    waiters_ = &waiter;
+  }
+  while (awake.load(std::memory_order_seq_cst) == 0) {
+    if (!pool_.stopping()) {
+      futex_wait_for(awake, 0, std::chrono::milliseconds(200));
+      continue;
+    }
+    // Nobody may come any more: leave the list, and let the caller help or give up.
+    futex_wait_for(awake, 0, std::chrono::milliseconds(1));
+    SpinGuard guard(waiters_lock_);
+    for (Waiter** link = &waiters_; *link != nullptr; link = &(*link)->next) {
+      if (*link == &waiter) {
+        *link = waiter.next;
+        return;
+      }
+    }
+  }
+}
+
+void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause) {
+  std::string message;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception& e) {
+    message = e.what();
+  } catch (...) {
+    message = "an exception that is no std::exception";
+  }
+  const char* operation = code == Errc::kernel_failed ? "weir::launch" : record.external ? "weir::external" : "weir::host_call";
+  std::string text = std::string(what) + " '" + std::string(name) + "' threw: " + message;
+  if (name.empty()) text = std::string(what) + " threw: " + message;
+  auto failure = std::make_shared<const Failure>(
+      Failure{done_ + 1, Error(code, operation, label_, text, SourceLocation(record.file, record.line), cause)});
+  SpinGuard guard(failure_lock_);
+  failure_ = std::move(failure);
+  failed_.store(true, std::memory_order_release);
+}
+
+void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence) {
+  if (internal_) return;
+  const std::shared_ptr<const Failure> theirs = source.failure();
+  if (!theirs || theirs->sequence > sequence) return;
+  SpinGuard guard(failure_lock_);
+  if (failure_) return;
+  failure_ = std::make_shared<const Failure>(Failure{done_ + 1, theirs->error});
+  failed_.store(true, std::memory_order_release);
+}
+
+std::shared_ptr<const Failure> CpuQueue::failure() {
+  SpinGuard guard(failure_lock_);
+  return failure_;
+}
+
+void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  std::shared_ptr<const Failure> found;
+  {
+    SpinGuard guard(failure_lock_);
+    if (!failure_ || failure_->sequence > sequence) return;
+    found = failure_;
+    if (forget) {
+      failure_.reset();
+      failed_.store(false, std::memory_order_release);
+    }
+  }
+  throw Error(found->error);
+}
+
+}  // namespace weir::cpu

@@ -1,0 +1,108 @@
+// How commands lie in a queue's memory: records of varying length in recycled chunks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <weir/host_call.hpp>
+#include <weir/kernel.hpp>
+#include <weir/op.hpp>
+
+namespace weir::cpu {
+
+class CpuQueue;
+struct Stamp;
+
+enum class RecordKind : std::uint8_t {
+  next_chunk,  ///< not a command: the next record is at the beginning of the next chunk
+  launch,      ///< a kernel over one dimension
+  launch_many, ///< a kernel over 2 to 4 dimensions
+  launch_blocks,
+  copy,
+  fill,
+  call,   ///< host function or foreign work
+  stamp,  ///< a timed event's record
+  wait,
+  empty,  ///< takes part in the order, does nothing
+};
+
+/// The beginning of every record. `bytes` leads to the next one; records are multiples of 16.
+struct Record {
+  std::uint32_t bytes;
+  std::uint32_t line;
+  const char* file;
+  CommandId id;
+  RecordKind kind;
+  bool external;       ///< call: foreign work, not a host function
+  bool owns_source;    ///< copy: `from` is a staging buffer to be freed
+};
+
+struct LaunchRecord : Record {
+  const Kernel* kernel;
+  const char* name;
+  std::size_t size;
+  // the closure follows, aligned
+};
+struct LaunchManyRecord : Record {
+  const Kernel* kernel;
+  const char* name;
+  Shape extent;
+};
+struct LaunchBlocksRecord : Record {
+  const Kernel* kernel;
+  const char* name;
+  std::size_t blocks;
+  std::uint32_t threads;
+  std::size_t shared_bytes;
+};
+struct CopyRecord : Record {
+  void* to;
+  const void* from;
+  Layout to_layout;
+  Layout from_layout;
+};
+struct FillRecord : Record {
+  void* to;
+  Layout layout;
+  // the element follows
+};
+struct CallRecord : Record {
+  detail::HostFunction* function;
+};
+struct StampRecord : Record {
+  Stamp* stamp;
+};
+struct WaitRecord : Record {
+  CpuQueue* source;
+  std::uint64_t sequence;
+};
+
+inline void* align_up(void* address, std::size_t alignment) {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return reinterpret_cast<void*>((value + alignment - 1) & ~(std::uintptr_t{alignment} - 1));
+}
+/// Where a record's closure or value is.
+template <class R>
+void* trailing(R* record, std::size_t alignment) {
+  return align_up(reinterpret_cast<std::byte*>(record) + sizeof(R), alignment);
+}
+constexpr std::size_t round_record(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
+
+/// A piece of a queue's memory. Consumers give chunks back to producers.
+struct alignas(64) Chunk {
+  static constexpr std::size_t usual_bytes = 16 * 1024;
+
+  Chunk* next;
+  std::size_t bytes;  ///< of the whole chunk; others than usual_bytes are not recycled
+
+  std::byte* begin() { return reinterpret_cast<std::byte*>(this) + sizeof(Chunk); }
+  /// Leaves room for a next_chunk record.
+  std::byte* end() { return reinterpret_cast<std::byte*>(this) + bytes - round_record(sizeof(Record)); }
+};
+
+/// Chunks for all queues: a stack of free ones. Bounded, so that a burst does not keep its memory for ever.
+Chunk* take_chunk(std::size_t payload_bytes);
+void give_chunk(Chunk* chunk) noexcept;
+
+}  // namespace weir::cpu

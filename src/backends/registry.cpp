@@ -1,0 +1,20 @@
+// The only file that names the backends.
+#include "backend.hpp"
+#include "backends/cpu/cpu_backend.hpp"
+#if defined(WEIR_WITH_CUDA)
+#include "backends/cuda/cuda_backend.hpp"
+#endif
+
+namespace weir {
+
+const std::vector<Backend*>& backends() {
+  static const auto& list = *new std::vector<Backend*>{
+#if defined(WEIR_WITH_CUDA)
+      &cuda::backend(),
+#endif
+      &cpu::backend(),
+  };
+  return list;
+}
+
+}  // namespace weir

@@ -1,0 +1,220 @@
+// Checks of what calls are given.
+#include "core/checks.hpp"
+
+#include <cstdint>
+#include <limits>
+
+#include <weir/algorithm.hpp>
+#include <weir/launch.hpp>
+
+namespace weir::detail {
+
+namespace {
+
+constexpr std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+constexpr std::uint32_t most_threads = 1024;
+
+[[noreturn]] void refuse_size(const Shape& shape, const char* operation, SourceLocation where) {
+  throw Error(Errc::size_overflow, operation, "size " + describe(shape),
+              "a size is negative, or the whole is more than can be addressed", where);
+}
+
+std::size_t checked_count(const Shape& shape, const char* operation, SourceLocation where) {
+  std::size_t count = 1;
+  bool empty = false;
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape[d] > most) refuse_size(shape, operation, where);
+    if (shape[d] == 0) empty = true;
+    if (shape[d] != 0 && count > most / shape[d]) {
+      count = most;
+      if (!empty) {
+        for (std::size_t rest = d + 1; rest < shape.rank(); ++rest) empty = empty || shape[rest] == 0;
+        if (!empty) refuse_size(shape, operation, where);
+      }
+      return 0;
+    }
+    count *= shape[d] == 0 ? 1 : shape[d];
+  }
+  return empty ? 0 : count;
+}
+
+}  // namespace
+
+std::string describe(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(static_cast<std::ptrdiff_t>(shape[d]));
+  }
+  return text + "]";
+}
+
+std::size_t checked_bytes(const Shape& shape, std::size_t element_bytes, const char* operation, SourceLocation where) {
+  const std::size_t count = checked_count(shape, operation, where);
+  if (count > most / element_bytes) refuse_size(shape, operation, where);
+  return count * element_bytes;
+}
+
+std::string describe_storage(const Storage& storage) {
+  const char* kind = storage.kind == MemoryKind::pageable ? "host" : storage.kind == MemoryKind::pinned ? "pinned" : "device";
+  std::string text = std::string(kind) + " array of " + std::to_string(storage.bytes) + " bytes";
+  if (storage.kind == MemoryKind::device) text += " on " + storage.device->name;
+  return text;
+}
+
+Storage& refuse_empty(const char* operation, SourceLocation where) {
+  enter(operation, where);
+  throw Error(Errc::invalid_handle, operation, "array", "it was moved from or never made", where);
+}
+
+void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where) {
+  if (rank == wanted) return;
+  throw Error(Errc::wrong_shape, "weir::View", "array of " + std::to_string(rank) + " dimensions",
+              "a view of " + std::to_string(wanted) + " dimensions was asked for", where);
+}
+
+void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension, std::size_t size,
+                 SourceLocation where) {
+  const std::string range = "range " + std::to_string(lo) + ".." + std::to_string(hi) + " of dimension " + std::to_string(dimension);
+  if (dimension >= rank) {
+    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the array has " + std::to_string(rank) + " dimensions", where);
+  }
+  if (step == 0) throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
+  if (lo > hi || hi > size) {
+    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the dimension has " + std::to_string(size) + " elements", where);
+  }
+}
+
+void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where) {
+  if (!contiguous) {
+    throw Error(Errc::wrong_shape, "weir::Array::reshape", "array", "its memory is not contiguous: clone it first", where);
+  }
+  if (checked_bytes(shape, 1, "weir::Array::reshape", where) != count) {
+    throw Error(Errc::wrong_shape, "weir::Array::reshape", "array of " + std::to_string(count) + " elements",
+                "shape " + describe(shape) + " has another number of elements", where);
+  }
+}
+
+void refuse_host_access(const Storage* storage, SourceLocation where) {
+  require(const_cast<Storage*>(storage), "weir::Array: host access", where);
+  throw Error(Errc::wrong_memory, "weir::Array: host access", describe_storage(*storage),
+              "the host reaches host and pinned memory only: copy it, or use to_host()", where);
+}
+
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, SourceLocation where) {
+  if (extent.rank() != rank) [[unlikely]] {
+    throw Error(Errc::wrong_shape, "weir::launch", "extent " + describe(extent),
+                "the kernel's index has " + std::to_string(rank) + " dimensions", where);
+  }
+  if (block > most_threads) [[unlikely]] {
+    throw Error(Errc::invalid_value, "weir::launch", "block of " + std::to_string(block) + " threads",
+                "a block has 1 to 1024 threads", where);
+  }
+  if (rank == 1 && extent[0] <= most) return extent[0] != 0;
+  return checked_count(extent, "weir::launch", where) != 0;
+}
+
+void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where) {
+  constexpr const char* operation = "weir::launch_blocks";
+  const StreamState& state = state_of(stream, operation, where);
+  const DeviceProperties& limits = Device(state.device).properties();
+  if (extent.blocks == 0 || extent.blocks > most) {
+    throw Error(Errc::invalid_value, operation, describe(state),
+                std::to_string(static_cast<std::ptrdiff_t>(extent.blocks)) + " blocks: at least one is needed", where);
+  }
+  if (extent.threads == 0 || extent.threads > limits.max_threads_per_block) {
+    throw Error(Errc::invalid_value, operation, describe(state),
+                std::to_string(extent.threads) + " threads per block: 1 to " + std::to_string(limits.max_threads_per_block) +
+                    " are possible",
+                where);
+  }
+  if (extent.shared_bytes > limits.max_shared_bytes_per_block) {
+    throw Error(Errc::invalid_value, operation, describe(state),
+                std::to_string(extent.shared_bytes) + " bytes of shared memory per block: at most " +
+                    std::to_string(limits.max_shared_bytes_per_block) + " are possible",
+                where);
+  }
+}
+
+void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where) {
+  if (n == 0 && !empty_allowed) {
+    throw Error(Errc::wrong_shape, operation, "an empty array", "at least one element is needed", where);
+  }
+  const bool at_least_one = !empty_allowed && other == 1;
+  if (at_least_one ? n < 1 : n != other) {
+    throw Error(Errc::wrong_shape, operation, "arrays of " + std::to_string(n) + " and " + std::to_string(other) + " elements",
+                "their lengths must be equal", where);
+  }
+}
+
+std::optional<PointerInfo> locate(const void* data) {
+  for (Backend* backend : backends()) {
+    if (auto found = backend->locate(data)) return found;
+  }
+  return std::nullopt;
+}
+
+DeviceState* device_of(const void* data) {
+  for (DeviceState* device : Runtime::get().devices()) {
+    const auto found = device->backend->locate(data);
+    if (found && found->kind == MemoryKind::device && found->device == device->index) return device;
+  }
+  return nullptr;
+}
+
+void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& stream, const std::string& object,
+                 const char* operation, SourceLocation where) {
+  if (kind == MemoryKind::pageable && !Device(stream.device).properties().kernels_reach_pageable_memory) {
+    throw Error(Errc::wrong_memory, operation, object,
+                "a kernel on " + stream.device->name + " does not reach pageable host memory: make it weir::pinned, or copy it",
+                where);
+  }
+  if (kind != MemoryKind::device || device == stream.device) return;
+  const bool peer = device->backend == stream.device->backend && device->backend->peer_access(stream.device->index, device->index);
+  if (!peer) {
+    throw Error(Errc::wrong_device, operation, object,
+                "a kernel on " + stream.device->name + " does not reach it: copy it, or enable_peer_access(" +
+                    stream.device->name + ", " + device->name + ")",
+                where);
+  }
+}
+
+void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, SourceLocation where) {
+  constexpr const char* operation = "weir::launch";
+  if (count == 0) return;
+  if (data == nullptr) {
+    throw Error(Errc::null_view, operation, "a view of " + std::to_string(count) + " elements", "it has no memory", where);
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+    throw Error(Errc::misaligned, operation, "a view of " + std::to_string(count) + " elements",
+                "its address is not a multiple of " + std::to_string(alignment), where);
+  }
+  const StreamState& state = state_of(stream, operation, where);
+  const auto found = locate(data);
+  check_reach(found ? found->kind : MemoryKind::pageable, device_of(data), state, "a view of raw memory", operation, where);
+}
+
+Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes, BufferId buffer,
+                 Access access) {
+  Region region{data, 0, 1, 0, buffer, access};
+  if (shape.count() == 0) {
+    region.rows = 0;
+    return region;
+  }
+  const auto size = static_cast<std::ptrdiff_t>(element_bytes);
+  std::size_t run = element_bytes;
+  std::size_t d = shape.rank();
+  while (d > 0 && (shape[d - 1] == 1 || stride[d - 1] * size == static_cast<std::ptrdiff_t>(run))) run *= shape[--d];
+  region.row_bytes = run;
+  if (d == 0) return region;
+  if (d == 1 && stride[0] > 0) {
+    region.rows = shape[0];
+    region.pitch = static_cast<std::size_t>(stride[0] * size);
+    return region;
+  }
+  std::size_t last = run;
+  for (std::size_t i = 0; i < d; ++i) last += (shape[i] - 1) * static_cast<std::size_t>(stride[i] * size);
+  region.row_bytes = last;
+  return region;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,27 @@
+// Checks of what calls are given: sizes, shapes, addresses, reach.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weir/storage.hpp>
+
+#include "core/runtime.hpp"
+
+namespace weir::detail {
+
+/// shape's bytes. Throws size_overflow for negative sizes and for more than can be addressed.
+std::size_t checked_bytes(const Shape& shape, std::size_t element_bytes, const char* operation, SourceLocation where);
+std::string describe_storage(const Storage& storage);
+std::string describe(const Shape& shape);
+/// Whether kernels on `stream` reach memory of this kind and device. Throws wrong_memory, wrong_device.
+void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& stream, const std::string& object,
+                 const char* operation, SourceLocation where);
+/// Adds a stream to those that the memory must outlive.
+void note_queue(Storage& storage, StreamRef stream);
+/// What any backend knows of an address.
+std::optional<PointerInfo> locate(const void* data);
+/// The device that an address belongs to; null for host memory.
+DeviceState* device_of(const void* data);
+
+}  // namespace weir::detail

@@ -1,0 +1,163 @@
+// Copies and fills: what the two sides are, whether they fit, and on which stream they go (W17).
+#include <weir/arguments.hpp>
+#include <weir/copy.hpp>
+
+#include <cstdint>
+
+#include "core/checks.hpp"
+#include "core/runtime.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+/// A side with what its address says.
+struct Side {
+  MemoryKind kind = MemoryKind::pageable;
+  DeviceState* device = nullptr;  ///< of device memory
+  std::string object;
+};
+
+Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
+  if (end.no_array) refuse_empty(operation, where);
+  Side side;
+  const std::size_t bytes = checked_bytes(end.layout.shape, end.layout.element_bytes, operation, where);
+  if (end.storage != nullptr) {
+    side.kind = end.storage->kind;
+    side.device = side.kind == MemoryKind::device ? end.storage->device : nullptr;
+    side.object = describe_storage(*end.storage);
+    if (end.storage->freed.load(std::memory_order_relaxed)) {
+      throw Error(Errc::already_freed, operation, side.object, "it was given back before", where);
+    }
+    return side;
+  }
+  side.object = end.range ? "host range" : "view of shape " + describe(end.layout.shape);
+  if (bytes == 0) return side;
+  if (end.data == nullptr) throw Error(Errc::null_view, operation, side.object, "it has no memory", where);
+  if (reinterpret_cast<std::uintptr_t>(end.data) % end.alignment != 0) {
+    throw Error(Errc::misaligned, operation, side.object, "its address is not a multiple of " + std::to_string(end.alignment),
+                where);
+  }
+  if (const auto found = locate(end.data)) {
+    side.kind = found->kind;
+    if (side.kind == MemoryKind::device) side.device = device_of(end.data);
+  }
+  return side;
+}
+
+bool dense(const Layout& layout) {
+  auto expected = static_cast<std::ptrdiff_t>(layout.element_bytes);
+  for (std::size_t d = layout.shape.rank(); d-- > 0;) {
+    if (layout.shape[d] != 1 && layout.stride[d] != expected) return false;
+    expected *= static_cast<std::ptrdiff_t>(layout.shape[d]);
+  }
+  return true;
+}
+
+/// Gives a host range the shape of the other side.
+Layout shaped_like(const Layout& range, const Layout& other) {
+  Layout shaped;
+  shaped.shape = other.shape;
+  shaped.element_bytes = range.element_bytes;
+  auto stride = static_cast<std::ptrdiff_t>(range.element_bytes);
+  for (std::size_t d = max_rank; d-- > 0;) {
+    shaped.stride[d] = stride;
+    stride *= static_cast<std::ptrdiff_t>(other.shape[d]);
+  }
+  return shaped;
+}
+
+void check_shapes(const Endpoint& to, const Endpoint& from, SourceLocation where) {
+  const Shape& a = to.layout.shape;
+  const Shape& b = from.layout.shape;
+  const bool fits = to.range || from.range ? a.count() == b.count() : a == b;
+  if (!fits) {
+    throw Error(Errc::wrong_shape, "weir::copy", "shapes " + describe(a) + " and " + describe(b),
+                "destination and source must have the same shape", where);
+  }
+}
+
+Region whole(const Endpoint& end, const Layout& layout, Access access) {
+  std::ptrdiff_t stride[max_rank];
+  for (std::size_t d = 0; d < max_rank; ++d) {
+    stride[d] = layout.stride[d] / static_cast<std::ptrdiff_t>(layout.element_bytes == 0 ? 1 : layout.element_bytes);
+  }
+  return region_of(end.data, layout.shape, stride, layout.element_bytes, end.storage ? end.storage->buffer : 0, access);
+}
+
+void check_overlap(const Region& a, const Region& b, const Layout& to, const Layout& from, SourceLocation where) {
+  if (!dense(to) || !dense(from)) return;  // interleaved rows may share an extent and no byte
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.begin);
+  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.begin);
+  if (a_begin < b_begin + b.extent_bytes() && b_begin < a_begin + a.extent_bytes()) {
+    throw Error(Errc::overlapping, "weir::copy", "destination and source", "they share memory", where);
+  }
+}
+
+StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceState* from) {
+  if (stream.id() != 0) return stream;
+  if (to != nullptr) return get_stream(Device(const_cast<DeviceState*>(to)));
+  if (from != nullptr) return get_stream(Device(const_cast<DeviceState*>(from)));
+  return get_stream();
+}
+
+void check_backend(const Side& side, const StreamState& stream, const char* operation, SourceLocation where) {
+  if (side.device == nullptr || side.device->backend == stream.device->backend) return;
+  throw Error(Errc::wrong_device, operation, describe(stream), side.object + " is of another backend: copy by way of host memory",
+              where);
+}
+
+}  // namespace
+
+void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLocation where) {
+  constexpr const char* operation = "weir::copy";
+  enter(operation, where);
+  const Side to_side = examine(to, operation, where);
+  const Side from_side = examine(from, operation, where);
+  check_shapes(to, from, where);
+  stream = choose_stream(stream, to_side.device, from_side.device);
+  const StreamState& state = state_of(stream, operation, where);
+  if (to.layout.shape.count() == 0) return;
+  check_backend(to_side, state, operation, where);
+  check_backend(from_side, state, operation, where);
+
+  Copy op{};
+  op.to = to.data;
+  op.from = from.data;
+  op.to_layout = to.range ? shaped_like(to.layout, from.layout) : to.layout;
+  op.from_layout = from.range && !to.range ? shaped_like(from.layout, to.layout) : from.layout;
+  op.to_kind = to_side.kind;
+  op.from_kind = from_side.kind;
+  op.to_device = to_side.device ? to_side.device->index : 0;
+  op.from_device = from_side.device ? from_side.device->index : 0;
+  const Region regions[2] = {whole(to, op.to_layout, Access::write), whole(from, op.from_layout, Access::read)};
+  check_overlap(regions[0], regions[1], op.to_layout, op.from_layout, where);
+  for (Storage* storage : {to.storage, from.storage}) {
+    if (storage != nullptr) use(*storage, stream, false, operation, where);
+  }
+  Command command;
+  command.where = where;
+  command.uses = regions;
+  command.op = op;
+  submit(stream, command, operation);
+}
+
+void fill(StreamRef stream, const Endpoint& to, const void* value, SourceLocation where) {
+  constexpr const char* operation = "weir::fill";
+  enter(operation, where);
+  const Side side = examine(to, operation, where);
+  stream = choose_stream(stream, side.device, nullptr);
+  const StreamState& state = state_of(stream, operation, where);
+  if (to.layout.shape.count() == 0) return;
+  check_backend(side, state, operation, where);
+  if (side.kind == MemoryKind::device) check_reach(side.kind, side.device, state, side.object, operation, where);
+  if (to.storage != nullptr) use(*to.storage, stream, false, operation, where);
+  const Region region = whole(to, to.layout, Access::write);
+  Command command;
+  command.where = where;
+  command.uses = std::span<const Region>(&region, 1);
+  command.op = Fill{to.data, to.layout, value, side.kind};
+  submit(stream, command, operation);
+}
+
+}  // namespace weir::detail

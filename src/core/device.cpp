@@ -1,0 +1,152 @@
+// Devices by name, the default device, synchronisation of devices, peer access.
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "core/observers.hpp"
+#include "core/runtime.hpp"
+
+namespace weir {
+
+using detail::DeviceState;
+using detail::enter;
+using detail::Runtime;
+
+const std::string& Device::name() const { return state_->name; }
+std::string_view Device::backend() const { return state_->backend->name(); }
+int Device::index() const { return state_->index; }
+
+const DeviceProperties& Device::properties() const {
+  std::call_once(state_->properties_read, [this] { state_->properties = state_->backend->properties(state_->index); });
+  return state_->properties;
+}
+
+void Device::synchronize(SourceLocation where) const {
+  enter("weir::synchronize_device", where);
+  state_->backend->synchronize(state_->index, "weir::synchronize_device", where);
+  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
+    detail::observe_waited({HostWait::Kind::device, state_->index, 0, 0, where});
+  }
+}
+
+namespace {
+
+std::string existing_devices() {
+  std::string names;
+  for (const DeviceState* device : Runtime::get().devices()) names += (names.empty() ? "" : ", ") + device->name;
+  return names;
+}
+
+[[noreturn]] void refuse_device(std::string_view name, const std::string& reason, SourceLocation where) {
+  throw Error(Errc::unknown_device, "weir::device", "'" + std::string(name) + "'",
+              reason + "; devices here: " + existing_devices(), where);
+}
+
+Backend* find_backend(std::string_view name) {
+  for (Backend* backend : backends()) {
+    if (backend->name() == name) return backend;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string why_absent(std::string_view backend) {
+  if (Backend* found = find_backend(backend)) return found->why_absent();
+  if (backend == "cuda" || backend == "sim") return "the " + std::string(backend) + " backend is not built in";
+  return "there is no backend of this name";
+}
+
+Device device(std::string_view name, SourceLocation where) {
+  enter("weir::device", where);
+  const std::size_t colon = name.find(':');
+  const std::string_view backend = name.substr(0, colon);
+  DeviceState* first = Runtime::get().first_of(backend);
+  if (first == nullptr) refuse_device(name, why_absent(backend), where);
+  if (colon == std::string_view::npos) return Device(first);
+  const std::string_view number = name.substr(colon + 1);
+  unsigned index = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  if (error != std::errc{} || end != number.data() + number.size()) {
+    refuse_device(name, "'" + std::string(number) + "' is not a device number", where);
+  }
+  for (DeviceState* device : Runtime::get().devices()) {
+    if (device->backend == first->backend && static_cast<unsigned>(device->index) == index) return Device(device);
+  }
+  refuse_device(name, "no such " + std::string(backend) + " device", where);
+}
+
+std::vector<Device> devices() {
+  std::vector<Device> all;
+  for (DeviceState* device : Runtime::get().devices()) all.emplace_back(device);
+  return all;
+}
+
+std::vector<Device> devices(std::string_view backend) {
+  std::vector<Device> some;
+  for (DeviceState* device : Runtime::get().devices()) {
+    if (device->backend->name() == backend) some.emplace_back(device);
+  }
+  return some;
+}
+
+Device default_device() {
+  detail::ThreadData& thread = detail::thread_data();
+  if (thread.default_device == nullptr) {
+    const char* wanted = std::getenv("WEIR_DEVICE");
+    thread.default_device =
+        wanted != nullptr && *wanted != '\0' ? device(wanted).state() : Runtime::get().devices().front();
+  }
+  return Device(thread.default_device);
+}
+
+void set_default_device(Device device) {
+  enter("weir::set_default_device", SourceLocation{});
+  detail::thread_data().default_device = device.state();
+}
+
+ScopedDevice::ScopedDevice(Device device) : previous_(default_device()) { set_default_device(device); }
+ScopedDevice::ScopedDevice(std::string_view name, SourceLocation where) : ScopedDevice(device(name, where)) {}
+ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_.state(); }
+
+void synchronize(SourceLocation where) {
+  enter("weir::synchronize", where);
+  for (DeviceState* device : Runtime::get().devices()) device->backend->synchronize(device->index, "weir::synchronize", where);
+  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
+    detail::observe_waited({HostWait::Kind::all, -1, 0, 0, where});
+  }
+}
+void synchronize_device(Device device, SourceLocation where) { device.synchronize(where); }
+void synchronize_device(SourceLocation where) {
+  enter("weir::synchronize_device", where);
+  default_device().synchronize(where);
+}
+
+bool can_access_peer(Device from, Device to) {
+  return from.state()->backend == to.state()->backend && from.state()->backend->can_access_peer(from.index(), to.index());
+}
+bool peer_access_enabled(Device from, Device to) {
+  return from.state()->backend == to.state()->backend && from.state()->backend->peer_access(from.index(), to.index());
+}
+
+void enable_peer_access(Device from, Device to, SourceLocation where) {
+  enter("weir::enable_peer_access", where);
+  const std::string pair = from.name() + " to " + to.name();
+  if (!can_access_peer(from, to)) {
+    throw Error(Errc::peer_unsupported, "weir::enable_peer_access", pair, "these devices cannot reach each other's memory", where);
+  }
+  if (peer_access_enabled(from, to)) {
+    throw Error(Errc::peer_already_enabled, "weir::enable_peer_access", pair, "it is enabled already", where);
+  }
+  from.state()->backend->set_peer_access(from.index(), to.index(), true);
+}
+
+void disable_peer_access(Device from, Device to, SourceLocation where) {
+  enter("weir::disable_peer_access", where);
+  if (!peer_access_enabled(from, to)) {
+    throw Error(Errc::peer_not_enabled, "weir::disable_peer_access", from.name() + " to " + to.name(), "it is not enabled", where);
+  }
+  from.state()->backend->set_peer_access(from.index(), to.index(), false);
+}
+
+}  // namespace weir

@@ -1,0 +1,65 @@
+// Errors: their category, and how what() reads.
+#include <weir/error.hpp>
+
+#include <string>
+
+namespace weir {
+
+namespace {
+
+const char* text_of(Errc code) {
+  switch (code) {
+    case Errc::invalid_value: return "invalid value";
+    case Errc::unknown_device: return "unknown device";
+    case Errc::invalid_handle: return "invalid handle";
+    case Errc::not_ready: return "not ready";
+    case Errc::out_of_memory: return "out of memory";
+    case Errc::size_overflow: return "size overflow";
+    case Errc::wrong_device: return "wrong device";
+    case Errc::wrong_memory: return "wrong memory";
+    case Errc::wrong_shape: return "wrong shape";
+    case Errc::null_view: return "null view";
+    case Errc::misaligned: return "misaligned address";
+    case Errc::overlapping: return "overlapping memory";
+    case Errc::already_freed: return "already freed";
+    case Errc::already_pinned: return "already pinned";
+    case Errc::not_pinned: return "not pinned";
+    case Errc::peer_already_enabled: return "peer access already enabled";
+    case Errc::peer_not_enabled: return "peer access not enabled";
+    case Errc::peer_unsupported: return "peer access unsupported";
+    case Errc::not_permitted: return "not permitted";
+    case Errc::not_supported: return "not supported";
+    case Errc::kernel_failed: return "kernel failed";
+    case Errc::host_function_failed: return "host function failed";
+    case Errc::device_failed: return "device failed";
+    case Errc::process_forked: return "process forked";
+    case Errc::process_exiting: return "process exiting";
+  }
+  return "unknown error";
+}
+
+class Category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "weir"; }
+  std::string message(int code) const override { return text_of(static_cast<Errc>(code)); }
+};
+
+std::string compose(const std::string& operation, const std::string& object, const std::string& message, SourceLocation where) {
+  std::string text = operation + ": " + object + ": " + message;
+  if (where) text += " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]";
+  return text;
+}
+
+}  // namespace
+
+const std::error_category& error_category() noexcept {
+  static const Category category;
+  return category;
+}
+
+Error::Error(Errc code, std::string operation, std::string object, const std::string& message, SourceLocation where,
+             std::exception_ptr cause)
+    : std::system_error(make_error_code(code), compose(operation, object, message, where)),
+      details_(std::make_shared<const Details>(Details{std::move(operation), std::move(object), where, std::move(cause)})) {}
+
+}  // namespace weir

@@ -1,0 +1,201 @@
+// The process's devices and streams.
+#include "core/runtime.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "core/observers.hpp"
+
+namespace weir::detail {
+
+constinit thread_local ThreadState thread_state = ThreadState::unknown;
+constinit thread_local RunningCommand running_command{};
+std::atomic<std::uint32_t> hooks{0};
+
+namespace {
+
+std::atomic<bool> in_forked_child{false};
+
+bool flag(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+constinit thread_local ThreadData* data_of_thread = nullptr;
+struct ThreadDataOwner {
+  ~ThreadDataOwner() { delete std::exchange(data_of_thread, nullptr); }
+};
+
+}  // namespace
+
+bool forked() { return in_forked_child.load(std::memory_order_relaxed); }
+
+ThreadData& thread_data() {
+  if (data_of_thread == nullptr) {
+    data_of_thread = new ThreadData;
+    thread_local ThreadDataOwner owner;
+    static_cast<void>(owner);
+  }
+  return *data_of_thread;
+}
+
+void enter_slowly(const char* operation, SourceLocation where) {
+  if (forked()) {
+    throw Error(Errc::process_forked, operation, "this process",
+                "it is the child of a fork() after Weir was used; its workers and devices are the parent's: use exec, or fork "
+                "first",
+                where);
+  }
+  if (thread_state == ThreadState::unknown) {
+    thread_state = ThreadState::free;
+    return;
+  }
+  const RunningCommand& running = running_command;
+  std::string object = running.what;
+  if (!running.name.empty()) object += " '" + std::string(running.name) + "'";
+  if (running.where) {
+    object += " enqueued at " + std::string(running.where.file_name()) + ":" + std::to_string(running.where.line());
+  }
+  throw Error(Errc::not_permitted, operation, object, "no Weir call is permitted inside a host function, a kernel or an observer",
+              where);
+}
+
+Runtime& Runtime::get() {
+  static auto& runtime = *new Runtime;
+  return runtime;
+}
+
+Runtime::Runtime() {
+  if (flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
+  for (Backend* backend : backends()) {
+    const int count = backend->device_count();
+    for (int i = 0; i < count; ++i) {
+      auto* device = new DeviceState;
+      device->backend = backend;
+      device->index = i;
+      device->name = std::string(backend->name());
+      if (count > 1 || device->name != "cpu") device->name += ":" + std::to_string(i);
+      device->pool.store(backend->default_pool(i));
+      devices_.push_back(device);
+    }
+  }
+  for (DeviceState* device : devices_) {
+    device->legacy = open_stream(*device, {.priority = 0, .blocking = true, .name = "legacy"}, true);
+    device->own = open_stream(*device, {.priority = 0, .blocking = true, .name = "default"});
+    QueueOptions housekeeping;
+    housekeeping.kind = QueueOptions::Kind::internal;
+    housekeeping.blocking = false;
+    housekeeping.label = "housekeeping on " + device->name;
+    device->reclaim = &device->backend->open_queue(device->index, housekeeping);
+  }
+  pthread_atfork(nullptr, nullptr, [] {
+    in_forked_child.store(true, std::memory_order_relaxed);
+    thread_state = ThreadState::forked;
+  });
+}
+
+DeviceState* Runtime::first_of(std::string_view backend) const {
+  for (DeviceState* device : devices_) {
+    if (device->backend->name() == backend) return device;
+  }
+  return nullptr;
+}
+
+StreamState& Runtime::new_state() {
+  const std::lock_guard guard(streams_mutex_);
+  if (free_streams_.empty()) return *new StreamState;
+  StreamState* state = free_streams_.back();
+  free_streams_.pop_back();
+  return *state;
+}
+
+StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options, bool legacy, void* native,
+                               SourceLocation where) {
+  const StreamId id = next_stream_.fetch_add(1, std::memory_order_relaxed);
+  QueueOptions queue;
+  queue.kind = legacy ? QueueOptions::Kind::legacy : QueueOptions::Kind::stream;
+  const PriorityRange range = [&] {
+    std::call_once(device.properties_read, [&] { device.properties = device.backend->properties(device.index); });
+    return device.properties.stream_priorities;
+  }();
+  queue.priority = std::min(std::max(options.priority, range.greatest), range.least);
+  queue.blocking = options.blocking;
+  queue.stream = id;
+  const std::string name = options.name.empty() ? std::to_string(id) : options.name;
+  queue.label = "stream '" + name + "' on " + device.name;
+  Queue* opened = native == nullptr ? &device.backend->open_queue(device.index, queue)
+                                    : device.backend->wrap_queue(device.index, native, queue);
+  if (opened == nullptr) {
+    throw Error(Errc::not_supported, "weir::wrap_stream", device.name, "this backend has no native streams", where);
+  }
+  StreamState& state = new_state();
+  state.queue = opened;
+  state.device = &device;
+  state.name = name;
+  state.priority = queue.priority;
+  state.blocking = options.blocking;
+  state.legacy = legacy;
+  state.id.store(id, std::memory_order_release);
+  if (hooks.load(std::memory_order_relaxed) & observed) {
+    observe_opened({id, name, Device(&device), state.priority, state.blocking, legacy});
+  }
+  return {&state, id};
+}
+
+void Runtime::close_stream(StreamRef stream) noexcept {
+  if (stream.state() == nullptr || forked()) return;
+  StreamState& state = *stream.state();
+  StreamId id = stream.id();
+  if (!state.id.compare_exchange_strong(id, 0)) return;
+  if (hooks.load(std::memory_order_relaxed) & observed) observe_closed(stream.id());
+  state.queue->retire();
+  const std::lock_guard guard(streams_mutex_);
+  try {
+    free_streams_.push_back(&state);
+  } catch (const std::bad_alloc&) {
+    // The state is not used again.
+  }
+}
+
+void Runtime::drain_all() noexcept {
+  for (DeviceState* device : devices_) device->backend->drain(device->index);
+}
+
+std::size_t position_of(const DeviceState& device) {
+  const auto& all = Runtime::get().devices();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == &device) return i;
+  }
+  return 0;
+}
+
+StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (stream.state() == nullptr || stream.state()->id.load(std::memory_order_acquire) != stream.id()) {
+    refuse_stream(operation, where);
+  }
+  return *stream.state();
+}
+
+EventState& state_of(EventRef event, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (event.state() == nullptr || event.state()->id.load(std::memory_order_acquire) != event.id() || event.id() == 0) {
+    throw Error(Errc::invalid_handle, operation, "event",
+                event.state() == nullptr ? "it was moved from or never made" : "it was destroyed", where);
+  }
+  return *event.state();
+}
+
+void refuse_stream(const char* operation, SourceLocation where) {
+  throw Error(Errc::invalid_handle, operation, "stream", "it was moved from, destroyed or never made", where);
+}
+
+std::string describe(const StreamState& stream) { return "stream '" + stream.name + "' on " + stream.device->name; }
+std::string describe(Device device) { return "device " + device.name(); }
+
+}  // namespace weir::detail

@@ -1,0 +1,91 @@
+// The process's devices and streams, and what each host thread has made current. Everything here outlives main().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <weir/device.hpp>
+#include <weir/error.hpp>
+#include <weir/stream.hpp>
+
+#include "backend.hpp"
+
+namespace weir::detail {
+
+/// A stream. States are recycled, never deleted: a stale handle is told by its id.
+struct StreamState {
+  std::atomic<StreamId> id{0};  ///< 0 while nobody owns it
+  Queue* queue = nullptr;
+  DeviceState* device = nullptr;
+  std::string name;
+  int priority = 0;
+  bool blocking = true;
+  bool legacy = false;
+};
+
+struct DeviceState {
+  Backend* backend = nullptr;
+  int index = 0;
+  std::string name;
+  StreamRef own;     ///< the stream that is current at first (W9)
+  StreamRef legacy;
+  Queue* reclaim = nullptr;  ///< gives memory back once the streams that used it are through
+  std::atomic<PoolState*> pool{nullptr};
+  std::once_flag properties_read;
+  DeviceProperties properties;
+};
+
+class Runtime {
+ public:
+  static Runtime& get();
+
+  const std::vector<DeviceState*>& devices() const { return devices_; }
+  DeviceState* first_of(std::string_view backend) const;
+  StreamRef open_stream(DeviceState& device, const StreamOptions& options, bool legacy = false, void* native = nullptr,
+                        SourceLocation where = {});
+  void close_stream(StreamRef stream) noexcept;
+  /// Waits for all devices; failures stay where they are.
+  void drain_all() noexcept;
+
+ private:
+  Runtime();
+  StreamState& new_state();
+
+  std::vector<DeviceState*> devices_;
+  std::mutex streams_mutex_;
+  std::vector<StreamState*> free_streams_;  ///< guarded by streams_mutex_
+  std::atomic<StreamId> next_stream_{1};
+};
+
+/// Things that exist once per host thread. Gone with the thread; made again if a static object's destructor comes later.
+struct ThreadData {
+  DeviceState* default_device = nullptr;
+  std::vector<StreamRef> current;  ///< by position of the device in Runtime::devices()
+  std::vector<std::unique_ptr<Stream>> per_thread;
+};
+ThreadData& thread_data();
+std::size_t position_of(const DeviceState& device);
+
+/// The first line of every call: throws not_permitted inside host functions and kernels, process_forked in a child.
+void enter_slowly(const char* operation, SourceLocation where);
+inline void enter(const char* operation, SourceLocation where) {
+  if (thread_state != ThreadState::free) [[unlikely]] enter_slowly(operation, where);
+}
+/// Whether the process is a child that inherited a used library: destructors do nothing then.
+bool forked();
+
+/// The state behind a handle. Throws invalid_handle for one that was moved from, destroyed or never made.
+StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where);
+EventState& state_of(EventRef event, const char* operation, SourceLocation where);
+std::string describe(const StreamState& stream);
+std::string describe(Device device);
+
+/// What every submission looks at, one load: are there observers, must launches block.
+enum Hooks : std::uint32_t { observed = 1, launch_blocking = 2 };
+extern std::atomic<std::uint32_t> hooks;
+
+}  // namespace weir::detail

@@ -1,0 +1,56 @@
+// The hot path: from a call to its stream's queue.
+#include <variant>
+
+#include <weir/host_call.hpp>
+
+#include "core/observers.hpp"
+#include "core/runtime.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+[[gnu::noinline]] void submit_hooked(StreamState& stream, Command& command, const char* operation) {
+  const std::uint32_t now = hooks.load(std::memory_order_relaxed);
+  command.stream = stream.id.load(std::memory_order_relaxed);
+  if (now & observed) {
+    submit_observed(*stream.queue, command);
+  } else {
+    stream.queue->submit(command);
+  }
+  // As CUDA_LAUNCH_BLOCKING does: launches block, other commands do not (R184).
+  if ((now & launch_blocking) && std::holds_alternative<Launch>(command.op)) {
+    stream.queue->synchronize(operation, command.where);
+  }
+}
+
+}  // namespace
+
+void submit(StreamRef stream, Command& command, const char* operation) {
+  StreamState* state = stream.state();
+  if (thread_state != ThreadState::free) [[unlikely]] enter_slowly(operation, command.where);
+  if (state == nullptr || state->id.load(std::memory_order_relaxed) != stream.id()) [[unlikely]] {
+    refuse_stream(operation, command.where);
+  }
+  if (hooks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    submit_hooked(*state, command, operation);
+    return;
+  }
+  state->queue->submit(command);
+}
+
+void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses, bool external,
+                          SourceLocation where) {
+  Command command;
+  command.where = where;
+  command.uses = uses;
+  if (external) {
+    command.op = External{function.get()};
+  } else {
+    command.op = HostCall{function.get()};
+  }
+  submit(stream, command, external ? "weir::external" : "weir::host_call");
+  static_cast<void>(function.release());  // the queue's now
+}
+
+}  // namespace weir::detail

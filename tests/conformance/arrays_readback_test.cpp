@@ -1,0 +1,78 @@
+// Reading an array back needs no other wait: it happens on the legacy stream (W15).
+#include "arrays_support.hpp"
+
+using namespace weir_test;
+
+class ArrayReadback : public AnyDevice {};
+ON_EVERY_DEVICE(ArrayReadback);
+
+// stream: [hold]--[a = 0, 1, ...]
+// legacy:                         [read a]     host waits here
+TEST_P(ArrayReadback, waits_for_the_work_of_a_blocking_stream) {
+  weir::Stream stream(device());
+  auto a = weir::zeros<int>(stream, 1000);
+  Gate gate;
+  gate.hold(stream);
+  weir::launch(stream, 1000, Count{}, weir::out(a), 5);
+  std::vector<int> values;
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] { values = a.to_host(); }));
+  EXPECT_EQ(values, counted(1000, 5));
+}
+
+// s:      [a = 7]
+// t:      [hold]----------
+// legacy:                 [read a]     every blocking stream, not just the array's own
+TEST_P(ArrayReadback, waits_for_all_blocking_streams) {
+  weir::Stream s(device());
+  weir::Stream t(device());
+  const auto a = weir::full<int>(s, 100, 7);
+  s.synchronize();
+  Gate gate;
+  gate.hold(t);
+  std::vector<int> values;
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] { values = a.to_host(); }));
+  EXPECT_EQ(values, std::vector<int>(100, 7));
+}
+
+// free:   [hold]------------------
+// legacy:        [read a]
+TEST_P(ArrayReadback, does_not_wait_for_non_blocking_streams) {
+  weir::Stream s(device());
+  weir::Stream held = free_stream(device(), "held");
+  const auto a = weir::full<int>(s, 100, 7);
+  Gate gate;
+  gate.hold(held);
+  std::vector<int> values;
+  EXPECT_TRUE(returns_while_held(gate, [&] { values = a.to_host(); }));
+  EXPECT_EQ(values, std::vector<int>(100, 7));
+}
+
+TEST_P(ArrayReadback, of_slices_steps_and_transposed_arrays_is_in_the_order_of_their_indices) {
+  weir::Stream stream(device());
+  auto a = weir::empty<int>(stream, {4, 5});
+  weir::launch(stream, 20, Count{}, weir::out(a.reshape(20)), 0);
+  EXPECT_EQ(a.slice(1, 3).to_host(), counted(10, 5));
+  EXPECT_EQ(a.slice({{0, 4, 3}, {1, 5, 2}}).to_host(), (std::vector<int>{1, 3, 16, 18}));
+  EXPECT_EQ(a.transposed().slice(0, 2).to_host(), (std::vector<int>{0, 5, 10, 15, 1, 6, 11, 16}));
+}
+
+TEST_P(ArrayReadback, of_host_memory_works_too) {
+  EXPECT_EQ(weir::from(weir::pinned, counted(10)).to_host(), counted(10));
+  EXPECT_EQ(weir::from(weir::host, counted(10)).slice({{1, 10, 4}}).to_host(), (std::vector<int>{1, 5, 9}));
+}
+
+// stream: [hold]--[a = 0, 1, ...][a -> pinned]
+// the pinned copy is asynchronous: what W15 saves the user from
+TEST_P(ArrayReadback, is_what_an_asynchronous_copy_is_not) {
+  weir::Stream stream(device());
+  auto a = weir::zeros<int>(stream, 100);
+  auto result = weir::full<int>(weir::pinned, 100, -1);
+  Gate gate;
+  gate.hold(stream);
+  weir::launch(stream, 100, Count{}, weir::out(a), 0);
+  EXPECT_TRUE(returns_while_held(gate, [&] { weir::copy(stream, result, a); }));
+  EXPECT_EQ(host_values(result), std::vector<int>(100, -1));
+  gate.open();
+  EXPECT_EQ(a.to_host(), counted(100));
+  EXPECT_EQ(host_values(result), counted(100));
+}

@@ -1,0 +1,260 @@
+// The current stream of each device and host thread, and the scopes that change it.
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "support/any_device.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+class CurrentStream : public AnyDevice {};
+ON_EVERY_DEVICE(CurrentStream);
+
+/// Runs a function on a thread of its own, whose default device is `device`.
+template <class F>
+void on_another_thread(weir::Device device, F&& function) {
+  std::thread([&] {
+    const weir::ScopedDevice scope(device);
+    function();
+  }).join();
+}
+
+TEST_P(CurrentStream, W9_a_device_starts_with_a_stream_of_its_own) {
+  const weir::StreamRef own = weir::get_stream(device());
+  EXPECT_EQ(own.device(), device());
+  EXPECT_TRUE(own.blocking()) << "to_host() relies on the legacy stream waiting for it";
+  EXPECT_FALSE(own == weir::legacy_stream(device()));
+  EXPECT_FALSE(own == weir::per_thread_stream(device()));
+  EXPECT_TRUE(own == weir::get_stream(device())) << "it is the same each time";
+  EXPECT_TRUE(own == weir::get_stream()) << "the fixture made this device the default one";
+  EXPECT_EQ(weir::Stream().device(), device());
+}
+
+TEST_P(CurrentStream, W12_set_stream_changes_what_get_stream_gives) {
+  const weir::StreamRef own = weir::get_stream(device());
+  const weir::Stream s(device());
+  weir::set_stream(s);
+  EXPECT_TRUE(weir::get_stream(device()) == s);
+  EXPECT_TRUE(weir::get_stream() == s);
+  weir::set_stream(own, device());
+  EXPECT_TRUE(weir::get_stream(device()) == own);
+}
+
+TEST_P(CurrentStream, W12_it_is_set_for_one_thread_only) {
+  const weir::StreamRef own = weir::get_stream(device());
+  const weir::Stream s(device());
+  weir::set_stream(s);
+  on_another_thread(device(), [&] {
+    EXPECT_TRUE(weir::get_stream(device()) == own);
+    const weir::Stream t(device());
+    weir::set_stream(t);
+    EXPECT_TRUE(weir::get_stream(device()) == t);
+  });
+  EXPECT_TRUE(weir::get_stream(device()) == s);
+  weir::set_stream(own);
+}
+
+//  current: [hold ......][a launch without a stream][a launch on the device]
+//  other:   [mark]                  an explicit stream wins (W16)
+TEST_P(CurrentStream, W16_calls_without_a_stream_use_it_and_an_explicit_stream_wins) {
+  Gate gate;
+  Marker without, on_device, explicitly;
+  const weir::Stream current(device());
+  const weir::Stream other(device());
+  const weir::StreamRef own = weir::get_stream(device());
+  weir::set_stream(current);
+  gate.hold(current);
+  weir::launch(1, WriteMark{}, without.word(), 1);
+  weir::launch(device(), 1, WriteMark{}, on_device.word(), 1);
+  mark(other, explicitly);
+  EXPECT_TRUE(eventually([&] { return explicitly.value() == 1; }));
+  EXPECT_TRUE(stays(device(), [&] { return without.value() + on_device.value() == 0; }));
+  weir::set_stream(own);
+  gate.open();
+  current.synchronize();
+  EXPECT_EQ(without.value(), 1);
+  EXPECT_EQ(on_device.value(), 1);
+}
+
+//  old current: [hold ......]
+//  s:           (scope entered) [mark]      the mark waits for what was in the old current stream
+TEST_P(CurrentStream, W11_a_scoped_stream_waits_for_the_previous_one_on_entry) {
+  Gate gate;
+  Marker marker;
+  const weir::Stream old(device());
+  const weir::Stream s(device());
+  const weir::ScopedStream outer(old);
+  gate.hold(old);
+  {
+    const weir::ScopedStream inner(s);
+    EXPECT_TRUE(weir::get_stream(device()) == s);
+    weir::launch(1, WriteMark{}, marker.word(), 1);
+    EXPECT_TRUE(stays(device(), [&] { return marker.value() == 0; }));
+  }
+  gate.open();
+  s.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+}
+
+//  s:           [hold ......]
+//  old current:               (scope left) [mark]      runs at once: there is no wait on exit
+TEST_P(CurrentStream, W11_leaving_a_scope_restores_the_stream_without_waiting) {
+  Gate gate;
+  Marker marker;
+  const weir::StreamRef old = weir::get_stream(device());
+  const weir::Stream s(device());
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    const weir::ScopedStream scope(s);
+    gate.hold(s);
+  }));
+  EXPECT_TRUE(weir::get_stream(device()) == old);
+  weir::launch(1, WriteMark{}, marker.word(), 1);
+  EXPECT_TRUE(eventually([&] { return marker.value() == 1; }));
+  EXPECT_FALSE(gate.is_open());
+}
+
+TEST_P(CurrentStream, W11_scopes_nest_and_restore_when_an_exception_leaves_them) {
+  const weir::StreamRef own = weir::get_stream(device());
+  const weir::Stream a(device());
+  const weir::Stream b(device());
+  try {
+    const weir::ScopedStream first(a);
+    {
+      const weir::ScopedStream second(b);
+      EXPECT_TRUE(weir::get_stream() == b);
+    }
+    EXPECT_TRUE(weir::get_stream() == a);
+    const weir::ScopedStream third(b);
+    throw std::runtime_error("out of here");
+  } catch (const std::runtime_error&) {
+    EXPECT_TRUE(weir::get_stream() == own);
+  }
+}
+
+TEST_P(CurrentStream, W11_a_scope_of_the_stream_that_is_current_already_is_nothing) {
+  Marker marker;
+  const weir::Stream s(device());
+  const weir::ScopedStream first(s);
+  {
+    const weir::ScopedStream again(s);
+    weir::launch(1, WriteMark{}, marker.word(), 1);
+  }
+  EXPECT_TRUE(weir::get_stream() == s);
+  s.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+}
+
+//  current: [hold ......]|e        other: wait(e) [mark]
+TEST_P(CurrentStream, W14_record_event_marks_the_current_stream) {
+  Gate gate;
+  const weir::Stream s(device());
+  const weir::ScopedStream scope(s);
+  weir::Event given(device());
+  gate.hold(s);
+  weir::record_event(given);
+  const weir::Event made = weir::record_event();
+  EXPECT_FALSE(given.done());
+  EXPECT_FALSE(made.done());
+  gate.open();
+  given.synchronize();
+  made.synchronize();
+}
+
+//  held:    [hold ......]|e
+//  current: wait_event(e), or wait_stream(held), [mark]
+TEST_P(CurrentStream, W14_wait_event_and_wait_stream_hold_the_current_stream) {
+  for (const bool by_event : {true, false}) {
+    Gate gate;
+    Marker marker;
+    const weir::Stream held(device());
+    const weir::Stream s(device());
+    const weir::ScopedStream scope(s);
+    gate.hold(held);
+    EXPECT_TRUE(returns_while_held(gate, [&] {
+      if (by_event) {
+        weir::wait_event(held.record());
+      } else {
+        weir::wait_stream(held);
+      }
+      weir::launch(1, WriteMark{}, marker.word(), 1);
+    }));
+    EXPECT_TRUE(stays(device(), [&] { return marker.value() == 0; })) << by_event;
+    gate.open();
+    s.synchronize();
+    EXPECT_EQ(marker.value(), 1);
+  }
+}
+
+//  s: [hold ......]  end of the block: waits
+TEST_P(CurrentStream, N1_auto_synchronize_waits_at_the_end_of_its_block) {
+  Gate gate;
+  Marker marker;
+  const weir::Stream s(device());
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] {
+    const weir::AutoSynchronize scope(s);
+    gate.hold(s);
+    mark(s, marker);
+  }));
+  EXPECT_EQ(marker.value(), 1);
+}
+
+TEST_P(CurrentStream, N1_auto_synchronize_waits_when_an_exception_leaves_its_block) {
+  Gate gate;
+  Marker marker;
+  const weir::Stream s(device());
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] {
+    try {
+      const weir::AutoSynchronize scope(s);
+      gate.hold(s);
+      mark(s, marker);
+      throw std::runtime_error("out of here");
+    } catch (const std::runtime_error&) {
+    }
+  }));
+  EXPECT_EQ(marker.value(), 1);
+}
+
+/// Lets a held kernel run for at least `time`, measured by the host while the kernel is known to run.
+void hold_for(Gate& gate, weir::StreamRef s, std::chrono::milliseconds time) {
+  gate.hold(s);
+  ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < time) std::this_thread::yield();
+  gate.open();
+}
+
+//  s: |start [hold 5 ms] stop|
+TEST_P(CurrentStream, N4_a_scoped_timer_times_what_it_encloses) {
+  Gate gate;
+  const weir::Stream s(device());
+  weir::ScopedTimer timer(s, "assemble");
+  hold_for(gate, s, std::chrono::milliseconds(5));
+  const weir::Milliseconds time = timer.stop();
+  EXPECT_GE(time.count(), 4.9f);
+  EXPECT_LT(time.count(), 1000.0f * static_cast<float>(liveness_limit.count()));
+}
+
+TEST_P(CurrentStream, N4_a_scoped_timer_hands_name_and_time_to_its_sink_once) {
+  Gate gate;
+  int calls = 0;
+  float time = 0;
+  std::string name;
+  const weir::Stream s(device());
+  {
+    const weir::ScopedTimer timer(s, "assemble", [&](std::string_view n, weir::Milliseconds t) {
+      ++calls;
+      name = n;
+      time = t.count();
+    });
+    hold_for(gate, s, std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(name, "assemble");
+  EXPECT_GE(time, 1.9f);
+}
+
+}  // namespace
+}  // namespace weir_test

@@ -1,0 +1,8 @@
+// expect: deleted
+#include <weir/weir.hpp>
+
+int main() {
+  weir::Stream stream;
+  const auto x = weir::zeros<float>(stream, 8);
+  weir::Array<float> y = x;
+}

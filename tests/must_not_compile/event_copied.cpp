@@ -1,0 +1,7 @@
+// expect: deleted
+#include <weir/weir.hpp>
+
+int main() {
+  weir::Event a;
+  weir::Event b = a;
+}

@@ -1,0 +1,7 @@
+// expect: deleted
+#include <weir/weir.hpp>
+
+int main() {
+  weir::Pool a(weir::default_device());
+  weir::Pool b = a;
+}

@@ -1,0 +1,7 @@
+// expect: deleted
+#include <weir/weir.hpp>
+
+int main() {
+  weir::Stream a;
+  weir::Stream b = a;
+}

@@ -1,0 +1,14 @@
+// expect: kernel arguments are copied to the device as bytes: pass trivially copyable values, and arrays as in, out or inout
+#include <vector>
+
+#include <weir/weir.hpp>
+
+struct Sum {
+  void operator()(std::size_t, const std::vector<float>&) const {}
+};
+
+int main() {
+  weir::Stream stream;
+  std::vector<float> values(8);
+  weir::launch(stream, 8, Sum{}, values);
+}

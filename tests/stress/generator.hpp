@@ -1,0 +1,63 @@
+// The parts of the generator: which command comes next, with which objects.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "builder.hpp"
+
+namespace weir::stress {
+
+class Generator : public Builder {
+ public:
+  Generator(const Theme& theme, std::uint64_t seed);
+  Program run();
+
+ private:
+  using Shape = std::array<std::size_t, 4>;
+
+  void next();
+  // objects
+  void make_stream();
+  void drop_stream();
+  void make_array();
+  void make_array(Memory memory, const Shape& shape, int rank);
+  void clone_array();
+  void end_array();
+  void make_or_end_pool();
+  void define(int array);
+  // work
+  void kernel();
+  void algorithm();
+  void blocks();
+  void fill();
+  void copy();
+  void upload();
+  void read_back();
+  void host_function();
+  void host_work();
+  void failure();
+  // order
+  void order_noise();
+  void ask();
+  void scope();
+
+  int thread() { return static_cast<int>(random_.below(static_cast<std::size_t>(theme_.threads))); }
+  int device() { return static_cast<int>(random_.below(static_cast<std::size_t>(theme_.devices))); }
+  Command command(Kind kind);
+  /// Sets a stream of `device`, or the device's current one.
+  void choose_stream(Command& command, int device, bool may_be_implicit);
+  int rank_of(int array_id) const { return array(array_id).rank; }
+  bool reachable(int array_id, int device) const;
+  std::optional<int> choose_array(int device, int rank);
+  std::optional<int> choose_host_array(int rank);
+  Operand part(int array_id);
+  /// A part of the array with this shape, if it has one.
+  std::optional<Operand> part_of_shape(int array_id, const Shape& shape, int rank);
+  std::uint32_t delay();
+
+  std::vector<std::pair<int, Shape>> shapes_;  ///< rank and sizes that this program's arrays have
+  std::vector<int> home_;                      ///< of each array: the stream that it was made on
+};
+
+}  // namespace weir::stress

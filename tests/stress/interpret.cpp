@@ -1,0 +1,180 @@
+// The sequential interpreter, with the rules of failure: what a failed command's stream skips, and where the error shows.
+#include "interpret.hpp"
+
+#include <algorithm>
+
+#include "order.hpp"
+#include "window.hpp"
+
+namespace weir::stress {
+
+namespace {
+
+class Interpreter {
+ public:
+  explicit Interpreter(const Program& program)
+      : program_(program),
+        values_(program.arrays.size()),
+        murky_(program.arrays.size(), true),
+        stream_failure_(program.streams.size()),
+        event_failure_(program.events.size()) {}
+
+  Outcome run() {
+    for (std::size_t i = 0; i < program_.commands.size(); ++i) step(i, program_.commands[i]);
+    for (std::size_t a = 0; a < values_.size(); ++a) {
+      if (murky_[a]) values_[a].clear();
+    }
+    outcome_.arrays = std::move(values_);
+    return std::move(outcome_);
+  }
+
+ private:
+  using Failure = std::optional<Element>;
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  void step(std::size_t i, const Command& c) {
+    if (c.kind == Kind::make_host || c.kind == Kind::make_array || c.kind == Kind::clone_array) make(c);
+    if (c.kind == Kind::drop_array || c.kind == Kind::free_array) values_[index(c.out.array)].clear();
+    if (runs_in_stream(c.kind)) {
+      in_stream(i, c);
+    } else {
+      on_host(i, c);
+    }
+  }
+
+  void make(const Command& c) {
+    values_[index(c.out.array)].assign(program_.arrays[index(c.out.array)].count(), 0);
+    murky_[index(c.out.array)] = true;
+  }
+
+  void in_stream(std::size_t i, const Command& c) {
+    Failure& failure = stream_failure_[index(c.stream)];
+    if (!failure && c.kind == Kind::wait_event) failure = event_failure_[index(c.event)];
+    if (!failure && (c.kind == Kind::wait_stream || c.kind == Kind::enter)) failure = stream_failure_[index(c.other)];
+    if (c.kind == Kind::record) event_failure_[index(c.event)] = failure;
+    if (failure) {
+      if (blocks_host(program_, c)) outcome_.thrown[i] = *failure;
+      return;
+    }
+    if (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host) failure = c.salt;
+    work(i, c);
+  }
+
+  void on_host(std::size_t i, const Command& c) {
+    if (c.kind == Kind::host_work || c.kind == Kind::make_host) work(i, c);
+    if (c.kind == Kind::sync_stream) report(i, stream_failure_[index(c.stream)], true);
+    if (c.kind == Kind::sync_event) report(i, event_failure_[index(c.event)], false);
+    for (std::size_t s = 0; s < stream_failure_.size(); ++s) {
+      const bool of_device = c.kind == Kind::sync_device && program_.streams[s].device == c.device;
+      if (of_device || c.kind == Kind::sync_all) report(i, stream_failure_[s], true);
+    }
+  }
+
+  void report(std::size_t i, Failure& failure, bool clear) {
+    if (!failure) return;
+    outcome_.thrown.insert({i, *failure});
+    if (clear) failure.reset();
+  }
+
+  void work(std::size_t i, const Command& c) {
+    bool clear_input = true;
+    std::vector<Window> in;
+    for (const Operand& operand : c.in) {
+      in.push_back(window(program_, operand, values_[index(operand.array)].data()));
+      clear_input = clear_input && !murky_[index(operand.array)];
+    }
+    if (c.kind == Kind::download || c.kind == Kind::to_host) {
+      if (!clear_input) return;
+      std::vector<Element>& read = outcome_.read[i];
+      for (std::size_t e = 0; e < in[0].count(); ++e) read.push_back(in[0][e]);
+      return;
+    }
+    if (c.out.array < 0 || c.kind == Kind::free_array) return;
+    apply_work(c, in, window(program_, c.out, values_[index(c.out.array)].data()));
+    const bool all = is_whole(program_, c.out) && !reads_out(c.kind);
+    const bool makes = c.kind == Kind::make_array || c.kind == Kind::make_host;
+    const bool writes = !(makes && c.how == How::empty);
+    if (!clear_input) murky_[index(c.out.array)] = true;
+    if (clear_input && all && writes) murky_[index(c.out.array)] = false;
+  }
+
+  const Program& program_;
+  std::vector<std::vector<Element>> values_;
+  std::vector<bool> murky_;
+  std::vector<Failure> stream_failure_;
+  std::vector<Failure> event_failure_;
+  Outcome outcome_;
+};
+
+std::optional<std::string> differ(const std::vector<Element>& expected, const std::vector<Element>& actual) {
+  if (expected.size() != actual.size()) {
+    return std::to_string(actual.size()) + " elements instead of " + std::to_string(expected.size());
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] != actual[i]) {
+      return "element " + std::to_string(i) + " is " + std::to_string(actual[i]) + " instead of " +
+             std::to_string(expected[i]);
+    }
+  }
+  return std::nullopt;
+}
+
+bool asks(const Command& c) { return c.kind == Kind::query_stream || c.kind == Kind::query_event; }
+
+/// What must be answered with yes, because the thread that asks has waited for all of it.
+std::map<std::size_t, bool> certain_answers(const Program& program) {
+  std::map<std::size_t, bool> answers;
+  if (std::none_of(program.commands.begin(), program.commands.end(), asks)) return answers;
+  Program grown = program;
+  grown.commands.clear();
+  Order order(grown);
+  for (const Command& c : program.commands) {
+    const std::size_t i = grown.commands.size();
+    if (c.kind == Kind::query_stream && order.idle(c.stream, c.thread)) answers[i] = true;
+    if (c.kind == Kind::query_event) {
+      const auto record = order.last_record(c.event, c.thread);
+      if (!record || order.run_before(*record, c.thread)) answers[i] = true;
+    }
+    grown.commands.push_back(c);
+    order.append();
+  }
+  return answers;
+}
+
+}  // namespace
+
+Outcome interpret(const Program& program) {
+  Outcome outcome = Interpreter(program).run();
+  outcome.answers = certain_answers(program);
+  return outcome;
+}
+
+std::optional<std::string> difference(const Program& program, const Outcome& expected, const Outcome& actual) {
+  if (!actual.complaints.empty()) return actual.complaints.front();
+  const auto line = [&](std::size_t i) { return "command " + std::to_string(i) + ", " + to_text(program, program.commands[i]); };
+  for (const auto& [i, salt] : expected.thrown) {
+    if (!actual.thrown.contains(i)) return line(i) + ": threw nothing instead of failure " + std::to_string(salt);
+  }
+  for (const auto& [i, salt] : actual.thrown) {
+    const auto wanted = expected.thrown.find(i);
+    if (wanted == expected.thrown.end()) return line(i) + ": threw failure " + std::to_string(salt);
+    if (wanted->second != salt) return line(i) + ": threw failure " + std::to_string(salt) + " instead of " + std::to_string(wanted->second);
+  }
+  for (const auto& [i, yes] : expected.answers) {
+    const auto found = actual.answers.find(i);
+    if (found != actual.answers.end() && !found->second) return line(i) + ": not done, but all of it was waited for";
+  }
+  for (const auto& [i, values] : expected.read) {
+    const auto found = actual.read.find(i);
+    if (found == actual.read.end()) return line(i) + ": read nothing";
+    if (const auto text = differ(values, found->second)) return line(i) + ": " + *text;
+  }
+  for (std::size_t a = 0; a < expected.arrays.size(); ++a) {
+    if (expected.arrays[a].empty()) continue;
+    if (const auto text = differ(expected.arrays[a], actual.arrays[a])) return "a" + std::to_string(a) + " at the end: " + *text;
+  }
+  return std::nullopt;
+}
+
+}  // namespace weir::stress

@@ -1,0 +1,42 @@
+// Thousands of random programs on the library, each compared with its commands run one by one.
+//
+//   WEIR_SEED=7 WEIR_PROGRAMS=1 weir_stress_tests --gtest_filter=RandomPrograms.of_two_host_threads --gtest_repeat=100
+#include <gtest/gtest.h>
+#include <weir/weir.hpp>
+
+#include "campaign.hpp"
+
+namespace weir::stress {
+namespace {
+
+void expect_right(const Theme& theme, std::size_t count) {
+  const auto failure = run_campaign(theme, program_count(count));
+  EXPECT_FALSE(failure.has_value()) << *failure;
+}
+
+TEST(RandomPrograms, of_one_host_thread) { expect_right({}, 8000); }
+
+TEST(RandomPrograms, without_default_streams) { expect_right({.defaults = false}, 2000); }
+
+TEST(RandomPrograms, that_allocate_and_free_much) { expect_right({.max_commands = 60, .allocations = 45}, 3500); }
+
+TEST(RandomPrograms, of_two_host_threads) { expect_right({.threads = 2}, 2500); }
+
+TEST(RandomPrograms, of_four_host_threads) { expect_right({.threads = 4, .max_commands = 60, .allocations = 14}, 1500); }
+
+TEST(RandomPrograms, that_fail_at_random_places) { expect_right({.failures = true, .defaults = false}, 4000); }
+
+TEST(RandomPrograms, on_several_devices) {
+  const int present = static_cast<int>(devices("cpu").size());
+  if (present < 2) GTEST_SKIP() << "one device; WEIR_CPU_DEVICES=3 makes three";
+  expect_right({.devices = present, .allocations = 14}, 2500);
+}
+
+TEST(RandomPrograms, of_three_host_threads_on_several_devices) {
+  const int present = static_cast<int>(devices("cpu").size());
+  if (present < 2) GTEST_SKIP() << "one device; WEIR_CPU_DEVICES=3 makes three";
+  expect_right({.threads = 3, .devices = present, .max_commands = 60}, 1500);
+}
+
+}  // namespace
+}  // namespace weir::stress

@@ -1,0 +1,74 @@
+// Integers that the host and the kernels of every device can read and write while work is running.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+namespace weir_test {
+
+#if defined(__CUDA_ARCH__)
+WEIR_KERNEL inline int load_word(const int* word) {
+  const int value = *static_cast<const volatile int*>(word);
+  __threadfence_system();
+  return value;
+}
+WEIR_KERNEL inline void store_word(int* word, int value) {
+  __threadfence_system();
+  *static_cast<volatile int*>(word) = value;
+  __threadfence_system();
+}
+WEIR_KERNEL inline int add_to_word(int* word, int value) {
+  __threadfence_system();
+  return atomicAdd_system(word, value);
+}
+#else
+WEIR_KERNEL inline int load_word(const int* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+WEIR_KERNEL inline void store_word(int* word, int value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+WEIR_KERNEL inline int add_to_word(int* word, int value) { return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL); }
+#endif
+
+/// Waits inside a kernel or host function until the word is not 0. False if that took about 20 s: then something is
+/// broken, and going on lets the test report it.
+WEIR_KERNEL inline bool wait_for_word(const int* word) {
+#if defined(__CUDA_ARCH__)
+  for (long long turn = 0; turn < 20'000'000; ++turn) {
+    if (load_word(word) != 0) return true;
+    __nanosleep(1000);
+  }
+#else
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < limit) {
+    if (load_word(word) != 0) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+#endif
+  return load_word(word) != 0;
+}
+
+/// `count` fresh zeros in pinned memory. They are never given back, so that a kernel that outlives its test by a defect
+/// writes to nobody's memory.
+inline int* make_words(std::size_t count) {
+  static std::mutex mutex;
+  static auto* slabs = new std::vector<weir::Array<int>>;
+  static std::size_t free_words = 0;
+  constexpr std::size_t slab_words = 1 << 16;
+  const std::lock_guard lock(mutex);
+  if (count > slab_words) {
+    slabs->insert(slabs->begin(), weir::zeros<int>(weir::pinned, count));
+    return slabs->front().data();
+  }
+  if (count > free_words) {
+    slabs->push_back(weir::zeros<int>(weir::pinned, slab_words));
+    free_words = slab_words;
+  }
+  int* const words = slabs->back().data() + (slab_words - free_words);
+  free_words -= count;
+  return words;
+}
+
+}  // namespace weir_test

@@ -1,0 +1,175 @@
+// `weir demo`: results, pictures, JSON and sizes.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tool.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tool_test::Result;
+using tool_test::run;
+using tool_test::text;
+
+using Arguments = std::vector<std::string>;
+
+/// Runs, expects exit code 0 and nothing on stderr, and parses stdout.
+json run_json(const Arguments& arguments) {
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_EQ(result.err, "") << text(arguments, result);
+  const json value = json::parse(result.out, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << text(arguments, result);
+  return value;
+}
+
+std::set<std::string> keys(const json& value) {
+  std::set<std::string> names;
+  for (const auto& [name, unused] : value.items()) names.insert(name);
+  return names;
+}
+
+TEST(Vadd, json_has_what_scripts_expect_and_nothing_else) {
+  const json value = run_json({"demo", "vadd", "--n", "100000", "--streams", "5", "--device", "cpu", "--json"});
+  EXPECT_EQ(keys(value),
+            (std::set<std::string>{"device", "n", "streams", "one_stream_ms", "streams_ms", "speedup", "correct"}));
+  EXPECT_EQ(value.at("n"), 100000);
+  EXPECT_EQ(value.at("streams"), 5);
+  EXPECT_EQ(value.at("correct"), true);
+  EXPECT_GT(value.at("one_stream_ms").get<double>(), 0);
+  EXPECT_GT(value.at("streams_ms").get<double>(), 0);
+  EXPECT_GT(value.at("speedup").get<double>(), 0);
+  EXPECT_EQ(value.at("device").get<std::string>().substr(0, 3), "cpu");
+}
+
+TEST(Vadd, is_correct_for_sizes_that_do_not_divide) {
+  const std::vector<std::pair<std::string, std::string>> sizes = {
+      {"1", "1"}, {"2", "2"}, {"7", "3"}, {"7", "7"}, {"1000003", "7"}, {"4099", "4096"}, {"50000", "1"}};
+  for (const auto& [n, streams] : sizes) {
+    const json value = run_json({"demo", "vadd", "--n", n, "--streams", streams, "--repeat", "2", "--json"});
+    EXPECT_EQ(value.at("correct"), true) << n << " elements, " << streams << " streams";
+  }
+}
+
+TEST(Vadd, says_that_the_result_is_correct) {
+  const Arguments arguments = {"demo", "vadd", "--n", "20001", "--streams", "4"};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_NE(result.out.find("result correct"), std::string::npos) << text(arguments, result);
+  EXPECT_NE(result.out.find("20,001 doubles"), std::string::npos) << text(arguments, result);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Normalize, times_by_events_and_by_the_host) {
+  const json value = run_json({"demo", "normalize", "--arrays", "3", "--n", "50001", "--json"});
+  EXPECT_EQ(value.at("correct"), true);
+  EXPECT_EQ(value.at("arrays"), 3);
+  for (const char* variant : {"one_stream", "streams"}) {
+    const double events = value.at(variant).at("events_ms");
+    const double host = value.at(variant).at("host_ms");
+    EXPECT_GT(events, 0) << variant;
+    EXPECT_GE(host, 0.5 * events) << variant << ": the host waits for the last event";
+  }
+}
+
+TEST(Normalize, draws_a_bar_for_each_array) {
+  const Arguments arguments = {"demo", "normalize", "--arrays", "4", "--n", "10000"};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_NE(result.out.find("array 3"), std::string::npos) << text(arguments, result);
+  EXPECT_EQ(result.out.find("array 4 "), std::string::npos) << text(arguments, result);
+}
+
+TEST(Prefetch, is_correct_for_few_and_many_batches) {
+  for (const char* batches : {"1", "2", "3", "17"}) {
+    const json value = run_json({"demo", "prefetch", "--batches", batches, "--n", "30011", "--repeat", "2", "--json"});
+    EXPECT_EQ(value.at("correct"), true) << batches << " batches";
+    EXPECT_GT(value.at("two_streams_ms").get<double>(), 0);
+  }
+}
+
+std::ptrdiff_t place(const json& order, const std::string& what) {
+  const auto found = std::find(order.begin(), order.end(), what);
+  EXPECT_NE(found, order.end()) << what << " is not in " << order;
+  return found - order.begin();
+}
+
+TEST(DefaultStream, shows_three_rules_as_orders_of_events) {
+  const json value = run_json({"demo", "default-stream", "--json"});
+  EXPECT_EQ(value.at("kept"), true);
+  const json& rules = value.at("rules");
+  ASSERT_EQ(rules.size(), 5u);
+  std::set<int> numbers;
+  for (const json& rule : rules) {
+    numbers.insert(rule.at("rule").get<int>());
+    EXPECT_EQ(rule.at("kept"), true) << rule;
+  }
+  EXPECT_EQ(numbers, (std::set<int>{1, 2, 3}));
+  const json& in_order = rules[0].at("order");
+  EXPECT_LT(place(in_order, "K1 ends"), place(in_order, "K2"));
+  EXPECT_LT(place(in_order, "K3 ends"), place(in_order, "K4"));
+  const json& unordered = rules[1].at("order");
+  EXPECT_LT(place(unordered, "K4"), place(unordered, "K1 ends"));
+  const json& default_waits = rules[2].at("order");
+  EXPECT_LT(place(default_waits, "K1 ends"), place(default_waits, "D1"));
+  EXPECT_LT(place(default_waits, "K2 ends"), place(default_waits, "D1"));
+  EXPECT_LT(place(default_waits, "K3"), place(default_waits, "K1 ends"));
+}
+
+TEST(DefaultStream, draws_streams_as_rows) {
+  const Arguments arguments = {"demo", "default-stream"};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  for (const char* part :
+       {"Rule 1", "Rule 2", "Rule 3", "A  blocking", "N  non-blocking", "P  per-thread", "D  default", "[K1", "kept"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << " is missing in\n" << text(arguments, result);
+  }
+  EXPECT_EQ(result.out.find("BROKEN"), std::string::npos) << text(arguments, result);
+}
+
+TEST(Demo, without_a_name_runs_all_and_ends_with_a_table) {
+  const Arguments arguments = {"demo", "--small"};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  const std::size_t table = result.out.find("\ndemo  ");
+  ASSERT_NE(table, std::string::npos) << text(arguments, result);
+  for (const char* name : {"\nvadd ", "\nnormalize ", "\nprefetch ", "\ndefault-stream "}) {
+    EXPECT_NE(result.out.find(name, table), std::string::npos) << name << " is not in the table\n" << result.out;
+  }
+}
+
+TEST(Demo, json_holds_every_demo) {
+  const json value = run_json({"demo", "--small", "--json"});
+  EXPECT_EQ(keys(value.at("demos")), (std::set<std::string>{"vadd", "normalize", "prefetch", "default-stream"}));
+  EXPECT_EQ(value.at("correct"), true);
+}
+
+TEST(Demo, runs_on_the_device_asked_for) {
+  const Arguments arguments = {"demo", "vadd", "--n", "1000", "--device", "cpu:1", "--json"};
+  const Result result = run(arguments, {.environment = {"WEIR_CPU_DEVICES=2"}});
+  ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_EQ(json::parse(result.out).at("device"), "cpu:1");
+}
+
+TEST(Progress, is_drawn_on_a_terminal_when_a_run_takes_long) {
+  const Arguments arguments = {"demo", "vadd", "--n", "3000000", "--repeat", "60", "--json"};
+  const Result result = run(arguments, {.terminal = true});
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_NE(result.err.find("vadd ["), std::string::npos) << text(arguments, result);
+  EXPECT_NE(result.err.find("\r\033[K"), std::string::npos) << "the bar was not erased at the end";
+  EXPECT_EQ(json::parse(result.out).at("correct"), true);
+}
+
+TEST(Progress, is_not_drawn_for_a_short_run) {
+  const Arguments arguments = {"demo", "vadd", "--n", "10", "--json"};
+  const Result result = run(arguments, {.terminal = true});
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_EQ(result.err, "");
+}
+
+}  // namespace
