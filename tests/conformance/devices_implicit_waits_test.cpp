@@ -5,7 +5,7 @@
 //   device allocation            R55  returns          returns
 //   device memory given back     R56  waits            returns: it is stream-ordered, as R65
 //   pinned memory given back     R58  waits            returns (pinned_*)
-//   pin / unpin                  R59  returns / waits  returns / waits for its own copies (pinned_*)
+//   pin / unpin                  R59  returns / waits  the same (pinned_*)
 //   streams and events           R60  returns          returns
 //   properties, queries          R62  returns          returns
 //   pools                        R64  returns          returns (pools_*)

@@ -34,7 +34,7 @@ TEST_P(Devices, have_names_of_their_backend) { EXPECT_EQ(device().name().rfind(d
 
 TEST_P(Devices, that_do_not_exist_are_an_error_naming_those_that_do) {
   for (const char* name : {"", "gpu", "cpu:99", "cpu:-1", "cuda:99", "cpu:0x", "cpu: 0", " cpu", "CPU", "cpu:", ":0",
-                           "cpu:00000000000000000000000000000000000001", "sim:nothing"}) {
+                           "sim:nothing"}) {
     EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [&] { (void)weir::device(name); },
                            {"weir::device", device().name(), "devices_names_test.cpp"}))
         << '"' << name << '"';

@@ -108,9 +108,9 @@ std::optional<int> Generator::choose_host_array(int rank) {
   return random_.pick(found);
 }
 
-Operand Generator::part(int array_id) {
+Operand Generator::part(int array_id, unsigned percent_whole) {
   Operand operand = whole(program_, array_id);
-  if (random_.percent(65)) return operand;
+  if (random_.percent(percent_whole)) return operand;
   for (int d = 0; d < rank_of(array_id); ++d) {
     if (random_.percent(35)) continue;
     Steps& steps = operand.dims[static_cast<std::size_t>(d)];

@@ -4,12 +4,13 @@
 namespace weir::stress {
 
 void Generator::kernel() {
-  static const std::vector<Kind> kinds = {Kind::set, Kind::bump, Kind::map, Kind::mix, Kind::mix, Kind::join, Kind::gather};
+  static const std::vector<Kind> kinds = {Kind::set, Kind::bump, Kind::bump, Kind::map,
+                                          Kind::mix, Kind::mix,  Kind::join, Kind::gather};
   Command c = command(random_.pick(kinds));
   const int d = device();
   const auto out = choose_array(d, 0);
   if (!out) return;
-  c.out = part(*out);
+  c.out = reads_out(c.kind) ? part(*out) : part_to_write(*out);
   const std::size_t inputs = c.kind == Kind::set || c.kind == Kind::bump ? 0 : c.kind == Kind::join ? 2 : 1;
   for (std::size_t i = 0; i < inputs; ++i) {
     Operand in = part(*choose_array(d, rank_of(*out)));
@@ -27,7 +28,7 @@ void Generator::algorithm() {
   const int d = device();
   const auto x = choose_array(d, 1), y = choose_array(d, 1);
   if (!x || !y) return;
-  c.in.push_back(part(*x));
+  c.in.push_back(part_to_write(*x));
   Shape shape = shape_of(program_, c.in[0]);
   if (c.kind == Kind::reduce) shape = {1, 1, 1, 1};
   auto out = part_of_shape(*y, shape, 1);
@@ -62,7 +63,7 @@ void Generator::blocks() {
 void Generator::fill() {
   Command c = command(Kind::fill);
   const int a = random_.pick(arrays_);
-  c.out = part(a);
+  c.out = part_to_write(a);
   const bool on_device = array(a).memory == Memory::device;
   choose_stream(c, on_device ? array(a).device : device(), on_device);
   put(c);
@@ -71,7 +72,7 @@ void Generator::fill() {
 void Generator::copy() {
   Command c = command(Kind::copy);
   const int to = random_.pick(arrays_), from = random_.pick(arrays_);
-  c.out = part(to);
+  c.out = part_to_write(to);
   const auto in = part_of_shape(from, shape_of(program_, c.out), rank_of(to));
   if (!in || overlap(*in, c.out)) return;
   c.in.push_back(*in);
@@ -85,7 +86,7 @@ void Generator::copy() {
 void Generator::upload() {
   Command c = command(Kind::upload);
   const int a = random_.pick(arrays_);
-  c.out = part(a);
+  c.out = part_to_write(a);
   const bool on_device = array(a).memory == Memory::device;
   choose_stream(c, on_device ? array(a).device : device(), on_device);
   put(c);

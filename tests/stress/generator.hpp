@@ -51,7 +51,9 @@ class Generator : public Builder {
   bool reachable(int array_id, int device) const;
   std::optional<int> choose_array(int device, int rank);
   std::optional<int> choose_host_array(int rank);
-  Operand part(int array_id);
+  Operand part(int array_id, unsigned percent_whole = 65);
+  /// For what will be written without being read: seldom all, so that what was there before still matters.
+  Operand part_to_write(int array_id) { return part(array_id, 15); }
   /// A part of the array with this shape, if it has one.
   std::optional<Operand> part_of_shape(int array_id, const Shape& shape, int rank);
   std::uint32_t delay();

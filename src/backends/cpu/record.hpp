@@ -27,8 +27,8 @@ enum class RecordKind : std::uint8_t {
   empty,  ///< takes part in the order, does nothing
 };
 
-/// The beginning of every record. `bytes` leads to the next one; records are multiples of 16.
-struct Record {
+/// The beginning of every record. `bytes` leads to the next one. Aligned, so that what follows a record is, too.
+struct alignas(16) Record {
   std::uint32_t bytes;
   std::uint32_t line;
   const char* file;
@@ -87,6 +87,7 @@ template <class R>
 void* trailing(R* record, std::size_t alignment) {
   return align_up(reinterpret_cast<std::byte*>(record) + sizeof(R), alignment);
 }
+static_assert(sizeof(LaunchRecord) == 64, "an empty launch takes one cache line");
 constexpr std::size_t round_record(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
 
 /// A piece of a queue's memory. Consumers give chunks back to producers.
