@@ -16,6 +16,7 @@
 #include <weir/memory.hpp>
 #include <weir/observer.hpp>
 #include <weir/op.hpp>
+#include <weir/stream.hpp>
 
 namespace weir {
 
@@ -71,6 +72,9 @@ class Queue {
   /// Takes a command. Returns before it ran, but for copies that touch pageable memory (R36 to R38). Throws before
   /// anything has changed; host functions are the queue's once it returned.
   virtual void submit(const Command& command) = 0;
+  /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
+  /// which the core has them; the first is unused.
+  virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) = 0;
   virtual bool done() = 0;
   /// Waits for everything submitted so far, then throws the failure of this queue, if any, and forgets it.
   virtual void synchronize(const char* operation, SourceLocation where) = 0;

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <weir/host_call.hpp>
+
+#include "exit.hpp"
 
 namespace tool {
 

@@ -12,7 +12,6 @@
 #include <weir/array.hpp>
 #include <weir/stream.hpp>
 
-#include "session.hpp"
 #include "work.hpp"
 
 namespace tool {

@@ -1,10 +1,9 @@
-// What all commands of the tool share: exit codes, common options, and how a command is chosen and run.
+// What all commands of the tool share: common options, limits, output, and how a command is chosen.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -12,24 +11,11 @@
 
 #include <weir/device.hpp>
 
+#include "exit.hpp"
+
 namespace tool {
 
 using Json = nlohmann::ordered_json;
-
-/// What scripts get; the same numbers are in `weir --help`.
-enum class Exit : int { ok = 0, wrong = 1, usage = 2, failed = 3 };
-
-/// Something that the user asked for and cannot be had: one line on stderr, Exit::usage.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Commands do not finish although nothing holds them: the device cannot be used any more, nor the process ended normally.
-class Stuck : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// The command line, once parsed.
 struct Session {

@@ -6,15 +6,15 @@
 namespace bench::raw {
 
 namespace {
-void nothing(const void*) {}
-}  // namespace
+void nothing(void*) {}
 
-double launch_rate(std::size_t rings, std::size_t count) {
-  SpinningWorker worker(rings);
+template <bool plain>
+double rate(std::size_t rings, std::size_t count) {
+  SpinningWorker<plain> worker(rings);
   const double time = seconds([&] {
     std::size_t ring = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      worker[ring].push(nothing);
+      worker[ring].push(nothing, nullptr);
       if (++ring == rings) ring = 0;
     }
     worker.wait();
@@ -22,11 +22,16 @@ double launch_rate(std::size_t rings, std::size_t count) {
   return static_cast<double>(count) / time * 1e-6;
 }
 
+}  // namespace
+
+double launch_rate(std::size_t rings, std::size_t count) { return rate<true>(rings, count); }
+double batched_launch_rate(std::size_t rings, std::size_t count) { return rate<false>(rings, count); }
+
 double round_trip(std::size_t count) {
-  SpinningWorker worker(1);
+  SpinningWorker<true> worker(1);
   const double time = seconds([&] {
     for (std::size_t i = 0; i < count; ++i) {
-      worker[0].push(nothing);
+      worker[0].push(nothing, nullptr);
       worker[0].wait();
     }
   });
@@ -34,15 +39,15 @@ double round_trip(std::size_t count) {
 }
 
 double fork_join(std::size_t width, std::size_t count) {
-  SpinningWorker worker(1);
-  Ring& ring = worker[0];
+  SpinningWorker<true> worker(1);
+  Ring<true>& ring = worker[0];
   const double time = seconds([&] {
     for (std::size_t i = 0; i < count; ++i) {
-      ring.push(nothing);
+      ring.push(nothing, nullptr);
       ring.wait();
-      for (std::size_t task = 0; task < width; ++task) ring.push(nothing);
+      for (std::size_t task = 0; task < width; ++task) ring.push(nothing, nullptr);
       ring.wait();
-      ring.push(nothing);
+      ring.push(nothing, nullptr);
       ring.wait();
     }
   });

@@ -7,6 +7,8 @@ namespace bench::raw {
 
 /// Empty tasks through `rings` rings, round robin, to one spinning worker, then a wait. Million tasks a second.
 double launch_rate(std::size_t rings, std::size_t count);
+/// The same through rings that look at the other side's index as seldom as they can.
+double batched_launch_rate(std::size_t rings, std::size_t count);
 /// One empty task through a ring and a wait for it. Microseconds.
 double round_trip(std::size_t count);
 /// Two spinning threads that run an empty task by turns. Microseconds a turn.

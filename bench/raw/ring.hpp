@@ -21,21 +21,24 @@ inline void relax() {
 #endif
 }
 
-/// A function and room for its arguments: one cache line.
+/// A function and what it gets, in a cache line of its own.
 struct alignas(64) Task {
-  void (*run)(const void*);
-  std::byte arguments[48];
+  void (*run)(void*);
+  void* argument;
 };
 
+/// The plain ring looks at the other side's index for every task; the other one only when its last look is used up, and
+/// tells of finished tasks in batches.
+template <bool plain>
 class Ring {
  public:
-  void push(void (*run)(const void*)) {
+  void push(void (*run)(void*), void* argument) {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
-    while (tail - seen_head_ == size) {
-      seen_head_ = head_.load(std::memory_order_acquire);
-      if (tail - seen_head_ == size) relax();
+    if (plain || tail - seen_head_ == size) {
+      while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == size) relax();
     }
     tasks_[tail % size].run = run;
+    tasks_[tail % size].argument = argument;
     tail_.store(tail + 1, std::memory_order_release);
   }
   /// For the producer: until everything pushed has run.
@@ -48,8 +51,12 @@ class Ring {
     std::size_t head = head_.load(std::memory_order_relaxed);
     const std::size_t tail = tail_.load(std::memory_order_acquire);
     if (head == tail) return false;
-    for (; head != tail; ++head) tasks_[head % size].run(tasks_[head % size].arguments);
-    head_.store(head, std::memory_order_release);
+    while (head != tail) {
+      const Task& task = tasks_[head % size];
+      task.run(task.argument);
+      ++head;
+      if (plain || head == tail) head_.store(head, std::memory_order_release);
+    }
     return true;
   }
 
@@ -62,13 +69,14 @@ class Ring {
 };
 
 /// Rings and the thread that spins over them.
+template <bool plain>
 class SpinningWorker {
  public:
   explicit SpinningWorker(std::size_t rings) {
-    for (std::size_t i = 0; i < rings; ++i) rings_.push_back(std::make_unique<Ring>());
+    for (std::size_t i = 0; i < rings; ++i) rings_.push_back(std::make_unique<Ring<plain>>());
     thread_ = std::thread([this] { work(); });
     for (const auto& ring : rings_) {
-      ring->push([](const void*) {});
+      ring->push([](void*) {}, nullptr);
       ring->wait();
     }
   }
@@ -76,7 +84,7 @@ class SpinningWorker {
     stop_.store(true, std::memory_order_relaxed);
     thread_.join();
   }
-  Ring& operator[](std::size_t ring) { return *rings_[ring]; }
+  Ring<plain>& operator[](std::size_t ring) { return *rings_[ring]; }
   void wait() const {
     for (const auto& ring : rings_) ring->wait();
   }
@@ -90,7 +98,7 @@ class SpinningWorker {
     }
   }
 
-  std::vector<std::unique_ptr<Ring>> rings_;
+  std::vector<std::unique_ptr<Ring<plain>>> rings_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

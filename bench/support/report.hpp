@@ -29,10 +29,10 @@ inline Bound at_most(double limit, std::string unit) { return {Bound::Of::value,
 struct Row {
   std::string name;
   std::string work;
-  std::string unit;
-  Spread value;
-  std::optional<Spread> raw;  ///< absent where there is no raw counterpart
-  std::vector<Bound> reach;   ///< all of them; none for a row that only informs
+  std::string unit = {};
+  Spread value = {};
+  std::optional<Spread> raw = {};  ///< absent where there is no raw counterpart
+  std::vector<Bound> reach = {};   ///< all of them; none for a row that only informs
 
   /// Of the medians, ours to raw.
   std::optional<double> ratio() const;

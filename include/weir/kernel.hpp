@@ -34,6 +34,7 @@ struct BlockRange {
 struct Kernel {
   std::string_view name;  ///< of the functor's type
   std::uint32_t rank;     ///< dimensions of its index; 0 for a cooperative kernel
+  std::uint32_t regions;  ///< of its arguments: one for each view
   std::uint32_t closure_bytes;  ///< 0 for an empty closure
   std::uint32_t closure_align;
   void (*run)(const void* closure, const KernelRange&);
@@ -165,11 +166,7 @@ void run_closure_blocks(const void* closure, const BlockRange& range) {
 
 template <class T>
 constexpr std::string_view type_name() {
-#if defined(__clang__) || defined(__CUDACC__)
   constexpr std::string_view text = __PRETTY_FUNCTION__;
-#else
-  constexpr std::string_view text = __PRETTY_FUNCTION__;
-#endif
   constexpr std::size_t start = text.find("T = ");
   if constexpr (start == std::string_view::npos) {
     return text;
@@ -190,7 +187,13 @@ void destroy_closure(void* closure) noexcept {
 }
 
 template <class C>
-constexpr std::uint32_t closure_bytes = std::is_empty_v<C> ? 0 : sizeof(C);
+inline constexpr std::uint32_t view_count = 0;
+template <class F, class... A>
+inline constexpr std::uint32_t view_count<Closure<F, A...>> = (0u + ... + (is_view<A> ? 1u : 0u));
+template <class C>
+inline constexpr std::uint32_t closure_bytes = sizeof(C);
+template <class F>
+inline constexpr std::uint32_t closure_bytes<Closure<F>> = std::is_empty_v<F> ? 0 : sizeof(Closure<F>);
 template <class C>
 constexpr void (*closure_copy)(void*, const void*) = std::is_trivially_copyable_v<C> ? nullptr : &copy_closure<C>;
 template <class C>
@@ -203,6 +206,7 @@ inline constexpr const void* device_code = nullptr;
 template <class C, class F, std::size_t R, class Compiler>
 inline constexpr Kernel element_kernel{type_name<F>(),
                                        R,
+                                       view_count<C>,
                                        closure_bytes<C>,
                                        alignof(C),
                                        &run_closure<R, C>,
@@ -214,6 +218,7 @@ inline constexpr Kernel element_kernel{type_name<F>(),
 template <class C, class F, class Compiler>
 inline constexpr Kernel block_kernel{type_name<F>(),
                                      0,
+                                     view_count<C>,
                                      closure_bytes<C>,
                                      alignof(C),
                                      nullptr,

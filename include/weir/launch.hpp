@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <type_traits>
 
@@ -49,6 +50,8 @@ struct BlockExtent {
 
 namespace detail {
 
+inline constexpr std::size_t most_plain_size = std::numeric_limits<std::size_t>::max() / 2;
+
 template <class F, class... A>
 void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
   using Functor = std::decay_t<F>;
@@ -62,15 +65,21 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
                 "this kernel cannot be called as kernel(index, arguments...) const: index is std::size_t or weir::Index<R>, "
                 "arrays arrive as weir::View, everything else as passed");
   if constexpr (Binding::template invocable<First>) {
-    if (!check_extent(extent.size, rank, extent.block, where)) return;
+    const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most_plain_size && extent.block == 0 &&
+                       extent.name == nullptr;
+    if (!plain && !check_extent(extent.size, rank, extent.block, where)) return;
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
     const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch", regions,
                                                      static_cast<A&&>(arguments)...);
-    Command command{0, 0, where, std::span<const Region>(regions, count),
-                    Launch{&element_kernel<C, Functor, rank, ThisCompiler>, &closure, extent.size, extent.block, 0, 0,
-                           extent.name}};
-    submit(stream, command, "weir::launch");
+    constexpr const Kernel& code = element_kernel<C, Functor, rank, ThisCompiler>;
+    if (plain) {
+      submit_plain_launch(stream, code, &closure, extent.size[0], LaunchSite{where, count == 0 ? nullptr : regions});
+    } else {
+      Command command{0, 0, where, std::span<const Region>(regions, count),
+                      Launch{&code, &closure, extent.size, extent.block, 0, 0, extent.name}};
+      submit(stream, command, "weir::launch");
+    }
   }
 }
 

@@ -173,6 +173,15 @@ namespace detail {
 /// Hands a command to the stream's queue, after telling the observers. The hot path of every asynchronous call; `operation`
 /// is named in errors. Throws before anything has changed.
 void submit(StreamRef stream, Command& command, const char* operation);
+
+/// What a launch knows besides its kernel and size.
+struct LaunchSite {
+  SourceLocation where;
+  const Region* uses;  ///< as many as the kernel has regions
+};
+/// submit() for the commonest command, a launch over one dimension about which nothing else was said: in registers, so
+/// that it costs a few dozen instructions.
+void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site);
 }  // namespace detail
 
 }  // namespace weir

@@ -39,6 +39,25 @@ void submit(StreamRef stream, Command& command, const char* operation) {
   state->queue->submit(command);
 }
 
+namespace {
+[[gnu::noinline]] void submit_plain_launch_hooked(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
+                                                  const LaunchSite& site) {
+  Command command{0, 0, site.where, std::span<const Region>(site.uses, kernel.regions),
+                  Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr}};
+  submit(stream, command, "weir::launch");
+}
+}  // namespace
+
+void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site) {
+  StreamState* state = stream.state();
+  if (thread_state != ThreadState::free || state == nullptr || state->id.load(std::memory_order_relaxed) != stream.id() ||
+      hooks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    submit_plain_launch_hooked(stream, kernel, closure, size, site);
+    return;
+  }
+  state->queue->launch(stream.id(), kernel, closure, size, site);
+}
+
 void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses, bool external,
                           SourceLocation where) {
   Command command;

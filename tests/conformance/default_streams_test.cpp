@@ -1,5 +1,6 @@
 // The legacy and per-thread default streams: the legacy stream waits for all blocking streams, and they for it.
-// Rules without a counterpart: R210 (there is no launch without a stream that means the legacy one: it means the current one).
+// Rules without a counterpart: R210 (there is no launch without a stream that means the legacy one: it means the
+// current one).
 #include <thread>
 #include <vector>
 

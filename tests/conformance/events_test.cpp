@@ -1,6 +1,6 @@
 // Events: a snapshot of a stream's work at the moment of the record, waited for by streams and by the host.
-// Rules without a counterpart: R76 (asking a plain event for a time does not compile), R81 (no flag bits), R83 (external
-// flags belong to capture), R209 (there is one way to wait).
+// Rules without a counterpart: R76 (asking a plain event for a time does not compile), R81 (no flag bits), R83
+// (external flags belong to capture), R209 (there is one way to wait).
 #include <thread>
 #include <vector>
 

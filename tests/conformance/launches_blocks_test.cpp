@@ -1,4 +1,4 @@
-// Cooperative kernels: blocks of threads with shared memory, phases with a barrier between them, and per-thread variables.
+// Cooperative kernels: blocks of threads with shared memory, phases with a barrier between them, variables of a thread.
 #include <cstdint>
 #include <exception>
 #include <vector>

@@ -1,6 +1,6 @@
 // Work makes progress by itself: nobody needs to wait for it, and held streams starve no others.
-// Better than CUDA: no launch blocks on a full queue (R3, R208), and no stream waits behind another one's held work because
-// they share a hardware queue (R182).
+// Better than CUDA: no launch blocks on a full queue (R3, R208), and no stream waits behind another one's held work
+// because they share a hardware queue (R182).
 #include <chrono>
 #include <thread>
 #include <vector>

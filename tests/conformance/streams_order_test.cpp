@@ -1,6 +1,6 @@
 // Streams run their commands in order, beside each other, and each synchronisation waits for what it names only.
-// Rules without a counterpart: R3 (no launch queue that fills up here: see streams_liveness_test.cpp), R6 (no last error:
-// a query answers, an Error is thrown).
+// Rules without a counterpart: R3 (no launch queue that fills up here: see streams_liveness_test.cpp), R6 (no last
+// error: a query answers, an Error is thrown).
 #include <algorithm>
 #include <functional>
 

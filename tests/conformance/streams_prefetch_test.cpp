@@ -1,4 +1,4 @@
-// The pipelines of the seed documents: prefetch on a second stream, ordered by events; what is asynchronous to the host.
+// Prefetch on a second stream, ordered by events, and what is asynchronous to the host.
 #include <cstdint>
 #include <vector>
 

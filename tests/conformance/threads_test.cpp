@@ -1,5 +1,6 @@
 // Several host threads at once: into one stream, through events, in synchronisations, making and destroying streams.
-// Rules without a counterpart: R207 (a synchronous copy holds no lock here: see the copies' tests), R208 (no queue fills up).
+// Rules without a counterpart: R207 (a synchronous copy holds no lock here: see the copies' tests), R208 (no queue
+// fills up).
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -165,7 +166,7 @@ struct Exchange {
   }
 };
 
-//  s_t: [x: k -> k+1]   legacy: [x: k+1 -> k+2]    a thread's own blocking stream and the legacy one, alternating, while
+//  s_t: [x: k -> k+1]   legacy: [x: k+1 -> k+2]   a thread alternates between its own stream and the legacy one, while
 //  another thread does the same with its own value
 TEST_P(Threads, R18_R19_each_threads_alternation_with_the_legacy_stream_is_ordered) {
   Marker wrong;

@@ -91,13 +91,14 @@ int Builder::record(int thread, int stream) {
   const int device = this->stream(stream).device;
   std::vector<int> known;
   for (const int e : events_) {
-    if (program_.events[static_cast<std::size_t>(e)].device == device) known.push_back(e);
+    const EventDecl& decl = program_.events[static_cast<std::size_t>(e)];
+    if (decl.device == device && (decl.thread == thread || random_.percent(8))) known.push_back(e);
   }
   Command c = make(Kind::record, thread, stream);
   if (!known.empty() && random_.percent(55)) {
     c.event = random_.pick(known);
   } else {
-    c.event = add_event({device, random_.percent(35)});
+    c.event = add_event({device, random_.percent(35), thread});
     c.fresh = random_.percent(50);
     if (!c.fresh) {
       Command event = make(Kind::make_event, thread);

@@ -23,9 +23,12 @@ Generator::Generator(const Theme& theme, std::uint64_t seed) : Builder(theme, se
 
 Program Generator::run() {
   const std::size_t count = random_.between(theme_.min_commands, theme_.max_commands);
-  const std::size_t streams = random_.between(1, 4);
-  for (std::size_t i = 0; i < streams; ++i) make_stream();
-  for (int d = 0; d < theme_.devices; ++d) make_array();
+  const std::size_t streams = random_.between(1, theme_.threads > 1 ? 2 : 4);
+  for (turn_ = 0; turn_ < theme_.threads; ++turn_) {
+    for (std::size_t i = 0; i < streams; ++i) make_stream();
+    for (int d = 0; d < theme_.devices; ++d) make_array();
+  }
+  turn_ = thread();
   make_array();
   for (std::size_t i = 0; i < count; ++i) next();
   return std::move(program_);
@@ -33,6 +36,7 @@ Program Generator::run() {
 
 void Generator::next() {
   const unsigned objects = theme_.allocations;
+  if (random_.percent(30)) turn_ = thread();
   switch (random_.weighted({28, 6, 4, 6, 14, 4, 5, 5, 4, 8, 5, 4, 2, 2, objects / 2, objects / 4, objects / 2, 1 + objects / 10,
                             theme_.failures ? 4u : 0u})) {
     case 0: return kernel();
@@ -60,7 +64,7 @@ void Generator::next() {
 Command Generator::command(Kind kind) {
   Command c;
   c.kind = kind;
-  c.thread = thread();
+  c.thread = random_.percent(95) ? turn_ : thread();
   c.salt = static_cast<Element>(random_.next());
   return c;
 }
@@ -95,8 +99,7 @@ std::optional<int> Generator::choose_array(int device, int rank) {
   for (const int a : arrays_) {
     if (reachable(a, device) && (rank == 0 || rank_of(a) == rank)) found.push_back(a);
   }
-  if (found.empty()) return std::nullopt;
-  return random_.pick(found);
+  return favourite(found);
 }
 
 std::optional<int> Generator::choose_host_array(int rank) {
@@ -104,8 +107,16 @@ std::optional<int> Generator::choose_host_array(int rank) {
   for (const int a : arrays_) {
     if (array(a).memory != Memory::device && (rank == 0 || rank_of(a) == rank)) found.push_back(a);
   }
-  if (found.empty()) return std::nullopt;
-  return random_.pick(found);
+  return favourite(found);
+}
+
+std::optional<int> Generator::favourite(const std::vector<int>& arrays) {
+  if (arrays.empty()) return std::nullopt;
+  std::vector<int> own;
+  for (const int a : arrays) {
+    if (array(a).thread == turn_) own.push_back(a);
+  }
+  return random_.pick(own.empty() || random_.percent(15) ? arrays : own);
 }
 
 Operand Generator::part(int array_id, unsigned percent_whole) {

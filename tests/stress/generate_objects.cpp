@@ -33,7 +33,7 @@ void Generator::make_array() {
 void Generator::make_array(Memory memory, const Shape& shape, int rank) {
   Command c = command(memory == Memory::device ? Kind::make_array : Kind::make_host);
   const int d = memory == Memory::device ? device() : 0;
-  const int id = add_array({memory, d, rank, shape});
+  const int id = add_array({memory, d, rank, shape, c.thread});
   home_.resize(program_.arrays.size(), -1);
   c.out = whole(program_, id);
   static const std::vector<How> hows = {How::empty, How::zeros, How::full, How::from};
@@ -63,9 +63,9 @@ void Generator::define(int id) {
 
 void Generator::clone_array() {
   Command c = command(Kind::clone_array);
-  const int from = random_.pick(arrays_);
+  const int from = any_array();
   const int d = array(from).memory == Memory::device ? array(from).device : device();
-  const int id = add_array({Memory::device, d, array(from).rank, array(from).size});
+  const int id = add_array({Memory::device, d, array(from).rank, array(from).size, c.thread});
   home_.resize(program_.arrays.size(), -1);
   c.in.push_back(whole(program_, from));
   c.out = whole(program_, id);
@@ -76,7 +76,7 @@ void Generator::clone_array() {
 
 void Generator::end_array() {
   if (arrays_.size() < 3) return;
-  const int a = random_.pick(arrays_);
+  const int a = any_array();
   Command c = command(Kind::drop_array);
   c.out = whole(program_, a);
   if (array(a).memory == Memory::device && random_.percent(35)) {

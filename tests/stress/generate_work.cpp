@@ -62,7 +62,7 @@ void Generator::blocks() {
 
 void Generator::fill() {
   Command c = command(Kind::fill);
-  const int a = random_.pick(arrays_);
+  const int a = any_array();
   c.out = part_to_write(a);
   const bool on_device = array(a).memory == Memory::device;
   choose_stream(c, on_device ? array(a).device : device(), on_device);
@@ -71,7 +71,7 @@ void Generator::fill() {
 
 void Generator::copy() {
   Command c = command(Kind::copy);
-  const int to = random_.pick(arrays_), from = random_.pick(arrays_);
+  const int to = any_array(), from = any_array();
   c.out = part_to_write(to);
   const auto in = part_of_shape(from, shape_of(program_, c.out), rank_of(to));
   if (!in || overlap(*in, c.out)) return;
@@ -85,7 +85,7 @@ void Generator::copy() {
 
 void Generator::upload() {
   Command c = command(Kind::upload);
-  const int a = random_.pick(arrays_);
+  const int a = any_array();
   c.out = part_to_write(a);
   const bool on_device = array(a).memory == Memory::device;
   choose_stream(c, on_device ? array(a).device : device(), on_device);
@@ -93,7 +93,7 @@ void Generator::upload() {
 }
 
 void Generator::read_back() {
-  const int a = random_.pick(arrays_);
+  const int a = any_array();
   const bool on_device = array(a).memory == Memory::device;
   Command c = command(on_device && theme_.defaults && random_.percent(50) ? Kind::to_host : Kind::download);
   if (c.kind == Kind::to_host) {

@@ -51,6 +51,9 @@ class Generator : public Builder {
   bool reachable(int array_id, int device) const;
   std::optional<int> choose_array(int device, int rank);
   std::optional<int> choose_host_array(int rank);
+  /// One of them, mostly one that the thread whose turn it is made.
+  std::optional<int> favourite(const std::vector<int>& arrays);
+  int any_array() { return *favourite(arrays_); }
   Operand part(int array_id, unsigned percent_whole = 65);
   /// For what will be written without being read: seldom all, so that what was there before still matters.
   Operand part_to_write(int array_id) { return part(array_id, 15); }
@@ -58,6 +61,7 @@ class Generator : public Builder {
   std::optional<Operand> part_of_shape(int array_id, const Shape& shape, int rank);
   std::uint32_t delay();
 
+  int turn_ = 0;  ///< the host thread that most commands come from at present
   std::vector<std::pair<int, Shape>> shapes_;  ///< rank and sizes that this program's arrays have
   std::vector<int> home_;                      ///< of each array: the stream that it was made on
 };

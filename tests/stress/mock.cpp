@@ -67,8 +67,9 @@ class Machine {
       unfinished = unfinished || threads_[t].next < threads_[t].commands.size();
       if (can_call(threads_[t])) choices.push_back({true, t, t});
     }
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      if (items_[i].done || !all_done(items_[i].after)) continue;
+    std::erase_if(pending_, [this](std::size_t i) { return items_[i].done; });
+    for (const std::size_t i : pending_) {
+      if (!all_done(items_[i].after)) continue;
       choices.push_back({false, i, threads_.size() + index(program_.commands[items_[i].command].stream)});
     }
     if (choices.empty()) {
@@ -113,7 +114,7 @@ class Machine {
     if (c.kind == Kind::signal) signalled_.insert(c.number);
     if (c.kind == Kind::drop_array) ended_[index(c.out.array)] = true;
     if (c.kind == Kind::host_work || c.kind == Kind::make_host) effect(number, nullptr);
-    for (std::size_t i = 0; i < items_.size(); ++i) {
+    for (const std::size_t i : pending_) {
       if (waited(c, program_.commands[items_[i].command].stream)) thread.waits.push_back(i);
     }
     if (c.kind == Kind::sync_event && record_[index(c.event)] != none) thread.waits.push_back(record_[index(c.event)]);
@@ -130,7 +131,7 @@ class Machine {
 
   void enqueue(HostThread& thread, std::size_t number, const Command& c) {
     Item item{number, {}, false, {}};
-    for (std::size_t i = 0; i < items_.size(); ++i) {
+    for (const std::size_t i : pending_) {
       const int other = program_.commands[items_[i].command].stream;
       const bool waits = c.other >= 0 && streams_ordered(program_, c.other, other);
       if (streams_ordered(program_, c.stream, other) || waits) item.after.push_back(i);
@@ -141,6 +142,7 @@ class Machine {
       const Window w = window(program_, c.in[0], values_[index(c.in[0].array)].data());
       for (std::size_t i = 0; i < w.count(); ++i) item.taken.push_back(w[i]);
     }
+    pending_.push_back(items_.size());
     items_.push_back(std::move(item));
     if (blocks_host(program_, c)) thread.waits.push_back(items_.size() - 1);
   }
@@ -178,6 +180,7 @@ class Machine {
   std::optional<std::size_t> last_;
   std::vector<HostThread> threads_;
   std::vector<Item> items_;
+  std::vector<std::size_t> pending_;
   std::vector<std::size_t> record_;
   std::vector<std::vector<Element>> values_;
   std::vector<bool> ended_;

@@ -24,6 +24,7 @@ struct StreamDecl {
 struct EventDecl {
   int device;
   bool timed;
+  int thread;  ///< who made it
 };
 struct PoolDecl {
   int device;
@@ -34,6 +35,7 @@ struct ArrayDecl {
   int device;  ///< of device memory
   int rank;
   std::array<std::size_t, 4> size;  ///< 1 beyond the rank
+  int thread = 0;                   ///< who made it
 
   std::size_t count() const { return size[0] * size[1] * size[2] * size[3]; }
 };

@@ -10,13 +10,17 @@ namespace weir::stress {
 
 namespace {
 
+/// Whether an array is simply made full of zeros.
+bool plain(const Command& c) { return c.kind != Kind::clone_array && c.how == How::zeros && c.pool < 0; }
+
 /// What every step makes less.
 std::size_t weight(const Program& program) {
   std::set<int> streams;
   std::size_t extras = 0;
   for (const Command& c : program.commands) {
     streams.insert({c.stream, c.other});
-    extras += (c.thread != 0 ? 1 : 0) + (c.delay != 0 ? 1 : 0);
+    const bool makes = c.kind == Kind::make_array || c.kind == Kind::clone_array || c.kind == Kind::make_host;
+    extras += (c.thread != 0 ? 1 : 0) + (c.delay != 0 ? 1 : 0) + (makes && !plain(c) ? 1 : 0);
   }
   return 4 * program.commands.size() + streams.size() + extras;
 }
@@ -33,7 +37,7 @@ class Shrinker {
       progress = remove_pairs() || progress;
       progress = one_thread() || progress;
       progress = merge_streams() || progress;
-      progress = no_delays() || progress;
+      progress = change_each() || progress;
     }
     return best_;
   }
@@ -127,12 +131,21 @@ class Shrinker {
     return candidate;
   }
 
-  bool no_delays() {
+  /// Commands that could be simpler: no delay, an array of zeros.
+  bool change_each() {
     bool progress = false;
     for (std::size_t i = 0; i < best_.commands.size() && !late(); ++i) {
-      if (best_.commands[i].delay == 0) continue;
       Program candidate = best_;
       candidate.commands[i].delay = 0;
+      progress = take(std::move(candidate)) || progress;
+      if (i >= best_.commands.size()) break;
+      candidate = best_;
+      Command& c = candidate.commands[i];
+      if (c.kind == Kind::clone_array) c.kind = Kind::make_array;
+      if (c.kind != Kind::make_array && c.kind != Kind::make_host) continue;
+      c.in.clear();
+      c.how = How::zeros;
+      c.pool = -1;
       progress = take(std::move(candidate)) || progress;
     }
     return progress;

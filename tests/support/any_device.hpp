@@ -40,8 +40,8 @@ inline std::vector<std::string> backends() {
   return names;
 }
 
-/// A test runs once for each device, which is the default device meanwhile. Every test leaves the device idle, without a
-/// failure that nobody asked about.
+/// A test runs once for each device, which is the default device meanwhile. Every test leaves the device idle, without
+/// a failure that nobody asked about.
 class AnyDevice : public testing::TestWithParam<weir::Device> {
  protected:
   weir::Device device() const { return GetParam(); }

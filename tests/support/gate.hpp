@@ -133,8 +133,8 @@ bool eventually(Predicate&& predicate) {
 }
 
 /// Whether a predicate holds for as long as definite other work takes: kernels sent one after the other through a
-/// non-blocking stream of the least priority, run by the device itself and not by this thread. Work that may run, and was
-/// there before, has had its turn by then.
+/// non-blocking stream of the least priority, run by the device itself and not by this thread. Work that may run, and
+/// was there before, has had its turn by then.
 template <class Predicate>
 testing::AssertionResult stays(weir::Device device, Predicate&& predicate, int rounds = 16) {
   weir::Stream probe(device,
@@ -163,8 +163,8 @@ testing::AssertionResult returns_while_held(Gate& gate, Call&& call) {
   return testing::AssertionSuccess();
 }
 
-/// Whether a host call returns only after the gate was opened, which this does. The call is made by another thread. What it
-/// throws is thrown here.
+/// Whether a host call returns only after the gate was opened, which this does. The call is made by another thread.
+/// What it throws is thrown here.
 template <class Call>
 testing::AssertionResult blocks_until_open(weir::Device device, Gate& gate, Call&& call) {
   if (gate.is_open()) return testing::AssertionFailure() << "the gate was open before the call";

@@ -25,9 +25,8 @@ void CpuQueue::open(const QueueOptions& options) {
   legacy_ = options.kind == QueueOptions::Kind::legacy;
   internal_ = options.kind == QueueOptions::Kind::internal;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
-  SpinGuard guard(lock_);
   patience_ = 0;
-  legacy_waited_ = tail_.load(std::memory_order_relaxed);
+  legacy_waited_ = tail();
   if (legacy_) {
     // The legacy stream looks for work of blocking streams at each of its commands: a tail that is never equal.
     static const std::atomic<std::uint64_t> always{1};

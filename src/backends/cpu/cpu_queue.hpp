@@ -16,6 +16,7 @@
 namespace weir::cpu {
 
 class CpuDevice;
+class ProducerLock;
 
 /// Who waits for a queue to complete a command: another queue, or a host thread asleep on `awake`.
 struct Waiter {
@@ -46,6 +47,7 @@ class CpuQueue final : public Queue {
   void open(const QueueOptions& options);
 
   void submit(const Command& command) override;
+  void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) override;
   bool done() override;
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
@@ -58,7 +60,7 @@ class CpuQueue final : public Queue {
   int level() const { return level_; }
 
   /// The number of the last command submitted; with it, whether and when it is finished.
-  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
+  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire) >> 1; }
   std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
@@ -89,13 +91,17 @@ class CpuQueue final : public Queue {
   void order_with_default_stream();
   void collect_blocking_queues();
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
-  void publish(std::byte* end);
+  void publish_locked(std::byte* end);
+  void lock_producers();
+  void unlock_producers();
+  friend class ProducerLock;
   /// Makes the queue known to the workers if it is idle.
   void schedule() {
     std::uint32_t idle = 0;
     if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level_);
   }
   void submit_launch(const Command& command, const Launch& launch);
+  void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
   void append_copy(const Command& command, const Copy& copy, bool owns_source);
@@ -129,14 +135,15 @@ class CpuQueue final : public Queue {
   bool legacy_ = false;
   bool internal_ = false;
 
-  alignas(64) SpinLock lock_;               ///< of the producers
-  std::byte* write_ = nullptr;              ///< guarded by lock_
-  std::byte* write_end_ = nullptr;          ///< guarded by lock_
-  Chunk* write_chunk_ = nullptr;            ///< guarded by lock_
-  std::uint64_t default_seen_ = 0;          ///< guarded by lock_: the legacy stream's work that this one waits for already
-  std::uint64_t patience_ = 0;              ///< guarded by lock_: the backlog at which producers are held back
-  const std::atomic<std::uint64_t>* default_tail_;  ///< the legacy queue's; of a queue that it does not order, one that stays 0
-  std::atomic<std::uint64_t> tail_{0};
+  /// Twice the number of the last command, plus one while a producer has the lock: publishing a command and giving the lock
+  /// back is one exchange.
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  std::byte* write_ = nullptr;      ///< the producers' (under the lock)
+  std::byte* write_end_ = nullptr;  ///< the producers'
+  Chunk* write_chunk_ = nullptr;    ///< the producers'
+  const std::atomic<std::uint64_t>* default_tail_;  ///< the legacy queue's; one that stays 0 where that does not order this
+  std::uint64_t default_seen_ = 0;  ///< the producers': the legacy stream's tail that this one waits for already
+  std::uint64_t patience_ = 0;      ///< the producers': the backlog at which they are held back
 
   alignas(64) std::atomic<std::uint32_t> state_{0};
   std::atomic<bool> retired_{false};
@@ -156,7 +163,7 @@ class CpuQueue final : public Queue {
   SpinLock failure_lock_;
   std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
 
-  std::uint64_t legacy_waited_ = 0;         ///< guarded by the legacy queue's lock_: how far that one waits for this one
+  std::uint64_t legacy_waited_ = 0;         ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };
 
 }  // namespace weir::cpu

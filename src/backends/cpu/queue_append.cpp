@@ -30,18 +30,77 @@ inline R* CpuQueue::begin_record(const Command& command, RecordKind kind, std::s
   if (at + bytes > write_end_) [[unlikely]] at = next_chunk(bytes);
   R* record = reinterpret_cast<R*>(at);
   record->bytes = static_cast<std::uint32_t>(bytes);
-  record->line = command.where.line();
-  record->file = command.where.file_name();
+  record->where = command.where;
   record->id = command.id;
   record->kind = kind;
   return record;
 }
 
-/// Makes the record that ends at `end` visible. The lock is held; schedule() follows once it is not.
-inline void CpuQueue::publish(std::byte* end) {
+inline void CpuQueue::lock_producers() {
+  if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0) return;
+  for (int tries = 0;; ++tries) {
+    if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0) return;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
+}
+
+/// A full barrier: a consumer that gives the queue up sees this tail, or schedule() sees that the queue is idle.
+inline void CpuQueue::unlock_producers() {
+  tail_.exchange(tail_.load(std::memory_order_relaxed) & ~std::uint64_t{1}, std::memory_order_seq_cst);
+}
+
+/// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back.
+inline void CpuQueue::publish_locked(std::byte* end) {
   write_ = end;
-  // A full barrier: a consumer that gives the queue up sees this tail, or the producer sees that it is idle.
+  tail_.store(tail_.load(std::memory_order_relaxed) + 2, std::memory_order_release);
+}
+
+class ProducerLock {
+ public:
+  explicit ProducerLock(CpuQueue& queue) : queue_(queue) { queue_.lock_producers(); }
+  ~ProducerLock() { queue_.unlock_producers(); }
+  ProducerLock(const ProducerLock&) = delete;
+  ProducerLock& operator=(const ProducerLock&) = delete;
+
+ private:
+  CpuQueue& queue_;
+};
+
+/// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
+/// stack frame: every other case is a tail call.
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) {
+  if (kernel.closure_bytes != 0 || (tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] {
+    launch_slowly(kernel, closure, size, site);
+    return;
+  }
+  std::byte* at = write_;
+  if (at + sizeof(LaunchRecord) > write_end_ || default_tail_->load(std::memory_order_acquire) != default_seen_) [[unlikely]] {
+    unlock_producers();
+    launch_slowly(kernel, closure, size, site);
+    return;
+  }
+  auto* record = reinterpret_cast<LaunchRecord*>(at);
+  record->where = site.where;
+  record->id = 0;
+  record->bytes = sizeof(LaunchRecord);
+  record->kind = RecordKind::launch;
+  record->kernel = &kernel;
+  record->name = nullptr;
+  record->size = size;
+  write_ = at + sizeof(LaunchRecord);
   tail_.exchange(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]] schedule();
+}
+
+void CpuQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) {
+  Command command;
+  command.where = site.where;
+  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
+  submit_launch(command, std::get<Launch>(command.op));
 }
 
 /// Waits for what the default stream's rules put before the next command. The lock is held.
@@ -54,14 +113,13 @@ void CpuQueue::collect_blocking_queues() {
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
     default_seen_ = default_tail_->load(std::memory_order_acquire);
-    if (!legacy.reached(default_seen_) || legacy.failed_.load(std::memory_order_relaxed)) {
-      write_wait(legacy, default_seen_, implied);
-    }
+    const std::uint64_t last = default_seen_ >> 1;  // a producer that is at work there counts as later
+    if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
     if (!queue.blocking_ || &queue == this) return;
-    const std::uint64_t tail = queue.tail_.load(std::memory_order_seq_cst);
+    const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
     queue.legacy_waited_ = tail;
     if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
@@ -72,7 +130,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Comman
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
-  publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+  publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
 }
 
 std::byte* CpuQueue::next_chunk(std::size_t bytes) {
@@ -94,16 +152,16 @@ std::byte* CpuQueue::next_chunk(std::size_t bytes) {
 /// Producers that are faster than the consumer wait for it while it advances, so that memory stays flat. Behind a command
 /// that holds the queue up they do not: no launch blocks because of a held kernel (better than R3).
 void CpuQueue::hold_back() {
-  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint64_t last = tail();
   std::uint64_t seen = completed();
-  if (tail - seen < usual_patience) {
+  if (last - seen < usual_patience) {
     patience_ = usual_patience;
     return;
   }
-  if (tail - seen < patience_) return;
+  if (last - seen < patience_) return;
   using Clock = std::chrono::steady_clock;
   auto last_advance = Clock::now();
-  for (int tries = 0; tail - seen > usual_patience / 2; ++tries) {
+  for (int tries = 0; last - seen > usual_patience / 2; ++tries) {
     if (tries < 16) {
       pause(16);
     } else {
@@ -115,7 +173,7 @@ void CpuQueue::hold_back() {
       seen = now_done;
       last_advance = now;
     } else if (now - last_advance > stall_patience) {
-      patience_ = 2 * (tail - seen);
+      patience_ = 2 * (last - seen);
       return;
     }
   }
@@ -146,14 +204,14 @@ void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
     return;
   }
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
     record->kernel = &kernel;
     record->name = launch.name;
     record->size = launch.extent[0];
     if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
 }
@@ -170,7 +228,7 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
     }
   };
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     std::byte* end;
     if (kernel.rank == 0) {
@@ -190,14 +248,14 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
       place_closure(trailing(record, alignment));
       end = reinterpret_cast<std::byte*>(record) + record->bytes;
     }
-    publish(end);
+    publish_locked(end);
   }
   schedule();
 }
 
 void CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0);
     record->owns_source = owns_source;
@@ -205,7 +263,7 @@ void CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_s
     record->from = copy.from;
     record->to_layout = copy.to_layout;
     record->from_layout = copy.from_layout;
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
 }
@@ -240,13 +298,13 @@ void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
 
 void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<FillRecord>(command, RecordKind::fill, fill.layout.element_bytes + 16);
     record->to = fill.to;
     record->layout = fill.layout;
     std::memcpy(trailing(record, 16), fill.value, fill.layout.element_bytes);
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
   if (fill.kind != MemoryKind::pageable) return;
@@ -257,23 +315,23 @@ void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
 
 void CpuQueue::submit_call(const Command& command, detail::HostFunction* function, bool external) {
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<CallRecord>(command, RecordKind::call, 0);
     record->external = external;
     record->function = function;
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
 }
 
 void CpuQueue::append_stamp(Stamp* stamp, const Command& command) {
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
     record->stamp = stamp;
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
 }
@@ -282,7 +340,7 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Comma
   if (&source == this) return;  // the stream's own order holds it back already (R82)
   if (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire)) return;
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     write_wait(source, sequence, command);
   }
@@ -291,10 +349,10 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Comma
 
 void CpuQueue::append_empty(const Command& command) {
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
-    publish(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
   }
   schedule();
 }
@@ -306,9 +364,9 @@ std::uint64_t CpuQueue::mark() {
   }
   std::uint64_t last;
   {
-    SpinGuard guard(lock_);
+    const ProducerLock guard(*this);
     order_with_default_stream();
-    last = tail_.load(std::memory_order_relaxed);
+    last = tail();
   }
   schedule();
   return last;

@@ -58,7 +58,7 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   std::uint64_t tail = 0;
   while (done_ < until) {
     if (done_ >= tail) {
-      tail = tail_.load(std::memory_order_acquire);
+      tail = this->tail();
       if (done_ >= tail) break;
     }
     auto* record = reinterpret_cast<Record*>(read_);
@@ -93,7 +93,7 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
 void CpuQueue::release() {
   const std::uint64_t mine = done_;  // the next consumer's from here on
   const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);
-  if (tail_.load(std::memory_order_seq_cst) != mine) {
+  if (tail_.load(std::memory_order_seq_cst) >> 1 != mine) {
     if ((before & listed) == 0) schedule();
   } else if (retired_.load(std::memory_order_seq_cst)) {
     finish_retirement();
@@ -252,7 +252,7 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
   std::string text = std::string(what) + " '" + std::string(name) + "' threw: " + message;
   if (name.empty()) text = std::string(what) + " threw: " + message;
   auto failure = std::make_shared<const Failure>(
-      Failure{done_ + 1, Error(code, operation, label_, text, SourceLocation(record.file, record.line), cause)});
+      Failure{done_ + 1, Error(code, operation, label_, text, record.where, cause)});
   SpinGuard guard(failure_lock_);
   failure_ = std::move(failure);
   failed_.store(true, std::memory_order_release);

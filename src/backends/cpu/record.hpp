@@ -29,10 +29,9 @@ enum class RecordKind : std::uint8_t {
 
 /// The beginning of every record. `bytes` leads to the next one. Aligned, so that what follows a record is, too.
 struct alignas(16) Record {
-  std::uint32_t bytes;
-  std::uint32_t line;
-  const char* file;
+  SourceLocation where;
   CommandId id;
+  std::uint32_t bytes;
   RecordKind kind;
   bool external;       ///< call: foreign work, not a host function
   bool owns_source;    ///< copy: `from` is a staging buffer to be freed

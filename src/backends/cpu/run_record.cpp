@@ -39,7 +39,7 @@ struct KernelCall {
 
 KernelCall kernel_call(Record& record) {
   KernelCall call;
-  call.where = SourceLocation(record.file, record.line);
+  call.where = record.where;
   switch (record.kind) {
     case RecordKind::launch: {
       auto& launch = as<LaunchRecord>(record);
@@ -149,7 +149,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     case RecordKind::call: {
       const std::unique_ptr<detail::HostFunction> function(as<CallRecord>(record).function);
       detail::running_command = {record.external ? "foreign work" : "a host function", {},
-                                 SourceLocation(record.file, record.line)};
+                                 record.where};
       try {
         function->call(NativeStream{});
       } catch (...) {
