@@ -114,6 +114,7 @@ class CpuQueue final : public Queue {
   void run(Runner& runner, std::uint64_t until, bool worker);
   void release();
   void run_record(Record& record, Runner& runner);
+  void run_single(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
   bool park(const WaitRecord& wait);
   void inherit_failure(CpuQueue& source, std::uint64_t sequence);

@@ -86,7 +86,7 @@ void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t c
 }
 
 void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner) {
-  if (width_ == 1) {
+  if (width_ == 1 || count == 1) {
     body(context, 0, count, runner);
     return;
   }

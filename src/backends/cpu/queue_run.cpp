@@ -74,6 +74,8 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
+    } else if (record->kind == RecordKind::launch && record->id == 0 && as<LaunchRecord>(*record).size == 1) {
+      run_single(as<LaunchRecord>(*record));
     } else {
       run_record(*record, runner);
     }

@@ -106,6 +106,17 @@ void release_stamp(Stamp* stamp) noexcept {
   if (stamp != nullptr && stamp->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete stamp;
 }
 
+/// The commonest record: one element, nobody watching.
+void CpuQueue::run_single(LaunchRecord& launch) {
+  const Kernel& kernel = *launch.kernel;
+  detail::running_command = {"a kernel", kernel.name, launch.where};
+  try {
+    kernel.run(trailing(&launch, 16), KernelRange{nullptr, 0, 1});
+  } catch (...) {
+    fail(launch, Errc::kernel_failed, "kernel", name_of(kernel, launch.name), std::current_exception());
+  }
+}
+
 void CpuQueue::run_launch(Record& record, Runner& runner) {
   KernelCall call = kernel_call(record);
   try {
@@ -114,11 +125,7 @@ void CpuQueue::run_launch(Record& record, Runner& runner) {
     } else {
       const std::size_t count =
           record.kind == RecordKind::launch ? as<LaunchRecord>(record).size : as<LaunchManyRecord>(record).extent.count();
-      if (count == 1) {
-        run_elements(&call, 0, 1, runner);
-      } else {
-        pool_.run_parallel(&run_elements, &call, count, runner);
-      }
+      pool_.run_parallel(&run_elements, &call, count, runner);
     }
   } catch (...) {
     fail(record, Errc::kernel_failed, "kernel", name_of(*call.kernel, call.name), std::current_exception());
