@@ -46,7 +46,7 @@ void copy_and_fill(Context& context) {
         });
       });
   const Pair fills = by_turns(
-      context.options, [&] { return rate([&] { raw::fill(to.data(), 0, bytes); }); },
+      context.options, [&] { return rate([&] { raw::fill(to.data(), 0x3f, bytes); }); },
       [&] {
         return rate([&] {
           weir::fill(stream, to, 1.0f);

@@ -141,7 +141,8 @@ void Builder::wait_on_host(std::size_t earlier, int thread) {
   const std::vector<int> covering = covering_events(earlier, thread);
   Command c = make(Kind::sync_all, thread);
   const bool alive = exists(stream);
-  switch (random_.weighted({alive ? 45u : 0u, alive ? 20u : 0u, covering.empty() ? 0u : 30u, 7, 3})) {
+  switch (random_.weighted({alive ? 45u : 0u, alive ? 20u : 0u, covering.empty() ? 0u : 30u, theme_.failures ? 0u : 7u,
+                            theme_.failures ? 0u : 3u})) {
     case 0:
       c.kind = Kind::sync_stream;
       c.stream = stream;

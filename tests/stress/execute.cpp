@@ -1,6 +1,7 @@
 // Host threads of a random program, their objects and their waits, as calls of the library.
 #include "execute.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include "kernels.hpp"
@@ -242,8 +243,15 @@ void Machine::ask(std::size_t number, const Command& c, Outcome& outcome) {
 
 /// Everything that is left: failures not yet thrown, values not yet read, host functions not yet destroyed.
 void Machine::finish(Outcome& outcome) {
-  guarded(program_.commands.size(), outcome, [] { weir::synchronize(); });
-  guarded(program_.commands.size(), outcome, [&] {
+  const std::size_t end_of_program = program_.commands.size();
+  for (bool failed = true; failed;) {
+    guarded(end_of_program, outcome, [] { weir::synchronize(); });
+    const auto failure = outcome.thrown.extract(end_of_program);
+    failed = !failure.empty();
+    if (failed) outcome.left.push_back(failure.mapped());
+  }
+  std::sort(outcome.left.begin(), outcome.left.end());
+  guarded(end_of_program, outcome, [&] {
     outcome.arrays.resize(arrays_.size());
     for (std::size_t a = 0; a < arrays_.size(); ++a) {
       if (arrays_[a].storage() == nullptr) continue;

@@ -109,7 +109,9 @@ void Generator::order_noise() {
   const int d = device();
   Command c = command(Kind::record);
   choose_stream(c, d, false);
-  switch (random_.weighted({30, events_.empty() ? 0u : 30u, 15, 8, events_.empty() ? 0u : 6u, 2, 1, events_.empty() ? 0u : 10u})) {
+  // Which of several failures a whole device throws first is not said.
+  const unsigned broad = theme_.failures ? 0 : 1, with_events = events_.empty() ? 0 : 1;
+  switch (random_.weighted({30, with_events * 30, 15, 8, with_events * 6, broad * 2, broad, with_events * 10})) {
     case 0: record(c.thread, c.stream); return;
     case 1:
       c.kind = Kind::wait_event;

@@ -17,7 +17,7 @@ class Interpreter {
         values_(program.arrays.size()),
         murky_(program.arrays.size(), true),
         stream_failure_(program.streams.size()),
-        event_failure_(program.events.size()) {}
+        recorded_(program.events.size()) {}
 
   Outcome run() {
     for (std::size_t i = 0; i < program_.commands.size(); ++i) step(i, program_.commands[i]);
@@ -25,11 +25,24 @@ class Interpreter {
       if (murky_[a]) values_[a].clear();
     }
     outcome_.arrays = std::move(values_);
+    for (const auto& failure : stream_failure_) {
+      if (failure) outcome_.left.push_back(failure->salt);
+    }
+    std::sort(outcome_.left.begin(), outcome_.left.end());
     return std::move(outcome_);
   }
 
  private:
-  using Failure = std::optional<Element>;
+  /// What a stream has failed with and not yet thrown.
+  struct Failure {
+    Element salt;
+    int number;
+  };
+  /// The failure that an event's record saw, while it is with its stream.
+  struct Record {
+    int stream = -1;
+    int number = -1;
+  };
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -49,32 +62,38 @@ class Interpreter {
   }
 
   void in_stream(std::size_t i, const Command& c) {
-    Failure& failure = stream_failure_[index(c.stream)];
-    if (!failure && c.kind == Kind::wait_event) failure = event_failure_[index(c.event)];
-    if (!failure && (c.kind == Kind::wait_stream || c.kind == Kind::enter)) failure = stream_failure_[index(c.other)];
-    if (c.kind == Kind::record) event_failure_[index(c.event)] = failure;
-    if (failure) {
-      if (blocks_host(program_, c)) outcome_.thrown[i] = *failure;
-      return;
-    }
-    if (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host) failure = c.salt;
-    work(i, c);
+    std::optional<Failure>& failure = stream_failure_[index(c.stream)];
+    if (!failure && c.kind == Kind::wait_event) inherit(failure, seen_by(c.event));
+    if (!failure && (c.kind == Kind::wait_stream || c.kind == Kind::enter)) inherit(failure, stream_failure_[index(c.other)]);
+    if (c.kind == Kind::record) recorded_[index(c.event)] = {c.stream, failure ? failure->number : -1};
+    if (!failure && (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host)) failure = Failure{c.salt, failures_++};
+    if (!failure) work(i, c);
+    if (blocks_host(program_, c)) report(i, failure, true);
+  }
+
+  void inherit(std::optional<Failure>& to, const std::optional<Failure>& from) {
+    if (from) to = Failure{from->salt, failures_++};
+  }
+
+  std::optional<Failure> seen_by(int event) const {
+    const Record& record = recorded_[index(event)];
+    if (record.number < 0) return std::nullopt;
+    const std::optional<Failure>& failure = stream_failure_[index(record.stream)];
+    return failure && failure->number == record.number ? failure : std::nullopt;
   }
 
   void on_host(std::size_t i, const Command& c) {
     if (c.kind == Kind::host_work || c.kind == Kind::make_host) work(i, c);
     if (c.kind == Kind::sync_stream) report(i, stream_failure_[index(c.stream)], true);
-    if (c.kind == Kind::sync_event) report(i, event_failure_[index(c.event)], false);
-    for (std::size_t s = 0; s < stream_failure_.size(); ++s) {
-      const bool of_device = c.kind == Kind::sync_device && program_.streams[s].device == c.device;
-      if (of_device || c.kind == Kind::sync_all) report(i, stream_failure_[s], true);
-    }
+    if (c.kind != Kind::sync_event) return;
+    std::optional<Failure> seen = seen_by(c.event);
+    report(i, seen, false);
   }
 
-  void report(std::size_t i, Failure& failure, bool clear) {
+  void report(std::size_t i, std::optional<Failure>& failure, bool forget) {
     if (!failure) return;
-    outcome_.thrown.insert({i, *failure});
-    if (clear) failure.reset();
+    outcome_.thrown[i] = failure->salt;
+    if (forget) failure.reset();
   }
 
   void work(std::size_t i, const Command& c) {
@@ -102,8 +121,9 @@ class Interpreter {
   const Program& program_;
   std::vector<std::vector<Element>> values_;
   std::vector<bool> murky_;
-  std::vector<Failure> stream_failure_;
-  std::vector<Failure> event_failure_;
+  std::vector<std::optional<Failure>> stream_failure_;
+  std::vector<Record> recorded_;
+  int failures_ = 0;
   Outcome outcome_;
 };
 
@@ -160,6 +180,9 @@ std::optional<std::string> difference(const Program& program, const Outcome& exp
     const auto wanted = expected.thrown.find(i);
     if (wanted == expected.thrown.end()) return line(i) + ": threw failure " + std::to_string(salt);
     if (wanted->second != salt) return line(i) + ": threw failure " + std::to_string(salt) + " instead of " + std::to_string(wanted->second);
+  }
+  if (actual.left != expected.left) {
+    return std::to_string(actual.left.size()) + " failures left at the end instead of " + std::to_string(expected.left.size());
   }
   for (const auto& [i, yes] : expected.answers) {
     const auto found = actual.answers.find(i);

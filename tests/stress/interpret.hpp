@@ -16,6 +16,7 @@ struct Outcome {
   std::map<std::size_t, std::vector<Element>> read;    ///< by command: what it read back to the host
   std::map<std::size_t, bool> answers;                 ///< by command: whether a stream or event was done; expected: must be
   std::map<std::size_t, Element> thrown;               ///< by command: the salt of the failure that it threw
+  std::vector<Element> left;                           ///< failures thrown by nothing before the end, sorted
   std::vector<std::string> complaints;                 ///< of the machine itself; none in a right run
 };
 

@@ -108,6 +108,7 @@ bool is_wait(Kind kind) {
 
 bool blocks_host(const Program& program, const Command& c) {
   if (c.kind == Kind::download || c.kind == Kind::to_host) return true;
+  if (c.kind == Kind::fill) return memory_of(program, c.out) == Memory::pageable;
   if (c.out.array < 0 || (c.kind != Kind::copy && c.kind != Kind::upload && c.kind != Kind::clone_array &&
                           !(c.kind == Kind::make_array && c.how == How::from))) {
     return false;
