@@ -78,14 +78,14 @@ double allocations(const weir::Stream& stream, std::size_t count) {
   return static_cast<double>(allocated.load() - before) / static_cast<double>(bursts * burst);
 }
 
-/// How much more memory is resident after all launches than after the first twentieth.
+/// How much more memory is resident after all launches than after the most that were ever pending at a time.
 double flat(const weir::Stream& stream, std::size_t count) {
-  const std::size_t piece = count / 100 + 1;
-  double warm = 0;
-  for (std::size_t i = 0; i < 100; ++i) {
-    submit_launches(stream, piece);
+  constexpr std::size_t most = 100'000;
+  submit_held(stream, most);
+  const double warm = bench::resident_mib();
+  for (std::size_t done = 0; done < count; done += most) {
+    submit_launches(stream, most);
     stream.synchronize();
-    if (i == 4) warm = bench::resident_mib();
   }
   return bench::resident_mib() - warm;
 }

@@ -11,7 +11,7 @@ double launch_rate(std::size_t rings, std::size_t count);
 double batched_launch_rate(std::size_t rings, std::size_t count);
 /// One empty task through a ring and a wait for it. Microseconds.
 double round_trip(std::size_t count);
-/// Two spinning threads that run an empty task by turns. Microseconds a turn.
+/// A task that two spinning threads hand each other through rings. Microseconds a turn.
 double hop(std::size_t count);
 /// A spinning pair: one task, then `width` tasks, then one task, each step after the one before. Microseconds.
 double fork_join(std::size_t width, std::size_t count);

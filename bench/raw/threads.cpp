@@ -1,5 +1,6 @@
-// Two threads that take turns, and busy tasks on all cores.
+// Two threads that hand each other a task, and busy tasks on all cores.
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -12,18 +13,20 @@ namespace bench::raw {
 
 namespace {
 
-void nothing(const void*) {}
+/// One side: the ring that it spins over, the other side's, and the turns that are left.
+struct Side {
+  Ring<true> ring;
+  Side* other = nullptr;
+  std::size_t turns = 0;
 
-struct Turns {
-  alignas(64) std::atomic<std::size_t> next{0};
-  void (*volatile task)(const void*) = nothing;
-
-  /// Runs every second task, from the first one on.
-  void take(std::size_t first, std::size_t count) {
-    for (std::size_t turn = first; turn < count; turn += 2) {
-      while (next.load(std::memory_order_acquire) != turn) relax();
-      task(nullptr);
-      next.store(turn + 1, std::memory_order_release);
+  static void take_turn(void* argument) {
+    Side& side = *static_cast<Side*>(argument);
+    --side.turns;
+    side.other->ring.push(take_turn, side.other);
+  }
+  void play() {
+    while (turns != 0) {
+      if (!ring.drain()) relax();
     }
   }
 };
@@ -31,15 +34,22 @@ struct Turns {
 }  // namespace
 
 double hop(std::size_t count) {
-  Turns turns;
-  std::thread other([&] { turns.take(1, count + 2); });
-  turns.take(0, 2);  // the other thread runs now
-  while (turns.next.load(std::memory_order_acquire) != 2) relax();
-  const double time = seconds([&] {
-    turns.take(2, count + 2);
-    while (turns.next.load(std::memory_order_acquire) < count + 2) relax();
+  const auto sides = std::make_unique<Side[]>(2);
+  for (const std::size_t i : {0, 1}) {
+    sides[i].other = &sides[1 - i];
+    sides[i].turns = count / 2 + 1;
+  }
+  std::atomic<bool> ready{false};
+  std::thread other([&] {
+    ready.store(true, std::memory_order_release);
+    sides[1].play();
   });
-  other.join();
+  while (!ready.load(std::memory_order_acquire)) relax();
+  const double time = seconds([&] {
+    sides[0].ring.push(Side::take_turn, &sides[0]);
+    sides[0].play();
+    other.join();
+  });
   return time / static_cast<double>(count) * 1e6;
 }
 

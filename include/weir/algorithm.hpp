@@ -104,21 +104,31 @@ struct TransformTwo {
 
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where);
 
+/// An operand's length. Throws invalid_handle for an array that was moved from.
+template <class T>
+std::size_t length_of(const ArrayBase<T>& array, const char* operation, SourceLocation where) {
+  require(array.storage(), operation, where);
+  return array.size();
+}
+
 }  // namespace detail
 
 /// y[i] = f(x[i]). Asynchronous, in the order of `stream`; one-dimensional arrays or slices of one length; y may be x.
 /// Throws wrong_shape.
 template <class X, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F f) {
-  detail::check_algorithm("weir::transform", x.size(), y.size(), true, stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(x, "weir::transform", stream.where),
+                          detail::length_of(y, "weir::transform", stream.where), true, stream.where);
   launch(stream, Extent{.size = x.size(), .name = "transform"}, detail::TransformOne<F>{f}, in(x, stream.where),
          out(y, stream.where));
 }
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, const ArrayBase<Y>& y, F f) {
-  detail::check_algorithm("weir::transform", a.size(), y.size(), true, stream.where);
-  detail::check_algorithm("weir::transform", b.size(), y.size(), true, stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(a, "weir::transform", stream.where),
+                          detail::length_of(y, "weir::transform", stream.where), true, stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(b, "weir::transform", stream.where), y.size(), true,
+                          stream.where);
   launch(stream, Extent{.size = a.size(), .name = "transform"}, detail::TransformTwo<F>{f}, in(a, stream.where),
          in(b, stream.where), out(y, stream.where));
 }
@@ -128,8 +138,8 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
 template <class X, class T, class Op = Plus>
 void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::reduce needs a result of the elements' type");
-  detail::check_algorithm("weir::reduce", x.size(), x.size(), false, stream.where);
-  detail::check_algorithm("weir::reduce", result.size(), 1, false, stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false, stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false, stream.where);
   const std::size_t chunks = detail::chunk_count(x.size());
   if (chunks == 1) {
     launch(stream, Extent{.size = 1, .name = "reduce"}, detail::ReduceAll<T, Op>{op}, in(x, stream.where),
@@ -147,7 +157,8 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
 template <class X, class T, class Op = Plus>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::inclusive_scan needs a result of the elements' type");
-  detail::check_algorithm("weir::inclusive_scan", x.size(), y.size(), true, stream.where);
+  detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, "weir::inclusive_scan", stream.where),
+                          detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
   if (x.size() == 0) return;
   const std::size_t chunks = detail::chunk_count(x.size());
   auto totals = empty<T>(Place(stream.stream, stream.where), chunks);

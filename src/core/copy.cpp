@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/checks.hpp"
+#include "core/overlap.hpp"
 #include "core/runtime.hpp"
 
 namespace weir::detail {
@@ -45,15 +46,6 @@ Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   return side;
 }
 
-bool dense(const Layout& layout) {
-  auto expected = static_cast<std::ptrdiff_t>(layout.element_bytes);
-  for (std::size_t d = layout.shape.rank(); d-- > 0;) {
-    if (layout.shape[d] != 1 && layout.stride[d] != expected) return false;
-    expected *= static_cast<std::ptrdiff_t>(layout.shape[d]);
-  }
-  return true;
-}
-
 /// Gives a host range the shape of the other side.
 Layout shaped_like(const Layout& range, const Layout& other) {
   Layout shaped;
@@ -83,15 +75,6 @@ Region whole(const Endpoint& end, const Layout& layout, Access access) {
     stride[d] = layout.stride[d] / static_cast<std::ptrdiff_t>(layout.element_bytes == 0 ? 1 : layout.element_bytes);
   }
   return region_of(end.data, layout.shape, stride, layout.element_bytes, end.storage ? end.storage->buffer : 0, access);
-}
-
-void check_overlap(const Region& a, const Region& b, const Layout& to, const Layout& from, SourceLocation where) {
-  if (!dense(to) || !dense(from)) return;  // interleaved rows may share an extent and no byte
-  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.begin);
-  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.begin);
-  if (a_begin < b_begin + b.extent_bytes() && b_begin < a_begin + a.extent_bytes()) {
-    throw Error(Errc::overlapping, "weir::copy", "destination and source", "they share memory", where);
-  }
 }
 
 StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceState* from) {
@@ -131,7 +114,9 @@ void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLoca
   op.to_device = to_side.device ? to_side.device->index : 0;
   op.from_device = from_side.device ? from_side.device->index : 0;
   const Region regions[2] = {whole(to, op.to_layout, Access::write), whole(from, op.from_layout, Access::read)};
-  check_overlap(regions[0], regions[1], op.to_layout, op.from_layout, where);
+  if (share_memory(to.data, op.to_layout, from.data, op.from_layout)) {
+    throw Error(Errc::overlapping, operation, "destination and source", "they share memory", where);
+  }
   for (Storage* storage : {to.storage, from.storage}) {
     if (storage != nullptr) use(*storage, stream, false, operation, where);
   }

@@ -79,7 +79,7 @@ void expect_it_works(const Room& room) {
   weir::fill(stream, x.slice(3, 4), 9);
   auto twin = x.clone(stream);
   EXPECT_EQ(twin.to_host(), (std::vector<int>{2, 3, 4, 9}));
-  room.stream.synchronize();
+  room.device.synchronize();
 }
 
 /// The arrays of the room are as they were made, whatever the entry tried; those that it ended or moved are left out.

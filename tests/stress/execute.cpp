@@ -262,6 +262,9 @@ void Machine::finish(Outcome& outcome) {
       }
     }
   });
+  // The ends of arrays may wait in streams that the next program finds again.
+  arrays_.clear();
+  weir::synchronize();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (token_.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   if (token_.use_count() > 1) complain("a host function was never destroyed");

@@ -93,7 +93,7 @@ void Generator::choose_stream(Command& c, int device, bool may_be_implicit) {
 }
 
 bool Generator::reachable(int array_id, int device) const {
-  return array(array_id).memory != Memory::device || array(array_id).device == device;
+  return array(array_id).memory == Memory::pinned || (array(array_id).memory == Memory::device && array(array_id).device == device);
 }
 
 std::optional<int> Generator::choose_array(int device, int rank) {
