@@ -66,6 +66,7 @@ struct ThreadData {
   DeviceState* default_device = nullptr;
   std::vector<StreamRef> current;  ///< by position of the device in Runtime::devices()
   std::vector<std::unique_ptr<Stream>> per_thread;
+  std::vector<std::unique_ptr<Event>> marks;  ///< for waits on a stream: a wait takes what it needs at the call
 };
 ThreadData& thread_data();
 std::size_t position_of(const DeviceState& device);

@@ -68,10 +68,14 @@ void StreamRef::wait(EventRef event, SourceLocation where) const {
 
 void StreamRef::wait(StreamRef other, SourceLocation where) const {
   state_of(*this, "weir::Stream::wait", where);
-  state_of(other, "weir::Stream::wait", where);
+  const StreamState& state = state_of(other, "weir::Stream::wait", where);
   if (other == *this) return;
-  const Event mark = other.record(where);
-  wait(mark, where);
+  auto& marks = detail::thread_data().marks;
+  const std::size_t position = detail::position_of(*state.device);
+  if (marks.size() <= position) marks.resize(position + 1);
+  if (!marks[position]) marks[position] = std::make_unique<Event>(Device(state.device), where);
+  other.record(*marks[position], where);
+  wait(*marks[position], where);
 }
 
 void StreamRef::synchronize(SourceLocation where) const {

@@ -48,6 +48,19 @@ TEST_P(DefaultStreams, C8_R18_legacy_work_waits_for_every_blocking_stream) {
   expect_held(second, marker);
 }
 
+//  s:      [hold ......]      ~s
+//  legacy:               [mark]
+TEST_P(DefaultStreams, C7_R18_legacy_work_waits_for_the_work_of_destroyed_blocking_streams) {
+  Gate gate;
+  Marker marker;
+  {
+    weir::Stream s(device());
+    gate.hold(s);
+  }
+  mark(legacy(), marker);
+  expect_held(gate, marker);
+}
+
 //  legacy: [hold ......]
 //  s:                    [mark]
 TEST_P(DefaultStreams, M2_R19_work_of_blocking_streams_waits_for_earlier_legacy_work) {

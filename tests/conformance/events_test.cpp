@@ -147,6 +147,27 @@ TEST_P(Events, R78_destroying_an_event_leaves_its_waiters_waiting) {
   EXPECT_EQ(marker.value(), 1);
 }
 
+//  a: [hold ......]|e      ~a      b: wait(e) [mark]
+TEST_P(Events, C7_an_event_outlives_the_stream_that_recorded_it) {
+  Gate gate;
+  Marker marker;
+  weir::Stream b(device());
+  weir::Event e(device());
+  {
+    weir::Stream a(device());
+    gate.hold(a);
+    a.record(e);
+  }
+  const weir::Stream next(device());  // may take the place of the one that is gone
+  EXPECT_FALSE(e.done());
+  b.wait(e);
+  mark(b, marker);
+  EXPECT_TRUE(stays(device(), [&] { return marker.value() == 0 && !e.done(); }));
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] { e.synchronize(); }));
+  b.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+}
+
 TEST_P(Events, R79_R80_events_that_are_gone_or_empty_are_refused) {
   weir::Stream s(device());
   weir::Event moved(device());

@@ -59,6 +59,22 @@ TEST_F(FailuresAcross, a_stream_that_waits_for_failed_work_fails_with_the_same_e
   }
 }
 
+//  a: [fails]|e                      reported and forgotten by a ...
+//  b: [hold ......] wait(e) [mark: skipped]                          ... while b, which needs its result, has yet to run
+TEST_F(FailuresAcross, a_report_in_the_meantime_does_not_let_waiting_work_run_on_bad_data) {
+  Gate gate;
+  Marker marker;
+  weir::Stream a(device_), b(device_);
+  gate.hold(b);
+  fail(a, "the culprit");
+  b.wait(a.record());
+  mark(b, marker);
+  EXPECT_TRUE(returns_while_held(gate, [&] { EXPECT_THROW(a.synchronize(), weir::Error); }));
+  gate.open();
+  EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { b.synchronize(); }, {"the culprit"}));
+  EXPECT_EQ(marker.value(), 0);
+}
+
 //  a: [fails]   b: wait(a) [skipped]   c: wait(b) [skipped]
 TEST_F(FailuresAcross, a_failure_travels_along_a_chain_of_waits) {
   Marker marker;

@@ -110,9 +110,10 @@ TEST_P(PoolOrder, a_stream_without_order_never_gets_memory_whose_free_is_pending
   EXPECT_EQ(host_values(other), counted(n, 5));
 }
 
-// R98:   a: [hold]--(allocate p)[p = 1, ..][p -> result](free p)(e)
+// R98 (an H200 gives b the memory of p; another piece is as good):
+//        a: [hold]--(allocate p)[p = 1, ..][p -> result](free p)(e)
 //        b:                                             (wait e)(allocate q)[q = 5, ..]
-TEST_P(PoolOrder, a_stream_that_waited_for_the_free_may_get_the_memory) {
+TEST_P(PoolOrder, a_stream_that_waited_for_the_free_writes_behind_it) {
   weir::Stream a = free_stream(device(), "a");
   weir::Stream b = free_stream(device(), "b");
   const weir::Pool pool = keeping_pool();
@@ -125,7 +126,6 @@ TEST_P(PoolOrder, a_stream_that_waited_for_the_free_may_get_the_memory) {
   pool.free(a, p);
   b.wait(a.record());
   void* const q = pool.allocate(b, bytes);
-  EXPECT_EQ(q, p) << "the wait allows it, and an H200 does it";
   write(b, q, 5);
   EXPECT_TRUE(stays(device(), [&] { return !b.done(); }));
   gate.open();

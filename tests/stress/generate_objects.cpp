@@ -53,7 +53,8 @@ void Generator::make_array(Memory memory, const Shape& shape, int rank) {
 
 /// Writes all of a new array, on any stream.
 void Generator::define(int id) {
-  Command c = command(random_.percent(40) ? Kind::set : random_.percent(50) ? Kind::fill : Kind::upload);
+  const bool by_kernel = array(id).memory != Memory::pageable && random_.percent(40);
+  Command c = command(by_kernel ? Kind::set : random_.percent(50) ? Kind::fill : Kind::upload);
   c.out = whole(program_, id);
   const bool on_device = array(id).memory == Memory::device;
   choose_stream(c, on_device ? array(id).device : device(), on_device);

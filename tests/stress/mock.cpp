@@ -134,7 +134,8 @@ class Machine {
     for (const std::size_t i : pending_) {
       const int other = program_.commands[items_[i].command].stream;
       const bool waits = c.other >= 0 && streams_ordered(program_, c.other, other);
-      if (streams_ordered(program_, c.stream, other) || waits) item.after.push_back(i);
+      const bool same = is_barrier(c) ? streams_ordered(program_, c.stream, other) : c.stream == other;
+      if (same || waits) item.after.push_back(i);
     }
     if (c.kind == Kind::wait_event && record_[index(c.event)] != none) item.after.push_back(record_[index(c.event)]);
     if (c.kind == Kind::record) record_[index(c.event)] = items_.size();

@@ -2,6 +2,7 @@
 #include "order.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace weir::stress {
 
@@ -42,12 +43,21 @@ std::optional<std::size_t> Order::last_record(int event, int thread) const {
 }
 
 bool Order::idle(int stream, int thread) const {
+  if (program_.threads > 1) return false;  // others may be at work there unseen
+  // The legacy stream stands for all blocking ones, and the device's own may be one of them.
+  const bool stands_for_all = program_.streams[index(stream)].kind == StreamKind::legacy;
+  std::set<int> used;
   for (std::size_t i = 0; i < call_.size(); ++i) {
     const Command& c = program_.commands[i];
-    const bool touches = runs_in_stream(c.kind) && (streams_ordered(program_, c.stream, stream) || c.other == stream);
-    if (touches && !host_[index(thread)].has(2 * i + 1)) return false;
-    // The end of an array may wait in the stream that it was made on, out of sight.
-    if (c.kind == Kind::drop_array && program_.arrays[index(c.out.array)].memory == Memory::device) return false;
+    const bool here = runs_in_stream(c.kind) &&
+                      (stands_for_all || streams_ordered(program_, c.stream, stream) || c.other == stream);
+    if (here && !host_[index(thread)].has(2 * i + 1)) return false;
+    for (const Access& access : accesses_[i]) {
+      if (here) used.insert(access.operand.array);
+    }
+    // The end of an array may wait in the streams that used it, out of sight.
+    const bool ends = c.kind == Kind::drop_array || c.kind == Kind::free_array;
+    if (ends && used.contains(c.out.array)) return false;
   }
   return true;
 }
@@ -64,14 +74,12 @@ bool Order::is_current(int stream) const {
   return false;
 }
 
-/// Adds what is over when a new command of `stream` starts. Not as a command but for a host wait: of a stream that is not
-/// the legacy one, its own commands only.
-void Order::add_stream(Moments& set, int stream, bool as_command, const Moments& called) const {
-  const bool with_others = as_command || program_.streams[index(stream)].kind == StreamKind::legacy;
+/// Adds what is over when a new command of `stream` starts: for a barrier, what the legacy stream's rules say too.
+void Order::add_stream(Moments& set, int stream, bool as_barrier, const Moments& called) const {
   for (std::size_t i = 0; i < call_.size(); ++i) {
     const Command& c = program_.commands[i];
     if (!runs_in_stream(c.kind) || !called.has(2 * i)) continue;
-    if (with_others ? streams_ordered(program_, c.stream, stream) : c.stream == stream) {
+    if (as_barrier ? streams_ordered(program_, c.stream, stream) : c.stream == stream) {
       set.add(run_[i]);
       set.add(2 * i + 1);
     }
@@ -95,7 +103,7 @@ Moments Order::before_run(const Command& c, std::size_t self, const Moments& cal
   Moments run = call;
   run.add(2 * self);
   if (!runs_in_stream(c.kind)) return run;
-  add_stream(run, c.stream, true, call);
+  add_stream(run, c.stream, is_barrier(c), call);
   if (c.kind == Kind::wait_event) {
     if (const auto record = last_record(c.event, c.thread)) {
       run.add(run_[*record]);
@@ -109,7 +117,10 @@ Moments Order::before_run(const Command& c, std::size_t self, const Moments& cal
 /// What the host has waited for when the call is over.
 Moments Order::waited(const Command& c, const Moments& call) const {
   Moments over;
-  if (c.kind == Kind::sync_stream) add_stream(over, c.stream, false, call);
+  if (c.kind == Kind::sync_stream) {
+    // The legacy stream stands for all blocking ones; another stream for its own commands.
+    add_stream(over, c.stream, program_.streams[index(c.stream)].kind == StreamKind::legacy, call);
+  }
   if (c.kind == Kind::sync_event) {
     if (const auto record = last_record(c.event, c.thread)) {
       over.add(run_[*record]);

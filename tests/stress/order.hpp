@@ -68,7 +68,7 @@ class Order {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   Moments before_call(const Command& command) const;
   Moments before_run(const Command& command, std::size_t self, const Moments& call) const;
-  void add_stream(Moments& set, int stream, bool as_command, const Moments& called) const;
+  void add_stream(Moments& set, int stream, bool as_barrier, const Moments& called) const;
   Moments waited(const Command& command, const Moments& call) const;
   void change_current(const Command& command);
 

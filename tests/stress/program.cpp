@@ -77,6 +77,17 @@ bool runs_in_stream(Kind kind) {
   }
 }
 
+bool is_barrier(const Command& c) {
+  switch (c.kind) {
+    case Kind::make_array: return c.how != How::empty;
+    case Kind::free_array:
+    case Kind::wait_event:
+    case Kind::wait_stream:
+    case Kind::enter: return false;
+    default: return runs_in_stream(c.kind);
+  }
+}
+
 bool reads_out(Kind kind) {
   switch (kind) {
     case Kind::bump:

@@ -125,6 +125,9 @@ std::vector<Access> accesses(const Program& program, const Command& command);
 std::vector<Use> uses(const Command& command);
 /// Whether it is put on a stream, and runs later.
 bool runs_in_stream(Kind kind);
+/// Whether it takes part in the rules of the legacy stream. Allocations and waits hold their own stream only: no rule says
+/// that they are barriers for others.
+bool is_barrier(const Command& command);
 /// Whether the call returns only when the command has run, because pageable memory or a result is at stake.
 bool blocks_host(const Program& program, const Command& command);
 /// Whether the old values of `out` matter.

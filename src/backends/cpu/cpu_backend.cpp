@@ -1,6 +1,8 @@
 // The CPU backend: the seam's calls, handed to devices, queues, events and pools.
 #include "backends/cpu/cpu_backend.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -30,7 +32,9 @@ class CpuBackend final : public Backend {
       devices_.emplace_back(*this, i, workers, physical_memory() / static_cast<std::size_t>(count));
     }
     peers_.resize(static_cast<std::size_t>(count * count));
+    process_ = getpid();
     std::atexit([] {
+      if (getpid() != instance().process_) return;  // a forked child has none of the workers
       for (CpuDevice& device : instance().devices_) device.pool().stop();
     });
   }
@@ -141,6 +145,7 @@ class CpuBackend final : public Backend {
     return static_cast<std::size_t>(from) * devices_.size() + static_cast<std::size_t>(to);
   }
 
+  pid_t process_ = 0;
   std::deque<CpuDevice> devices_;
   std::deque<std::atomic<bool>> peers_;
   std::mutex events_mutex_;

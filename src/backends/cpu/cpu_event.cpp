@@ -12,13 +12,11 @@ void CpuEvent::record(CpuQueue& queue, const Command& command) {
     next.stamp = new Stamp;
     queue.append_stamp(next.stamp, command);
     next.sequence = queue.tail();
-  } else {
+  } else if (command.id == 0) {
     next.sequence = queue.mark();
-    // Nothing enters the queue, so nothing else will say that it ran.
-    if (command.id != 0) {
-      const auto now = std::chrono::steady_clock::now();
-      detail::report_ran(command.id, command.stream, {now, now});
-    }
+  } else {
+    queue.append_empty(command);  // observers want to see it run
+    next.sequence = queue.tail();
   }
   Stamp* old;
   {
@@ -35,7 +33,11 @@ CpuEvent::Mark CpuEvent::mark() {
 
 void CpuEvent::hold(CpuQueue& waiting, const Command& command) {
   const Mark last = mark();
-  if (last.queue != nullptr) waiting.append_wait(*last.queue, last.sequence, command);
+  if (last.queue != nullptr) {
+    waiting.append_wait(*last.queue, last.sequence, command);
+  } else if (command.id != 0) {
+    waiting.append_empty(command);
+  }
 }
 
 bool CpuEvent::done() {

@@ -31,13 +31,13 @@ void CpuQueue::open(const QueueOptions& options) {
     // The legacy stream looks for work of blocking streams at each of its commands: a tail that is never equal.
     static const std::atomic<std::uint64_t> always{1};
     default_tail_ = &always;
-    default_seen_ = 0;
+    default_seen_.store(0, std::memory_order_relaxed);
   } else if (blocking_) {
     default_tail_ = &device_.legacy().tail_;
-    default_seen_ = 0;
+    default_seen_.store(0, std::memory_order_relaxed);
   } else {
     default_tail_ = &no_default_stream;
-    default_seen_ = 0;
+    default_seen_.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -67,7 +67,8 @@ void CpuQueue::drain() noexcept {
 
 void CpuQueue::retire() noexcept {
   retired_.store(true, std::memory_order_seq_cst);
-  if (reached(tail())) finish_retirement();
+  // Whoever runs the queue looks at retired_ after it gave the queue up.
+  if ((state_.load(std::memory_order_seq_cst) & running) == 0) finish_retirement();
 }
 
 /// Called by whoever may be the first to see that a retired queue has nothing left to do.

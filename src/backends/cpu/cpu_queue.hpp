@@ -67,6 +67,7 @@ class CpuQueue final : public Queue {
   std::uint64_t mark();
   void append_stamp(Stamp* stamp, const Command& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
+  void append_empty(const Command& command);
 
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
@@ -88,6 +89,9 @@ class CpuQueue final : public Queue {
   R* begin_record(const Command& command, RecordKind kind, std::size_t trailing_bytes);
   std::byte* next_chunk(std::size_t bytes);
   void hold_back();
+  bool default_stream_is_new() const {
+    return default_tail_->load(std::memory_order_acquire) != default_seen_.load(std::memory_order_relaxed);
+  }
   void order_with_default_stream();
   void collect_blocking_queues();
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
@@ -107,7 +111,6 @@ class CpuQueue final : public Queue {
   void append_copy(const Command& command, const Copy& copy, bool owns_source);
   void submit_fill(const Command& command, const Fill& fill);
   void submit_call(const Command& command, detail::HostFunction* function, bool external);
-  void append_empty(const Command& command);
 
   // the consumer (queue_run.cpp)
   bool try_acquire();
@@ -143,7 +146,7 @@ class CpuQueue final : public Queue {
   std::byte* write_end_ = nullptr;  ///< the producers'
   Chunk* write_chunk_ = nullptr;    ///< the producers'
   const std::atomic<std::uint64_t>* default_tail_;  ///< the legacy queue's; one that stays 0 where that does not order this
-  std::uint64_t default_seen_ = 0;  ///< the producers': the legacy stream's tail that this one waits for already
+  std::atomic<std::uint64_t> default_seen_{0};  ///< the producers': the legacy stream's tail that this one waits for already
   std::uint64_t patience_ = 0;      ///< the producers': the backlog at which they are held back
 
   alignas(64) std::atomic<std::uint32_t> state_{0};

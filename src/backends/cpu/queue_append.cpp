@@ -78,7 +78,7 @@ void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::
     return;
   }
   std::byte* at = write_;
-  if (at + sizeof(LaunchRecord) > write_end_ || default_tail_->load(std::memory_order_acquire) != default_seen_) [[unlikely]] {
+  if (at + sizeof(LaunchRecord) > write_end_ || default_stream_is_new()) [[unlikely]] {
     unlock_producers();
     launch_slowly(kernel, closure, size, site);
     return;
@@ -105,15 +105,16 @@ void CpuQueue::launch_slowly(const Kernel& kernel, const void* closure, std::siz
 
 /// Waits for what the default stream's rules put before the next command. The lock is held.
 inline void CpuQueue::order_with_default_stream() {
-  if (default_tail_->load(std::memory_order_acquire) != default_seen_) [[unlikely]] collect_blocking_queues();
+  if (default_stream_is_new()) [[unlikely]] collect_blocking_queues();
 }
 
 void CpuQueue::collect_blocking_queues() {
   const Command implied;
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
-    default_seen_ = default_tail_->load(std::memory_order_acquire);
-    const std::uint64_t last = default_seen_ >> 1;  // a producer that is at work there counts as later
+    const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
+    default_seen_.store(seen, std::memory_order_relaxed);
+    const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
     if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
     return;
   }
@@ -337,8 +338,11 @@ void CpuQueue::append_stamp(Stamp* stamp, const Command& command) {
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command) {
-  if (&source == this) return;  // the stream's own order holds it back already (R82)
-  if (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire)) return;
+  const bool own = &source == this;  // the stream's own order holds it back already (R82)
+  if (own || (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire))) {
+    if (command.id != 0) append_empty(command);  // observers want to see it run
+    return;
+  }
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
@@ -362,6 +366,7 @@ std::uint64_t CpuQueue::mark() {
     append_empty(Command{});
     return tail();
   }
+  if (!default_stream_is_new()) return tail();
   std::uint64_t last;
   {
     const ProducerLock guard(*this);
