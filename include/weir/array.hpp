@@ -326,8 +326,9 @@ Array<T> ones(const Shape& shape, SourceLocation where = SourceLocation::current
   return full<T>(Place(get_stream(), where), shape, T(1));
 }
 
-/// An array with the elements of a host range (std::vector, std::span, a C array). The range may be changed or destroyed
-/// as soon as this returns, unless it is pinned (R35, R36).
+/// An array with the elements of a host range (std::vector, std::span, a C array): copied as weir::copy does, at once into
+/// host memory. The range may be changed or destroyed as soon as this returns, unless it is pinned and the array is on a
+/// device (R35, R36).
 template <std::ranges::contiguous_range R>
 auto from(Place place, const R& range);
 template <std::ranges::contiguous_range R>

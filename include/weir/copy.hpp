@@ -1,6 +1,7 @@
 // Copies and fills: between arrays, slices, views and host ranges, strided too, in stream order.
 #pragma once
 
+#include <algorithm>
 #include <ranges>
 #include <type_traits>
 #include <vector>
@@ -153,8 +154,11 @@ template <std::ranges::contiguous_range R>
 auto from(Place place, const R& range) {
   using T = std::ranges::range_value_t<R>;
   Array<T> array = empty<T>(place, std::ranges::size(range));
-  const StreamRef stream = place.kind == MemoryKind::device ? place.stream : get_stream();
-  detail::copy(stream, detail::endpoint(array), detail::endpoint(range), place.where);
+  if (place.kind == MemoryKind::device) {
+    detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
+  } else {
+    std::copy_n(std::ranges::data(range), std::ranges::size(range), array.data());  // new host memory: nobody else has it
+  }
   return array;
 }
 template <std::ranges::contiguous_range R>

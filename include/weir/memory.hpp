@@ -99,7 +99,8 @@ class ScopedPin {
 /// What an address points into: a device allocation, pinned or pageable memory (R108).
 struct PointerInfo {
   MemoryKind kind = MemoryKind::pageable;
-  int device = -1;  ///< index within the backend, for device memory
+  int device = -1;        ///< index within the backend, for device memory
+  std::size_t bytes = 0;  ///< from the address to the end of its allocation or pinned range; 0 for pageable memory
 };
 PointerInfo pointer_info(const void* data);
 

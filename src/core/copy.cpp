@@ -19,6 +19,19 @@ struct Side {
   std::string object;
 };
 
+/// Memory that Weir allocated has an end (R48); a range that the user pinned may be part of a larger one.
+void check_bounds(const Endpoint& end, const PointerInfo& info, const std::string& object, const char* operation,
+                  SourceLocation where) {
+  if (info.kind != MemoryKind::device) return;
+  std::size_t extent = end.layout.element_bytes;
+  for (std::size_t d = 0; d < end.layout.shape.rank(); ++d) {
+    if (end.layout.stride[d] > 0) extent += (end.layout.shape[d] - 1) * static_cast<std::size_t>(end.layout.stride[d]);
+  }
+  if (extent <= info.bytes) return;
+  throw Error(Errc::invalid_value, operation, object,
+              "it spans " + std::to_string(extent) + " bytes, but its allocation ends after " + std::to_string(info.bytes), where);
+}
+
 Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   if (end.no_array) refuse_empty(operation, where);
   Side side;
@@ -42,6 +55,7 @@ Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   if (const auto found = locate(end.data)) {
     side.kind = found->kind;
     if (side.kind == MemoryKind::device) side.device = device_of(end.data);
+    check_bounds(end, *found, side.object, operation, where);
   }
   return side;
 }

@@ -45,12 +45,14 @@ void StreamRef::record(EventRef event, SourceLocation where) const {
 }
 
 Event StreamRef::record(SourceLocation where) const {
+  detail::enter("weir::Stream::record", where);
   Event event(device(where), where);
   record(event, where);
   return event;
 }
 
 TimedEvent StreamRef::record_timed(SourceLocation where) const {
+  detail::enter("weir::Stream::record_timed", where);
   TimedEvent event(device(where), where);
   record(event, where);
   return event;
@@ -145,7 +147,8 @@ void set_stream(StreamRef stream, Device device, SourceLocation where) {
 }
 
 ScopedStream::ScopedStream(StreamRef stream, SourceLocation where)
-    : previous_device_(default_device()), previous_stream_(get_stream(stream.device(where))) {
+    : previous_device_((detail::enter("weir::ScopedStream", where), default_device())),
+      previous_stream_(get_stream(stream.device(where))) {
   stream.wait(previous_stream_, where);
   set_stream(stream, where);
   set_default_device(stream.device(where));
@@ -171,7 +174,7 @@ AutoSynchronize::~AutoSynchronize() {
 }
 
 ScopedTimer::ScopedTimer(StreamRef stream, std::string name, Sink sink, SourceLocation where)
-    : stream_(stream),
+    : stream_((detail::enter("weir::ScopedTimer", where), stream)),
       name_(std::move(name)),
       sink_(std::move(sink)),
       start_(stream.device(where), where),

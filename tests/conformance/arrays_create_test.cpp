@@ -175,14 +175,19 @@ TEST_P(ArrayCreation, other_streams_wait_for_the_creation) {
   EXPECT_EQ(read(t, a), std::vector<int>(n, 4));
 }
 
+// current: [hold]       host memory is of no stream: its values are there when the call returns
 TEST_P(ArrayCreation, host_memory_has_its_values_at_once) {
-  weir::Stream stream(device());
+  weir::Stream current(device());
+  const weir::ScopedStream scope(current);
   Gate gate;
-  gate.hold(stream);
-  EXPECT_TRUE(returns_while_held(gate, [&] {
-    EXPECT_EQ(host_values(weir::full<int>(weir::host, 100, 4)), std::vector<int>(100, 4));
-    EXPECT_EQ(host_values(weir::full<int>(weir::pinned, 100, 4)), std::vector<int>(100, 4));
-  }));
+  gate.hold(current);
+  for (const weir::Place& place : {weir::Place(weir::host), weir::Place(weir::pinned)}) {
+    EXPECT_TRUE(returns_while_held(gate, [&] {
+      EXPECT_EQ(host_values(weir::zeros<int>(place, 100)), std::vector<int>(100, 0));
+      EXPECT_EQ(host_values(weir::full<int>(place, 100, 4)), std::vector<int>(100, 4));
+      EXPECT_EQ(host_values(weir::from(place, counted(100))), counted(100));
+    }));
+  }
 }
 
 TEST_P(ArrayCreation, empty_arrays_are_arrays) {

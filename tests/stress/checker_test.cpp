@@ -85,7 +85,9 @@ TEST(Comparison, sees_a_missing_wait_when_a_gate_forces_the_order) {
     const Program program = generate(theme, seed);
     for (const Sabotage& s : necessary_waits(program)) {
       const Program broken = sabotaged(program, s.wait);
-      if (!runs_in_stream(program.commands[s.earlier].kind) || !differs(broken, 1, s.earlier)) continue;
+      const Kind held = program.commands[s.earlier].kind;
+      // The order after an allocation shows only where its memory is still in use.
+      if (!runs_in_stream(held) || held == Kind::make_array || !differs(broken, 1, s.earlier)) continue;
       ++tried;
       const Hold hold{s.earlier, s.later, std::chrono::milliseconds(200)};
       if (difference(broken, interpret(broken), execute(broken, hold))) ++seen;

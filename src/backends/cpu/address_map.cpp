@@ -14,12 +14,13 @@ AddressMap::Answer AddressMap::add(const void* data, const Entry& entry) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::unique_lock guard(mutex_);
   const auto after = entries_.lower_bound(begin);
-  if (after != entries_.end() && after->first < begin + entry.bytes) return Answer::overlaps;
+  const auto refuse = [&](const Entry& other) {
+    return other.registered == entry.registered ? Answer::overlaps : Answer::other_kind;
+  };
+  if (after != entries_.end() && after->first < begin + entry.bytes) return refuse(after->second);
   if (after != entries_.begin()) {
     const auto before = std::prev(after);
-    if (before->first + before->second.bytes > begin) {
-      return before->second.registered == entry.registered ? Answer::overlaps : Answer::other_kind;
-    }
+    if (before->first + before->second.bytes > begin) return refuse(before->second);
   }
   entries_.emplace_hint(after, begin, entry);
   return Answer::done;
@@ -41,7 +42,9 @@ std::optional<PointerInfo> AddressMap::find(const void* data) const {
   if (after == entries_.begin()) return std::nullopt;
   const auto& [begin, entry] = *std::prev(after);
   if (address - begin >= entry.bytes) return std::nullopt;
-  return entry.info;
+  PointerInfo info = entry.info;
+  info.bytes = entry.bytes - (address - begin);
+  return info;
 }
 
 }  // namespace weir::cpu

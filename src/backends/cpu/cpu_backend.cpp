@@ -124,7 +124,7 @@ class CpuBackend final : public Backend {
       throw Error(Errc::out_of_memory, "weir: allocating memory", "pinned host memory",
                   "no memory for " + std::to_string(bytes) + " bytes", where);
     }
-    address_map().add(data, {bytes, {MemoryKind::pinned, -1}, false});
+    address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});
     return data;
   }
   void release_pinned(void* data) noexcept override {
@@ -170,7 +170,7 @@ Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& 
 }
 
 void CpuBackend::pin(const void* data, std::size_t bytes, SourceLocation where) {
-  switch (address_map().add(data, {bytes, {MemoryKind::pinned, -1}, true})) {
+  switch (address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, true})) {
     case AddressMap::Answer::overlaps:
       throw Error(Errc::already_pinned, "weir::pin", "host memory", "the range overlaps one that is pinned already", where);
     case AddressMap::Answer::other_kind:

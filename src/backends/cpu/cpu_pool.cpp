@@ -97,7 +97,7 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
   auto block = std::make_unique<Block>(Block{data, bytes});
   block->mapped = mapped;
   Block* raw = block.get();
-  address_map().add(data, {bytes, {MemoryKind::device, device_.index()}, false});
+  address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false});
   SpinGuard guard(lock_);
   blocks_.emplace(data, std::move(block));
   statistics_.reserved += bytes;

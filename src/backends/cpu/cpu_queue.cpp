@@ -67,17 +67,19 @@ void CpuQueue::drain() noexcept {
 
 void CpuQueue::retire() noexcept {
   retired_.store(true, std::memory_order_seq_cst);
-  // Whoever runs the queue looks at retired_ after it gave the queue up.
-  if ((state_.load(std::memory_order_seq_cst) & running) == 0) finish_retirement();
+  // release() looks at retired_, here or wherever the queue is running.
+  if (try_acquire()) release();
 }
 
-/// Called by whoever may be the first to see that a retired queue has nothing left to do.
+/// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
   std::shared_ptr<const Failure> lost;
   {
     SpinGuard guard(failure_lock_);
     lost = std::exchange(failure_, nullptr);
+    reported_.clear();
+    ever_failed_.store(false, std::memory_order_relaxed);
     failed_.store(false, std::memory_order_release);
   }
   if (lost) device_.keep_failure(std::move(lost));

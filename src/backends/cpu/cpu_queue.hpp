@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend.hpp"
 #include "backends/cpu/futex.hpp"
@@ -37,6 +38,13 @@ void release_stamp(Stamp* stamp) noexcept;
 struct Failure {
   std::uint64_t sequence;
   Error error;
+};
+
+/// A failure that the host knows of. Commands from its own to `until` were skipped: waits for them that were enqueued before
+/// the report inherit it all the same.
+struct Reported {
+  std::shared_ptr<const Failure> failure;
+  std::uint64_t until;
 };
 
 class CpuQueue final : public Queue {
@@ -73,7 +81,8 @@ class CpuQueue final : public Queue {
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
-  std::shared_ptr<const Failure> failure();
+  /// The failure that covers a command, reported or not; null if it ran.
+  std::shared_ptr<const Failure> failure_at(std::uint64_t sequence);
 
   /// For workers: takes and runs the queue after it was popped.
   void run_popped(Runner& runner);
@@ -164,8 +173,10 @@ class CpuQueue final : public Queue {
   SpinLock waiters_lock_;
   Waiter* waiters_ = nullptr;               ///< guarded by waiters_lock_
   std::atomic<bool> failed_{false};
+  std::atomic<bool> ever_failed_{false};  ///< since it was opened
   SpinLock failure_lock_;
   std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
+  std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few
 
   std::uint64_t legacy_waited_ = 0;         ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };

@@ -157,7 +157,7 @@ bool CpuQueue::park(const WaitRecord& wait) {
     source.has_waiters_.store(source.waiters_ != nullptr, std::memory_order_seq_cst);
     parked_on_.store(nullptr, std::memory_order_release);
   }
-  if (source.failed_.load(std::memory_order_acquire)) inherit_failure(source, sequence);
+  inherit_failure(source, sequence);
   return false;
 }
 
@@ -257,22 +257,28 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
       Failure{done_ + 1, Error(code, operation, label_, text, record.where, cause)});
   SpinGuard guard(failure_lock_);
   failure_ = std::move(failure);
+  ever_failed_.store(true, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
 }
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence) {
-  if (internal_) return;
-  const std::shared_ptr<const Failure> theirs = source.failure();
-  if (!theirs || theirs->sequence > sequence) return;
+  if (internal_ || !source.ever_failed_.load(std::memory_order_acquire)) return;
+  const std::shared_ptr<const Failure> theirs = source.failure_at(sequence);
+  if (!theirs) return;
   SpinGuard guard(failure_lock_);
   if (failure_) return;
   failure_ = std::make_shared<const Failure>(Failure{done_ + 1, theirs->error});
+  ever_failed_.store(true, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<const Failure> CpuQueue::failure() {
+std::shared_ptr<const Failure> CpuQueue::failure_at(std::uint64_t sequence) {
   SpinGuard guard(failure_lock_);
-  return failure_;
+  if (failure_ && failure_->sequence <= sequence) return failure_;
+  for (const Reported& past : reported_) {
+    if (past.failure->sequence <= sequence && sequence <= past.until) return past.failure;
+  }
+  return nullptr;
 }
 
 void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
@@ -282,7 +288,11 @@ void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
     SpinGuard guard(failure_lock_);
     if (!failure_ || failure_->sequence > sequence) return;
     found = failure_;
+    const std::uint64_t done = completed();
     if (forget) {
+      constexpr std::size_t most_remembered = 8;
+      if (reported_.size() == most_remembered) reported_.erase(reported_.begin());
+      reported_.push_back({std::move(failure_), done});
       failure_.reset();
       failed_.store(false, std::memory_order_release);
     }
