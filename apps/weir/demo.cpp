@@ -67,6 +67,12 @@ Exit run_all(const Session& session, bool small) {
 
 }  // namespace
 
+std::string overlap_note(weir::Device device) {
+  if (device.backend() != "cpu") return "";
+  return "  A CPU copies and computes with the same cores, so that overlap gains less than on a GPU with copy "
+         "engines.\n";
+}
+
 Exit finish_demo(const Session& session, const DemoResult& result) {
   if (session.json) session.print(result.json);
   return result.good ? Exit::ok : Exit::wrong;

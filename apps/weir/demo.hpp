@@ -45,6 +45,9 @@ void add_normalize(CLI::App& demo, Session& session);
 void add_prefetch(CLI::App& demo, Session& session);
 void add_default_stream(CLI::App& demo, Session& session);
 
+/// Why a CPU gains less than a GPU, as a line; empty for other devices.
+std::string overlap_note(weir::Device device);
+
 /// Prints the JSON if wanted, and turns a result into an exit code.
 Exit finish_demo(const Session& session, const DemoResult& result);
 

@@ -18,7 +18,7 @@ namespace tool {
 
 namespace {
 
-constexpr std::uint32_t rounds = 24;
+constexpr std::uint32_t rounds = 4;
 constexpr std::size_t buffers = 2;
 
 std::uint32_t value_at(std::size_t batch, std::size_t i) {
@@ -150,7 +150,7 @@ DemoResult run_prefetch(const Session& session, const PrefetchOptions& o) {
       row("one stream", "copy, compute, copy, compute", one) +
       row("two streams", "the next copy during each compute", two) +
       fmt::format("  speed-up {:.2f}, result {}\n  ", speedup, correct ? "correct" : "WRONG") +
-      fmt::format(how_measured, o.repeat));
+      fmt::format(how_measured, o.repeat) + overlap_note(device));
   return {.name = "prefetch",
           .what = fmt::format("{} batches of {}", o.batches, grouped(static_cast<std::uint64_t>(o.n))),
           .one_ms = one.median(),

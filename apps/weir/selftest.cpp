@@ -36,12 +36,9 @@ Verdict control(weir::Device device) {
 
 const char* word(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kept:
-      return "kept";
-    case Outcome::skipped:
-      return "skipped";
-    case Outcome::broken:
-      break;
+    case Outcome::kept: return "kept";
+    case Outcome::skipped: return "skipped";
+    case Outcome::broken: break;
   }
   return "BROKEN";
 }

@@ -147,11 +147,7 @@ DemoResult run_vadd(const Session& session, const VaddOptions& o) {
       row("default stream", "pageable arrays, one piece", one) +
       row(fmt::format("{} stream{}", o.streams, o.streams == 1 ? "" : "s"), "pinned arrays, a chunk on each", many) +
       fmt::format("  speed-up {:.2f}, result {}\n  ", speedup, correct ? "correct" : "WRONG") +
-      fmt::format(how_measured, o.repeat));
-  if (device.backend() == "cpu") {
-    session.say(
-        "  On a CPU copies and kernels share cores and memory: what a GPU's copy engines gain is not to be had.\n");
-  }
+      fmt::format(how_measured, o.repeat) + overlap_note(device));
   return {.name = "vadd",
           .what = fmt::format("{} doubles, {} streams", grouped(static_cast<std::uint64_t>(o.n)), o.streams),
           .one_ms = one.median(),

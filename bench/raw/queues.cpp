@@ -8,13 +8,17 @@ namespace bench::raw {
 namespace {
 void nothing(void*) {}
 
-template <bool plain>
+template <bool whole>
 double rate(std::size_t rings, std::size_t count) {
-  SpinningWorker<plain> worker(rings);
+  SpinningWorker worker(rings);
   const double time = seconds([&] {
     std::size_t ring = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      worker[ring].push(nothing, nullptr);
+      if constexpr (whole) {
+        worker[ring].push_whole(nothing, nullptr);
+      } else {
+        worker[ring].push(nothing, nullptr);
+      }
       if (++ring == rings) ring = 0;
     }
     worker.wait();
@@ -25,10 +29,10 @@ double rate(std::size_t rings, std::size_t count) {
 }  // namespace
 
 double launch_rate(std::size_t rings, std::size_t count) { return rate<true>(rings, count); }
-double batched_launch_rate(std::size_t rings, std::size_t count) { return rate<false>(rings, count); }
+double lean_launch_rate(std::size_t rings, std::size_t count) { return rate<false>(rings, count); }
 
 double round_trip(std::size_t count) {
-  SpinningWorker<true> worker(1);
+  SpinningWorker worker(1);
   const double time = seconds([&] {
     for (std::size_t i = 0; i < count; ++i) {
       worker[0].push(nothing, nullptr);
@@ -39,8 +43,8 @@ double round_trip(std::size_t count) {
 }
 
 double fork_join(std::size_t width, std::size_t count) {
-  SpinningWorker<true> worker(1);
-  Ring<true>& ring = worker[0];
+  SpinningWorker worker(1);
+  Ring& ring = worker[0];
   const double time = seconds([&] {
     for (std::size_t i = 0; i < count; ++i) {
       ring.push(nothing, nullptr);

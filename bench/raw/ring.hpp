@@ -21,25 +21,28 @@ inline void relax() {
 #endif
 }
 
-/// A function and what it gets, in a cache line of its own.
+/// A function, what it gets, and room for more: a cache line.
 struct alignas(64) Task {
   void (*run)(void*);
   void* argument;
+  std::byte rest[48];
 };
 
-/// The plain ring looks at the other side's index for every task; the other one only when its last look is used up, and
-/// tells of finished tasks in batches.
-template <bool plain>
 class Ring {
  public:
+  /// Writes only what the task needs.
   void push(void (*run)(void*), void* argument) {
-    const std::size_t tail = tail_.load(std::memory_order_relaxed);
-    if (plain || tail - seen_head_ == size) {
-      while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == size) relax();
-    }
-    tasks_[tail % size].run = run;
-    tasks_[tail % size].argument = argument;
-    tail_.store(tail + 1, std::memory_order_release);
+    Task& slot = next_slot();
+    slot.run = run;
+    slot.argument = argument;
+    publish();
+  }
+  /// Makes the whole task first and copies it, as a queue for any kind of task does.
+  void push_whole(void (*run)(void*), void* argument) {
+    Task& slot = next_slot();
+    const Task task{run, argument, {}};
+    slot = task;
+    publish();
   }
   /// For the producer: until everything pushed has run.
   void wait() const {
@@ -54,26 +57,31 @@ class Ring {
     while (head != tail) {
       const Task& task = tasks_[head % size];
       task.run(task.argument);
-      ++head;
-      if (plain || head == tail) head_.store(head, std::memory_order_release);
+      head_.store(++head, std::memory_order_release);
     }
     return true;
   }
 
  private:
   static constexpr std::size_t size = 1024;
+
+  Task& next_slot() {
+    const std::size_t tail = tail_.load(std::memory_order_relaxed);
+    while (tail - head_.load(std::memory_order_acquire) == size) relax();
+    return tasks_[tail % size];
+  }
+  void publish() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
   alignas(64) std::atomic<std::size_t> tail_{0};
-  std::size_t seen_head_ = 0;  ///< the producer's last look at head_
   alignas(64) std::atomic<std::size_t> head_{0};
   alignas(64) Task tasks_[size];
 };
 
 /// Rings and the thread that spins over them.
-template <bool plain>
 class SpinningWorker {
  public:
   explicit SpinningWorker(std::size_t rings) {
-    for (std::size_t i = 0; i < rings; ++i) rings_.push_back(std::make_unique<Ring<plain>>());
+    for (std::size_t i = 0; i < rings; ++i) rings_.push_back(std::make_unique<Ring>());
     thread_ = std::thread([this] { work(); });
     for (const auto& ring : rings_) {
       ring->push([](void*) {}, nullptr);
@@ -84,7 +92,7 @@ class SpinningWorker {
     stop_.store(true, std::memory_order_relaxed);
     thread_.join();
   }
-  Ring<plain>& operator[](std::size_t ring) { return *rings_[ring]; }
+  Ring& operator[](std::size_t ring) { return *rings_[ring]; }
   void wait() const {
     for (const auto& ring : rings_) ring->wait();
   }
@@ -98,7 +106,7 @@ class SpinningWorker {
     }
   }
 
-  std::vector<std::unique_ptr<Ring<plain>>> rings_;
+  std::vector<std::unique_ptr<Ring>> rings_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

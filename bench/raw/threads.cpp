@@ -15,7 +15,7 @@ namespace {
 
 /// One side: the ring that it spins over, the other side's, and the turns that are left.
 struct Side {
-  Ring<true> ring;
+  Ring ring;
   Side* other = nullptr;
   std::size_t turns = 0;
 

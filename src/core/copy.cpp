@@ -19,10 +19,9 @@ struct Side {
   std::string object;
 };
 
-/// Memory that Weir allocated has an end (R48); a range that the user pinned may be part of a larger one.
+/// Memory that Weir allocated, or that the user pinned, has an end (R48).
 void check_bounds(const Endpoint& end, const PointerInfo& info, const std::string& object, const char* operation,
                   SourceLocation where) {
-  if (info.kind != MemoryKind::device) return;
   std::size_t extent = end.layout.element_bytes;
   for (std::size_t d = 0; d < end.layout.shape.rank(); ++d) {
     if (end.layout.stride[d] > 0) extent += (end.layout.shape[d] - 1) * static_cast<std::size_t>(end.layout.stride[d]);

@@ -70,30 +70,16 @@ void observe_memory(const Storage& storage, bool freed, SourceLocation where) {
   observe(command);
 }
 
-/// Makes `waiting` wait for everything in `queue` so far.
-void order_after(Queue& waiting, Queue& queue, const DeviceState& device) {
-  static std::atomic<std::uint64_t> ids{std::uint64_t{1} << 62};
-  EventState* event = device.backend->open_event(device.index, false);
-  event->id.store(ids.fetch_add(1, std::memory_order_relaxed));
-  Command command;
-  command.op = Record{event, event->id.load()};
-  queue.submit(command);
-  command.op = Wait{event, event->id.load()};
-  waiting.submit(command);
-  event->id.store(0);
-  device.backend->close_event(event);
-}
-
 /// Gives device memory back to its pool: in the order of `queue` if that one alone used it, else behind all users.
 void free_device_memory(Storage& storage, Queue* queue, bool home_alive, SourceLocation where) {
   const Users* users = storage.users;
   const bool alone = users == nullptr && home_alive && queue == storage.queue;
   if (!alone) {
     Queue& reclaim = *storage.device->reclaim;
-    order_after(reclaim, *storage.queue, *storage.device);
-    if (queue != storage.queue) order_after(reclaim, *queue, *storage.device);
+    reclaim.follow(*storage.queue);
+    if (queue != storage.queue) reclaim.follow(*queue);
     if (users != nullptr) {
-      for (const auto& [user, device] : users->queues) order_after(reclaim, *user, *device);
+      for (const auto& [user, device] : users->queues) reclaim.follow(*user);
     }
     queue = &reclaim;
   }
@@ -109,7 +95,7 @@ void free_host_memory(Storage& storage) {
   const DeviceState& device = *queues.front().second;
   for (const auto& [user, user_device] : queues) {
     if (user_device->backend == device.backend) {
-      order_after(*device.reclaim, *user, *user_device);
+      device.reclaim->follow(*user);
     } else {
       user->drain();
     }

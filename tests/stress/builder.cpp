@@ -170,11 +170,13 @@ void Builder::wait_in_stream(std::size_t earlier, const Command& command) {
   const int thread = command.thread;
   const std::vector<int> covering = covering_events(earlier, thread);
   const bool alive = exists(from);
-  const bool scope = !command.implicit && command.kind != Kind::enter && order_.current(thread, stream(command.stream).device) == from;
-  const bool by_legacy = theme_.defaults && (source.kind == StreamKind::blocking || source.kind == StreamKind::per_thread);
+  const bool scope =
+      !command.implicit && command.kind != Kind::enter && order_.current(thread, stream(command.stream).device) == from;
+  const bool by_legacy =
+      theme_.defaults && (source.kind == StreamKind::blocking || source.kind == StreamKind::per_thread);
   Command c = make(Kind::wait_event, thread, command.stream);
-  switch (random_.weighted({alive ? 45u : 0u, covering.empty() ? 0u : 40u, alive ? 20u : 0u, scope ? 30u : 0u,
-                            by_legacy ? 5u : 0u, 8})) {
+  switch (random_.weighted(
+      {alive ? 45u : 0u, covering.empty() ? 0u : 40u, alive ? 20u : 0u, scope ? 30u : 0u, by_legacy ? 5u : 0u, 8})) {
     case 0: c.event = record(thread, from); break;
     case 1: c.event = random_.pick(covering); break;
     case 2:

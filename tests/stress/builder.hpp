@@ -17,7 +17,7 @@ struct Theme {
   std::size_t max_commands = 45;  ///< before the waits are inserted
   unsigned allocations = 8;       ///< percent of commands that make or end arrays
   bool failures = false;
-  bool defaults = true;           ///< legacy and per-thread streams too
+  bool defaults = true;  ///< legacy and per-thread streams too
 };
 
 class Builder {
@@ -32,9 +32,7 @@ class Builder {
   int add_array(ArrayDecl decl);
   int add_pool(PoolDecl decl);
   int legacy(int device) const { return 2 * device; }
-  int per_thread(int thread, int device) const {
-    return 2 * theme_.devices + thread * theme_.devices + device;
-  }
+  int per_thread(int thread, int device) const { return 2 * theme_.devices + thread * theme_.devices + device; }
   const StreamDecl& stream(int s) const { return program_.streams[static_cast<std::size_t>(s)]; }
   const ArrayDecl& array(int a) const { return program_.arrays[static_cast<std::size_t>(a)]; }
 

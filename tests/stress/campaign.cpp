@@ -59,12 +59,13 @@ std::size_t runs_to_fail(const Program& program) {
 
 std::string report(const Program& program, const std::string& first) {
   const std::size_t runs = runs_to_fail(program);
-  const Program small =
-      shrink(program, [&](const Program& p) { return run_often(p, runs).has_value(); }, std::chrono::seconds(60));
-  const std::string now = run_often(small, 3 * runs).value_or("(not seen again in " + std::to_string(3 * runs) + " runs)");
+  const Program small = shrink(
+      program, [&](const Program& p) { return run_often(p, runs).has_value(); }, std::chrono::seconds(60));
+  const std::string now =
+      run_often(small, 3 * runs).value_or("(not seen again in " + std::to_string(3 * runs) + " runs)");
   return "WEIR_SEED=" + std::to_string(program.seed) + " WEIR_PROGRAMS=1: " + first + "\nshrunk from " +
-         std::to_string(program.commands.size()) + " commands to " + std::to_string(small.commands.size()) + ", tried " +
-         std::to_string(runs) + " times each: " + now + "\n" + to_text(small);
+         std::to_string(program.commands.size()) + " commands to " + std::to_string(small.commands.size()) +
+         ", tried " + std::to_string(runs) + " times each: " + now + "\n" + to_text(small);
 }
 
 }  // namespace

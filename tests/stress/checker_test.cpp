@@ -51,7 +51,8 @@ TEST(Oracle, knows_which_waits_are_needed) {
       if (differs(sabotaged(program, sabotage.wait), 6, sabotage.earlier)) ++shown;
     }
     for (const std::size_t wait : redundant_waits(program)) {
-      EXPECT_FALSE(differs(sabotaged(program, wait), 10)) << "seed " << seed << ", " << to_text(program, program.commands[wait]);
+      EXPECT_FALSE(differs(sabotaged(program, wait), 10))
+          << "seed " << seed << ", " << to_text(program, program.commands[wait]);
     }
   }
   // Some orders matter for values that are overwritten before anyone looks.

@@ -180,9 +180,7 @@ void Machine::order(const Command& c, Scopes& scopes) {
     case Kind::enter: scopes.push_back(std::make_unique<ScopedStream>(stream(c))); return;
     case Kind::leave: return scopes.pop_back();
     case Kind::set_current: return set_stream(stream(c));
-    case Kind::signal:
-      signals_[index(c.number)] = true;
-      return signals_[index(c.number)].notify_all();
+    case Kind::signal: signals_[index(c.number)] = true; return signals_[index(c.number)].notify_all();
     default: return signals_[index(c.number)].wait(false);
   }
 }

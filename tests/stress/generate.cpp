@@ -13,9 +13,11 @@ Generator::Generator(const Theme& theme, std::uint64_t seed) : Builder(theme, se
   shapes_.push_back({1, {random_.between(1, 300), 1, 1, 1}});
   if (random_.percent(40)) shapes_.push_back({1, {random_.between(1, 300), 1, 1, 1}});
   if (random_.percent(40)) shapes_.push_back({2, {random_.between(1, 20), random_.between(1, 15), 1, 1}});
-  if (random_.percent(15)) shapes_.push_back({3, {random_.between(1, 7), random_.between(1, 6), random_.between(1, 7), 1}});
+  if (random_.percent(15))
+    shapes_.push_back({3, {random_.between(1, 7), random_.between(1, 6), random_.between(1, 7), 1}});
   if (random_.percent(15)) {
-    shapes_.push_back({4, {random_.between(1, 4), random_.between(1, 4), random_.between(1, 4), random_.between(1, 5)}});
+    shapes_.push_back(
+        {4, {random_.between(1, 4), random_.between(1, 4), random_.between(1, 4), random_.between(1, 5)}});
   }
   if (random_.below(150) == 0) shapes_.push_back({1, {random_.between(90000, 110000), 1, 1, 1}});
   if (random_.below(1500) == 0) shapes_.push_back({1, {random_.between(263000, 300000), 1, 1, 1}});
@@ -39,8 +41,8 @@ Program Generator::run() {
 void Generator::next() {
   const unsigned objects = theme_.allocations;
   if (random_.percent(30)) turn_ = thread();
-  switch (random_.weighted({28, 6, 4, 6, 14, 4, 5, 5, 4, 8, 5, 4, 2, theme_.failures ? 0u : 2u, objects / 2, objects / 4, objects / 2, 1 + objects / 10,
-                            theme_.failures ? 4u : 0u})) {
+  switch (random_.weighted({28, 6, 4, 6, 14, 4, 5, 5, 4, 8, 5, 4, 2, theme_.failures ? 0u : 2u, objects / 2,
+                            objects / 4, objects / 2, 1 + objects / 10, theme_.failures ? 4u : 0u})) {
     case 0: return kernel();
     case 1: return algorithm();
     case 2: return blocks();
@@ -93,7 +95,8 @@ void Generator::choose_stream(Command& c, int device, bool may_be_implicit) {
 }
 
 bool Generator::reachable(int array_id, int device) const {
-  return array(array_id).memory == Memory::pinned || (array(array_id).memory == Memory::device && array(array_id).device == device);
+  return array(array_id).memory == Memory::pinned ||
+         (array(array_id).memory == Memory::device && array(array_id).device == device);
 }
 
 std::optional<int> Generator::choose_array(int device, int rank) {

@@ -27,7 +27,10 @@ void Generator::drop_stream() {
 void Generator::make_array() {
   const auto& [rank, shape] = random_.pick(shapes_);
   const bool first = arrays_.empty();
-  make_array(first || random_.percent(65) ? Memory::device : random_.percent(60) ? Memory::pinned : Memory::pageable, shape, rank);
+  make_array(first || random_.percent(65) ? Memory::device
+             : random_.percent(60)        ? Memory::pinned
+                                          : Memory::pageable,
+             shape, rank);
 }
 
 void Generator::make_array(Memory memory, const Shape& shape, int rank) {
@@ -83,7 +86,8 @@ void Generator::end_array() {
   if (array(a).memory == Memory::device && random_.percent(35)) {
     c.kind = Kind::free_array;
     const int home = home_[static_cast<std::size_t>(a)];
-    const bool alive = stream(home).kind >= StreamKind::legacy || std::count(streams_.begin(), streams_.end(), home) > 0;
+    const bool alive =
+        stream(home).kind >= StreamKind::legacy || std::count(streams_.begin(), streams_.end(), home) > 0;
     if (alive && random_.percent(40)) {
       c.fresh = true;
       c.stream = home;
@@ -160,7 +164,9 @@ void Generator::ask() {
     c.kind = Kind::elapsed;
     c.event = random_.pick(timed);
     c.event2 = random_.pick(timed);
-    if (program_.events[static_cast<std::size_t>(c.event)].device != program_.events[static_cast<std::size_t>(c.event2)].device) return;
+    if (program_.events[static_cast<std::size_t>(c.event)].device !=
+        program_.events[static_cast<std::size_t>(c.event2)].device)
+      return;
   }
   put(c);
 }

@@ -34,8 +34,8 @@ void Generator::algorithm() {
   auto out = part_of_shape(*y, shape, 1);
   if (c.kind != Kind::reduce && (!out || random_.percent(25))) out = c.in[0];
   if (!out) return;
-  const bool in_place = c.kind != Kind::reduce && out->array == c.in[0].array && out->dims[0].lo == c.in[0].dims[0].lo &&
-                        out->dims[0].step == c.in[0].dims[0].step;
+  const bool in_place = c.kind != Kind::reduce && out->array == c.in[0].array &&
+                        out->dims[0].lo == c.in[0].dims[0].lo && out->dims[0].step == c.in[0].dims[0].step;
   if (overlap(*out, c.in[0]) && !in_place) return;
   c.out = *out;
   if (c.kind == Kind::transform && random_.percent(50)) {

@@ -61,7 +61,7 @@ class Generator : public Builder {
   std::optional<Operand> part_of_shape(int array_id, const Shape& shape, int rank);
   std::uint32_t delay();
 
-  int turn_ = 0;  ///< the host thread that most commands come from at present
+  int turn_ = 0;                               ///< the host thread that most commands come from at present
   std::vector<std::pair<int, Shape>> shapes_;  ///< rank and sizes that this program's arrays have
   std::vector<int> home_;                      ///< of each array: the stream that it was made on
 };

@@ -64,7 +64,8 @@ class Interpreter {
   void in_stream(std::size_t i, const Command& c) {
     std::optional<Failure>& failure = stream_failure_[index(c.stream)];
     if (!failure && c.kind == Kind::wait_event) inherit(failure, seen_by(c.event));
-    if (!failure && (c.kind == Kind::wait_stream || c.kind == Kind::enter)) inherit(failure, stream_failure_[index(c.other)]);
+    if (!failure && (c.kind == Kind::wait_stream || c.kind == Kind::enter))
+      inherit(failure, stream_failure_[index(c.other)]);
     if (c.kind == Kind::record) recorded_[index(c.event)] = {c.stream, failure ? failure->number : -1};
     if (!failure && (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host)) failure = Failure{c.salt, failures_++};
     if (!failure) work(i, c);
@@ -172,17 +173,21 @@ Outcome interpret(const Program& program) {
 
 std::optional<std::string> difference(const Program& program, const Outcome& expected, const Outcome& actual) {
   if (!actual.complaints.empty()) return actual.complaints.front();
-  const auto line = [&](std::size_t i) { return "command " + std::to_string(i) + ", " + to_text(program, program.commands[i]); };
+  const auto line = [&](std::size_t i) {
+    return "command " + std::to_string(i) + ", " + to_text(program, program.commands[i]);
+  };
   for (const auto& [i, salt] : expected.thrown) {
     if (!actual.thrown.contains(i)) return line(i) + ": threw nothing instead of failure " + std::to_string(salt);
   }
   for (const auto& [i, salt] : actual.thrown) {
     const auto wanted = expected.thrown.find(i);
     if (wanted == expected.thrown.end()) return line(i) + ": threw failure " + std::to_string(salt);
-    if (wanted->second != salt) return line(i) + ": threw failure " + std::to_string(salt) + " instead of " + std::to_string(wanted->second);
+    if (wanted->second != salt)
+      return line(i) + ": threw failure " + std::to_string(salt) + " instead of " + std::to_string(wanted->second);
   }
   if (actual.left != expected.left) {
-    return std::to_string(actual.left.size()) + " failures left at the end instead of " + std::to_string(expected.left.size());
+    return std::to_string(actual.left.size()) + " failures left at the end instead of " +
+           std::to_string(expected.left.size());
   }
   for (const auto& [i, yes] : expected.answers) {
     const auto found = actual.answers.find(i);
@@ -195,7 +200,8 @@ std::optional<std::string> difference(const Program& program, const Outcome& exp
   }
   for (std::size_t a = 0; a < expected.arrays.size(); ++a) {
     if (expected.arrays[a].empty()) continue;
-    if (const auto text = differ(expected.arrays[a], actual.arrays[a])) return "a" + std::to_string(a) + " at the end: " + *text;
+    if (const auto text = differ(expected.arrays[a], actual.arrays[a]))
+      return "a" + std::to_string(a) + " at the end: " + *text;
   }
   return std::nullopt;
 }

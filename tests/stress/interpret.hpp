@@ -12,12 +12,12 @@ namespace weir::stress {
 
 /// What a run left behind.
 struct Outcome {
-  std::vector<std::vector<Element>> arrays;            ///< at the end; empty for arrays that ended before
-  std::map<std::size_t, std::vector<Element>> read;    ///< by command: what it read back to the host
-  std::map<std::size_t, bool> answers;                 ///< by command: whether a stream or event was done; expected: must be
-  std::map<std::size_t, Element> thrown;               ///< by command: the salt of the failure that it threw
-  std::vector<Element> left;                           ///< failures thrown by nothing before the end, sorted
-  std::vector<std::string> complaints;                 ///< of the machine itself; none in a right run
+  std::vector<std::vector<Element>> arrays;          ///< at the end; empty for arrays that ended before
+  std::map<std::size_t, std::vector<Element>> read;  ///< by command: what it read back to the host
+  std::map<std::size_t, bool> answers;    ///< by command: whether a stream or event was done; expected: must be
+  std::map<std::size_t, Element> thrown;  ///< by command: the salt of the failure that it threw
+  std::vector<Element> left;              ///< failures thrown by nothing before the end, sorted
+  std::vector<std::string> complaints;    ///< of the machine itself; none in a right run
 };
 
 Outcome interpret(const Program& program);

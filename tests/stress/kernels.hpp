@@ -118,7 +118,8 @@ struct Turn {
     });
     block.each([&](std::size_t t) {
       if (t == 0 && begin == 0) spin(delay);
-      if (t < count) y[begin + t] = scramble(mine[t], tile[count - 1 - t], scramble(salt, static_cast<Element>(begin + t)));
+      if (t < count)
+        y[begin + t] = scramble(mine[t], tile[count - 1 - t], scramble(salt, static_cast<Element>(begin + t)));
     });
   }
 };

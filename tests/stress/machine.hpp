@@ -76,7 +76,7 @@ class Machine {
   std::vector<Array<Element>> arrays_;
   std::vector<std::atomic<bool>> signals_;
   std::barrier<> started_, ended_;
-  std::vector<Outcome> parts_;  ///< one for each host thread
+  std::vector<Outcome> parts_;                             ///< one for each host thread
   std::shared_ptr<int> token_ = std::make_shared<int>(0);  ///< held by every host function not yet destroyed
   std::mutex mutex_;
   std::vector<std::string> complaints_;  ///< guarded by mutex_

@@ -143,7 +143,8 @@ void Machine::algorithm(const Command& c) {
   const bool plus = reduction_of(c.salt) == Reduction::plus;
   with_part(c.in[0], [&](const auto& x) {
     with_part(c.out, [&](const auto& y) {
-      if (c.kind == Kind::reduce) return plus ? reduce(stream_arg(c), x, y, Plus{}) : reduce(stream_arg(c), x, y, Maximum{});
+      if (c.kind == Kind::reduce)
+        return plus ? reduce(stream_arg(c), x, y, Plus{}) : reduce(stream_arg(c), x, y, Maximum{});
       if (c.kind == Kind::scan) {
         return plus ? inclusive_scan(stream_arg(c), x, y, Plus{}) : inclusive_scan(stream_arg(c), x, y, Maximum{});
       }
@@ -184,7 +185,8 @@ void Machine::host_function(const Command& c) {
     if (c.kind == Kind::host_call) {
       host_call(stream_arg(c), std::move(function), uses...);
     } else {
-      external(stream_arg(c), [f = std::move(function)](NativeStream) { f(); }, uses...);
+      external(
+          stream_arg(c), [f = std::move(function)](NativeStream) { f(); }, uses...);
     }
   };
   if (c.in.empty()) return call(y);
@@ -218,7 +220,9 @@ void Machine::make_array(const Command& c) {
                       : c.implicit              ? Place(device_of(c))
                                                 : Place(stream(c));
   switch (c.how) {
-    case How::empty: array(c.out) = c.pool < 0 ? empty<Element>(place, shape) : empty<Element>(place, shape, *pools_[index(c.pool)]); return;
+    case How::empty:
+      array(c.out) = c.pool < 0 ? empty<Element>(place, shape) : empty<Element>(place, shape, *pools_[index(c.pool)]);
+      return;
     case How::zeros: array(c.out) = zeros<Element>(place, shape); return;
     case How::full: array(c.out) = full<Element>(place, shape, c.salt); return;
     case How::from: array(c.out) = from(place, range_of(c.salt, decl.count())); return;

@@ -29,7 +29,11 @@ struct HostThread {
 class Machine {
  public:
   Machine(const Program& program, std::uint64_t schedule, std::optional<std::size_t> last)
-      : program_(program), random_(schedule), last_(last), threads_(index(program.threads)), record_(program.events.size(), none) {
+      : program_(program),
+        random_(schedule),
+        last_(last),
+        threads_(index(program.threads)),
+        record_(program.events.size(), none) {
     for (std::size_t i = 0; i < program.commands.size(); ++i) {
       threads_[index(program.commands[i].thread)].commands.push_back(i);
     }

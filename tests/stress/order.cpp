@@ -23,12 +23,14 @@ bool streams_ordered(const Program& program, int a, int b) {
 }
 
 Order::Order(const Program& program)
-    : program_(program), host_(index(program.threads)), current_(index(program.threads)), scopes_(index(program.threads)) {
+    : program_(program),
+      host_(index(program.threads)),
+      current_(index(program.threads)),
+      scopes_(index(program.threads)) {
   for (std::vector<int>& devices : current_) {
     for (int d = 0; d < program.devices; ++d) {
-      const auto own = std::find_if(program.streams.begin(), program.streams.end(), [&](const StreamDecl& s) {
-        return s.kind == StreamKind::own && s.device == d;
-      });
+      const auto own = std::find_if(program.streams.begin(), program.streams.end(),
+                                    [&](const StreamDecl& s) { return s.kind == StreamKind::own && s.device == d; });
       devices.push_back(static_cast<int>(own - program.streams.begin()));
     }
   }
@@ -49,8 +51,8 @@ bool Order::idle(int stream, int thread) const {
   std::set<int> used;
   for (std::size_t i = 0; i < call_.size(); ++i) {
     const Command& c = program_.commands[i];
-    const bool here = runs_in_stream(c.kind) &&
-                      (stands_for_all || streams_ordered(program_, c.stream, stream) || c.other == stream);
+    const bool here =
+        runs_in_stream(c.kind) && (stands_for_all || streams_ordered(program_, c.stream, stream) || c.other == stream);
     if (here && !host_[index(thread)].has(2 * i + 1)) return false;
     for (const Access& access : accesses_[i]) {
       if (here) used.insert(access.operand.array);

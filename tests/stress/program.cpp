@@ -51,7 +51,8 @@ std::array<std::size_t, 4> shape_of(const Program& program, const Operand& opera
   const int rank = program.arrays[static_cast<std::size_t>(operand.array)].rank;
   std::array<std::size_t, 4> shape = {1, 1, 1, 1};
   for (int d = 0; d < rank; ++d) {
-    shape[static_cast<std::size_t>(d)] = operand.dims[static_cast<std::size_t>(operand.transposed ? rank - 1 - d : d)].count();
+    shape[static_cast<std::size_t>(d)] =
+        operand.dims[static_cast<std::size_t>(operand.transposed ? rank - 1 - d : d)].count();
   }
   return shape;
 }
@@ -70,10 +71,8 @@ bool runs_in_stream(Kind kind) {
     case Kind::record:
     case Kind::wait_event:
     case Kind::wait_stream:
-    case Kind::enter:
-      return true;
-    default:
-      return kind >= Kind::set && kind <= Kind::fail_host;
+    case Kind::enter: return true;
+    default: return kind >= Kind::set && kind <= Kind::fail_host;
   }
 }
 
@@ -96,10 +95,8 @@ bool reads_out(Kind kind) {
     case Kind::blocks:
     case Kind::host_call:
     case Kind::external:
-    case Kind::host_work:
-      return true;
-    default:
-      return false;
+    case Kind::host_work: return true;
+    default: return false;
   }
 }
 
@@ -110,10 +107,8 @@ bool is_wait(Kind kind) {
     case Kind::sync_stream:
     case Kind::sync_event:
     case Kind::sync_device:
-    case Kind::sync_all:
-      return true;
-    default:
-      return false;
+    case Kind::sync_all: return true;
+    default: return false;
   }
 }
 

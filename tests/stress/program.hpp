@@ -57,14 +57,53 @@ struct Operand {
 };
 
 enum class Kind : std::uint8_t {
-  make_stream, drop_stream, make_event, drop_event, make_pool, drop_pool, trim_pool,
-  make_host, make_array, clone_array, drop_array, free_array,
-  set, bump, map, mix, join, gather, blocks, reduce, scan, transform,  // launches
-  copy, fill, upload, download, to_host, host_call, external, fail_kernel, fail_host,
+  make_stream,
+  drop_stream,
+  make_event,
+  drop_event,
+  make_pool,
+  drop_pool,
+  trim_pool,
+  make_host,
+  make_array,
+  clone_array,
+  drop_array,
+  free_array,
+  set,
+  bump,
+  map,
+  mix,
+  join,
+  gather,
+  blocks,
+  reduce,
+  scan,
+  transform,  // launches
+  copy,
+  fill,
+  upload,
+  download,
+  to_host,
+  host_call,
+  external,
+  fail_kernel,
+  fail_host,
   host_work,
-  record, wait_event, wait_stream, enter, leave, set_current,
-  sync_stream, sync_event, sync_device, sync_all, query_stream, query_event, elapsed,
-  signal, await,
+  record,
+  wait_event,
+  wait_stream,
+  enter,
+  leave,
+  set_current,
+  sync_stream,
+  sync_event,
+  sync_device,
+  sync_all,
+  query_stream,
+  query_event,
+  elapsed,
+  signal,
+  await
 };
 
 struct Command {
@@ -74,7 +113,7 @@ struct Command {
   bool implicit = false;  ///< given no stream: the device's current one, which is `stream`
   int other = -1;         ///< the stream that wait_stream and enter wait for
   int event = -1;
-  int event2 = -1;  ///< the end, for elapsed
+  int event2 = -1;     ///< the end, for elapsed
   bool fresh = false;  ///< record: makes its event; free_array: names no stream, `stream` is the array's own
   int pool = -1;
   int device = -1;

@@ -158,7 +158,8 @@ class Shrinker {
 
 }  // namespace
 
-Program shrink(const Program& failing, const std::function<bool(const Program&)>& fails, std::chrono::milliseconds budget) {
+Program shrink(const Program& failing, const std::function<bool(const Program&)>& fails,
+               std::chrono::milliseconds budget) {
   return Shrinker(failing, fails, budget).run();
 }
 

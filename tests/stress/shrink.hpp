@@ -10,6 +10,7 @@ namespace weir::stress {
 
 /// The smallest program found, within the time, for which `fails` is still true. Every candidate is a sufficiently
 /// ordered program; `fails` should run it several times where failures are rare.
-Program shrink(const Program& failing, const std::function<bool(const Program&)>& fails, std::chrono::milliseconds budget);
+Program shrink(const Program& failing, const std::function<bool(const Program&)>& fails,
+               std::chrono::milliseconds budget);
 
 }  // namespace weir::stress

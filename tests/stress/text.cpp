@@ -9,16 +9,57 @@ std::string number(std::size_t n) { return std::to_string(n); }
 
 const ArrayDecl& decl_of(const Program& program, int array) { return program.arrays[static_cast<std::size_t>(array)]; }
 
-std::string name_of(Kind kind) {
-  static constexpr const char* names[] = {
-      "stream",      "~stream",     "event",       "~event",       "pool",         "~pool",       "trim",
-      "array",       "array",       "clone",       "~array",      "free",         "launch set",   "launch bump", "launch map",
-      "launch mix",  "launch join", "launch gather", "launch blocks", "reduce",    "inclusive_scan", "transform",
-      "copy",        "fill",        "upload",      "download",     "to_host",      "host_call",   "external",
-      "launch fail", "host_call fail", "host work", "record",      "wait",         "wait",        "enter",
-      "leave",       "set_stream",  "synchronize", "synchronize",  "synchronize device", "synchronize all", "done?",
-      "done?",       "elapsed",     "signal",      "await"};
-  return names[static_cast<std::size_t>(kind)];
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::make_stream: return "stream";
+    case Kind::drop_stream: return "~stream";
+    case Kind::make_event: return "event";
+    case Kind::drop_event: return "~event";
+    case Kind::make_pool: return "pool";
+    case Kind::drop_pool: return "~pool";
+    case Kind::trim_pool: return "trim";
+    case Kind::make_host: return "array";
+    case Kind::make_array: return "array";
+    case Kind::clone_array: return "clone";
+    case Kind::drop_array: return "~array";
+    case Kind::free_array: return "free";
+    case Kind::set: return "launch set";
+    case Kind::bump: return "launch bump";
+    case Kind::map: return "launch map";
+    case Kind::mix: return "launch mix";
+    case Kind::join: return "launch join";
+    case Kind::gather: return "launch gather";
+    case Kind::blocks: return "launch blocks";
+    case Kind::reduce: return "reduce";
+    case Kind::scan: return "inclusive_scan";
+    case Kind::transform: return "transform";
+    case Kind::copy: return "copy";
+    case Kind::fill: return "fill";
+    case Kind::upload: return "upload";
+    case Kind::download: return "download";
+    case Kind::to_host: return "to_host";
+    case Kind::host_call: return "host_call";
+    case Kind::external: return "external";
+    case Kind::fail_kernel: return "launch fail";
+    case Kind::fail_host: return "host_call fail";
+    case Kind::host_work: return "host work";
+    case Kind::record: return "record";
+    case Kind::wait_event: return "wait";
+    case Kind::wait_stream: return "wait";
+    case Kind::enter: return "enter";
+    case Kind::leave: return "leave";
+    case Kind::set_current: return "set_stream";
+    case Kind::sync_stream: return "synchronize";
+    case Kind::sync_event: return "synchronize";
+    case Kind::sync_device: return "synchronize device";
+    case Kind::sync_all: return "synchronize all";
+    case Kind::query_stream: return "done?";
+    case Kind::query_event: return "done?";
+    case Kind::elapsed: return "elapsed";
+    case Kind::signal: return "signal";
+    case Kind::await: return "await";
+  }
+  return "?";
 }
 
 std::string stream_name(const Program& program, int stream) {
@@ -26,7 +67,8 @@ std::string stream_name(const Program& program, int stream) {
   const std::string device = program.devices > 1 ? number(static_cast<std::size_t>(decl.device)) : "";
   switch (decl.kind) {
     case StreamKind::legacy: return "legacy" + device;
-    case StreamKind::per_thread: return "per_thread" + device + (program.threads > 1 ? ".t" + std::to_string(decl.thread) : "");
+    case StreamKind::per_thread:
+      return "per_thread" + device + (program.threads > 1 ? ".t" + std::to_string(decl.thread) : "");
     case StreamKind::own: return "own" + device;
     default: return "s" + std::to_string(stream);
   }
@@ -62,8 +104,8 @@ std::string made_array(const Program& program, const Command& c) {
   static constexpr const char* memories[] = {"device", "pinned", "pageable"};
   static constexpr const char* hows[] = {"empty", "zeros", "full", "from"};
   const ArrayDecl& decl = decl_of(program, c.out.array);
-  std::string text = std::string(" ") + hows[static_cast<std::size_t>(c.how)] + " " + sizes(decl.size, decl.rank) + " " +
-                     memories[static_cast<std::size_t>(decl.memory)];
+  std::string text = std::string(" ") + hows[static_cast<std::size_t>(c.how)] + " " + sizes(decl.size, decl.rank) +
+                     " " + memories[static_cast<std::size_t>(decl.memory)];
   if (decl.memory == Memory::device) text += " " + std::to_string(decl.device);
   if (c.pool >= 0) text += " pool p" + std::to_string(c.pool);
   return text;

@@ -44,7 +44,8 @@ class Lives {
     for (const Handle& handle : made(c)) alive_.insert(handle);
     for (const Handle& handle : ended(c)) alive_.erase(handle);
     const bool empty_array = (c.kind == Kind::make_array || c.kind == Kind::make_host) && c.how == How::empty;
-    if (c.out.array >= 0 && is_whole(program_, c.out) && !empty_array && !reads_out(c.kind)) defined_.insert(c.out.array);
+    if (c.out.array >= 0 && is_whole(program_, c.out) && !empty_array && !reads_out(c.kind))
+      defined_.insert(c.out.array);
     if (c.kind == Kind::enter) ++scopes_[static_cast<std::size_t>(c.thread)];
     if (c.kind == Kind::leave) --scopes_[static_cast<std::size_t>(c.thread)];
     if (c.kind == Kind::signal) signals_.insert(c.number);

@@ -41,6 +41,11 @@ void CpuQueue::open(const QueueOptions& options) {
   }
 }
 
+void CpuQueue::follow(Queue& other) {
+  auto& queue = static_cast<CpuQueue&>(other);
+  append_wait(queue, queue.tail(), Command{});
+}
+
 bool CpuQueue::done() {
   if (!reached(tail())) return false;
   if (!legacy_) return true;
@@ -78,8 +83,7 @@ void CpuQueue::finish_retirement() {
   {
     SpinGuard guard(failure_lock_);
     lost = std::exchange(failure_, nullptr);
-    reported_.clear();
-    ever_failed_.store(false, std::memory_order_relaxed);
+    if (lost) reported_.push_back({lost, tail()});  // sequence numbers go on, so this stays right
     failed_.store(false, std::memory_order_release);
   }
   if (lost) device_.keep_failure(std::move(lost));

@@ -56,6 +56,7 @@ class CpuQueue final : public Queue {
 
   void submit(const Command& command) override;
   void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) override;
+  void follow(Queue& other) override;
   bool done() override;
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
@@ -99,7 +100,7 @@ class CpuQueue final : public Queue {
   std::byte* next_chunk(std::size_t bytes);
   void hold_back();
   bool default_stream_is_new() const {
-    return default_tail_->load(std::memory_order_acquire) != default_seen_.load(std::memory_order_relaxed);
+    return default_tail_->load(std::memory_order_acquire) != default_seen_.load(std::memory_order_acquire);
   }
   void order_with_default_stream();
   void collect_blocking_queues();
@@ -173,7 +174,7 @@ class CpuQueue final : public Queue {
   SpinLock waiters_lock_;
   Waiter* waiters_ = nullptr;               ///< guarded by waiters_lock_
   std::atomic<bool> failed_{false};
-  std::atomic<bool> ever_failed_{false};  ///< since it was opened
+  std::atomic<bool> ever_failed_{false};
   SpinLock failure_lock_;
   std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
   std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few

@@ -113,9 +113,10 @@ void CpuQueue::collect_blocking_queues() {
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
     const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
-    default_seen_.store(seen, std::memory_order_relaxed);
     const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
     if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
+    // With release: who finds nothing new here has also seen what was found finished just now.
+    default_seen_.store(seen, std::memory_order_release);
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
