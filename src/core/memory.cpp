@@ -1,6 +1,8 @@
 // Pools, pinning, what an address is.
 #include <weir/memory.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "core/checks.hpp"
@@ -127,6 +129,9 @@ void pin(const void* data, std::size_t bytes, SourceLocation where) {
   enter("weir::pin", where);
   if (data == nullptr || bytes == 0) {
     throw Error(Errc::invalid_value, "weir::pin", "host memory", data == nullptr ? "the address is null" : "the size is 0", where);
+  }
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(data)) {
+    throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range goes past the end of the address space", where);
   }
   detail::Runtime::get().devices().front()->backend->pin(data, bytes, where);
 }

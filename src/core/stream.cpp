@@ -71,7 +71,7 @@ void StreamRef::wait(EventRef event, SourceLocation where) const {
 void StreamRef::wait(StreamRef other, SourceLocation where) const {
   state_of(*this, "weir::Stream::wait", where);
   const StreamState& state = state_of(other, "weir::Stream::wait", where);
-  if (other == *this) return;
+  if (other == *this && !state.legacy) return;  // in the legacy stream even this is a command, and orders others
   auto& marks = detail::thread_data().marks;
   const std::size_t position = detail::position_of(*state.device);
   if (marks.size() <= position) marks.resize(position + 1);
