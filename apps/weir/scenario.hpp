@@ -23,9 +23,9 @@ struct Lane {
 };
 
 /// Issue commands by hold, mark, host_mark and any Weir calls; say what is expected; then play() once.
-/// Times decide nothing: a command that must run while another is held is waited for, and the order of all others is read
-/// from tickets that they draw as they run. If a call of the library blocks the host while the gate is closed, the gate is
-/// forced open after a while, and that is a finding.
+/// Times decide nothing: a command that must run while another is held is waited for, and the order of all others is
+/// read from tickets that they draw as they run. If a call of the library blocks the host while the gate is closed, the
+/// gate is forced open after a while, and that is a finding.
 class Scenario {
  public:
   explicit Scenario(weir::Device device);

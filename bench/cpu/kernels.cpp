@@ -43,7 +43,7 @@ struct Triads {
 }  // namespace
 
 void triad(Context& context) {
-  Triads triads(context.device, context.options.cut(8 << 20));
+  Triads triads(context.device, 8 << 20);
   const double gigabytes = 3e-9 * sizeof(double) * static_cast<double>(triads.n);
   const Pair pair = by_turns(
       context.options, [&] { return gigabytes / seconds([&] { triads.run_raw(); }); },

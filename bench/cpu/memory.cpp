@@ -30,7 +30,7 @@ void pool(Context& context) {
 
 void copy_and_fill(Context& context) {
   const weir::Stream stream(context.device);
-  const std::size_t bytes = context.options.cut(256 << 20);
+  constexpr std::size_t bytes = 256 << 20;
   const std::size_t n = bytes / sizeof(float);
   const auto from = weir::full(stream, n, 1.0f);
   const auto to = weir::full(stream, n, 0.0f);

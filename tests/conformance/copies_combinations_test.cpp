@@ -196,10 +196,10 @@ TEST_P(CopyCombinations, random_parts) {
   std::mt19937 random(seed);
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   const auto kinds = places(device());
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const std::size_t rank = 1 + below(4);
     Sizes sizes{1, 1, 1, 1};
-    const std::size_t longest[] = {400000, 500, 60, 20};
+    const std::size_t longest[] = {300000, 300, 40, 14};
     for (std::size_t d = 0; d < rank; ++d) sizes[d] = 1 + below(longest[rank - 1]);
     Layout to, from;
     for (Layout* layout : {&to, &from}) {

@@ -157,7 +157,7 @@ TEST(Demo, runs_on_the_device_asked_for) {
 }
 
 TEST(Progress, is_drawn_on_a_terminal_when_a_run_takes_long) {
-  const Arguments arguments = {"demo", "vadd", "--n", "3000000", "--repeat", "60", "--json"};
+  const Arguments arguments = {"demo", "vadd", "--n", "2000000", "--repeat", "50", "--json"};
   const Result result = run(arguments, {.terminal = true});
   EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
   EXPECT_NE(result.err.find("vadd ["), std::string::npos) << text(arguments, result);

@@ -88,7 +88,8 @@ class CpuQueue final : public Queue {
   /// For workers: takes and runs the queue after it was popped.
   void run_popped(Runner& runner);
 
-  CpuQueue* next_ready = nullptr;  ///< guarded by the pool's lock
+  /// Guarded by the pool's lock.
+  CpuQueue*& next_ready() { return next_ready_; }
 
  private:
   friend class CpuDevice;
@@ -130,6 +131,8 @@ class CpuQueue final : public Queue {
   void run_single(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
   bool park(const WaitRecord& wait);
+  void help_source(const WaitRecord& wait, Runner& runner);
+  void schedule_wait();
   void inherit_failure(CpuQueue& source, std::uint64_t sequence);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);
@@ -160,6 +163,7 @@ class CpuQueue final : public Queue {
   std::uint64_t patience_ = 0;      ///< the producers': the backlog at which they are held back
 
   alignas(64) std::atomic<std::uint32_t> state_{0};
+  CpuQueue* next_ready_ = nullptr;  ///< guarded by the pool's lock
   std::atomic<bool> retired_{false};
 
   alignas(64) std::uint64_t done_ = 0;      ///< the consumer's copy of completed_

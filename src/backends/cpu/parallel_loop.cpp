@@ -94,7 +94,7 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   const auto start = Clock::now();
   double spent = 0;
   std::size_t done = 0;
-  for (std::size_t step = 1; done < count && spent < probe_nanoseconds; step *= 4) {
+  for (std::size_t step = 1; done < count && spent < probe_nanoseconds; step *= 16) {
     const std::size_t end = step < count - done ? done + step : count;
     body(context, done, end, runner);
     done = end;

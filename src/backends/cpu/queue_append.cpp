@@ -349,7 +349,7 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Comma
     order_with_default_stream();
     write_wait(source, sequence, command);
   }
-  schedule();
+  schedule_wait();
 }
 
 void CpuQueue::append_empty(const Command& command) {

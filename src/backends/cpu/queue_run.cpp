@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int fair_share = 256;   ///< commands of one queue before another of its priority has its turn
 constexpr int spin_rounds = 40;   ///< of about half a microsecond, before a waiting host thread sleeps
-constexpr auto exit_patience = std::chrono::seconds(1);
+constexpr int most_sleeps_at_exit = 500;  ///< of a millisecond
 
 /// Host threads that wait may run others' commands: for that time they are inside a kernel or host function.
 class RunningScope {
@@ -70,7 +70,9 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       continue;
     }
     if (record->kind == RecordKind::wait) {
-      if (park(as<WaitRecord>(*record))) return;  // whoever completes the source has the queue now
+      const auto& wait = as<WaitRecord>(*record);
+      if (!worker) help_source(wait, runner);
+      if (park(wait)) return;  // whoever completes the source has the queue now
       if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
@@ -161,6 +163,24 @@ bool CpuQueue::park(const WaitRecord& wait) {
   return false;
 }
 
+/// A host thread that waits for this queue waits for the source: it runs that first, which is cheaper than to park.
+void CpuQueue::help_source(const WaitRecord& wait, Runner& runner) {
+  constexpr int deepest = 16;
+  if (runner.depth == deepest) return;
+  ++runner.depth;
+  while (!wait.source->reached(wait.sequence) && wait.source->help(wait.sequence, runner)) {
+  }
+  --runner.depth;
+}
+
+/// A wait that nothing stands before need not go by way of a worker: the queue is parked at once.
+void CpuQueue::schedule_wait() {
+  if (state_.load(std::memory_order_seq_cst) != 0 || !try_acquire()) return;
+  auto* record = reinterpret_cast<Record*>(read_);
+  if (done_ + 1 == tail() && record->kind == RecordKind::wait && park(as<WaitRecord>(*record))) return;
+  release();
+}
+
 /// Ends parking: the queue is anybody's to run.
 void CpuQueue::make_ready() {
   parked_on_.store(nullptr, std::memory_order_release);
@@ -192,7 +212,7 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
 void CpuQueue::wait_until(std::uint64_t sequence) {
   if (reached(sequence)) return;
   Runner runner;
-  const auto start = Clock::now();
+  int sleeps_at_exit = 0;
   for (int rounds = 0; !reached(sequence);) {
     if (help(sequence, runner)) {
       rounds = 0;
@@ -200,7 +220,7 @@ void CpuQueue::wait_until(std::uint64_t sequence) {
       pause(16);
     } else {
       sleep_until(sequence);
-      if (pool_.stopping() && !reached(sequence) && Clock::now() - start > exit_patience) {
+      if (pool_.stopping() && !reached(sequence) && ++sleeps_at_exit > most_sleeps_at_exit) {
         throw Error(Errc::process_exiting, "weir: waiting", label_,
                     "the process is ending and a command that began before will not finish", {});
       }

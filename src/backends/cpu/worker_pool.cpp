@@ -16,6 +16,8 @@ namespace weir::cpu {
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
+constexpr int pauses_between_looks = 32;  ///< about a microsecond
+constexpr int most_patient_looks = 16;
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
 constexpr auto stop_patience = std::chrono::milliseconds(500);
 }  // namespace
@@ -25,10 +27,11 @@ WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 void WorkerPool::push(CpuQueue* queue, int level) {
   {
     SpinGuard guard(lock_);
-    queue->next_ready = nullptr;
+    queue->next_ready() = nullptr;
     List& list = ready_[level];
-    (list.last ? list.last->next_ready : list.first) = queue;
+    (list.last ? list.last->next_ready() : list.first) = queue;
     list.last = queue;
+    pushes_.store(pushes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
   }
   // The other side of this check is in sleep(): a sleeper is counted before it looks at the mask for the last time.
@@ -44,7 +47,7 @@ CpuQueue* WorkerPool::pop() {
   const int level = __builtin_ctz(mask);
   List& list = ready_[level];
   CpuQueue* queue = list.first;
-  list.first = queue->next_ready;
+  list.first = queue->next_ready();
   if (list.first == nullptr) {
     list.last = nullptr;
     ready_mask_.fetch_and(~(1u << level), std::memory_order_relaxed);
@@ -110,16 +113,27 @@ bool WorkerPool::find_work(Runner& runner) {
   return loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
 }
 
+/// Looks for work for a short while; one worker at a time. Looks seldom, and leaves ready queues alone while their number
+/// still grows, up to a limit: a host thread that is about to wait runs its own work in a fraction of the time that handing
+/// it over takes, and every look of a spinner slows a submitter down.
 bool WorkerPool::spin() {
   if (spinning_.exchange(true, std::memory_order_seq_cst)) return false;
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
-  do {
-    for (int i = 0; i < 16 && !found; ++i) {
-      pause(8);
-      found = any_ready() || loops_.load(std::memory_order_relaxed) > 0;
+  int patience = most_patient_looks;
+  std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
+  while (!found && !stopping_.load(std::memory_order_relaxed)) {
+    pause(pauses_between_looks);
+    if (loops_.load(std::memory_order_relaxed) > 0) {
+      found = true;
+    } else if (any_ready()) {
+      const std::uint32_t now = pushes_.load(std::memory_order_relaxed);
+      found = now == pushes || --patience == 0;
+      pushes = now;
+    } else if (Clock::now() >= deadline) {
+      break;
     }
-  } while (!found && Clock::now() < deadline && !stopping_.load(std::memory_order_relaxed));
+  }
   spinning_.store(false, std::memory_order_seq_cst);
   return found;
 }
@@ -144,7 +158,7 @@ bool WorkerPool::sleep(bool extra) {
 }
 
 bool WorkerPool::watch() {
-  const std::uint64_t pops = pops_.load(std::memory_order_relaxed);
+  const std::uint32_t pops = pops_.load(std::memory_order_relaxed);
   if (!any_ready()) {
     stuck_ticks_ = 0;
     if (++quiet_ticks_ < 5) return true;

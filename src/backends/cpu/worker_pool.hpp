@@ -18,6 +18,7 @@ class WorkerPool;
 /// What a thread needs to run commands: a worker's, or that of a host thread which helps while it waits.
 struct Runner {
   detail::BlockMemory block_memory;
+  int depth = 0;  ///< of queues that it runs because others wait for them
 };
 
 /// A loop that several threads share: each takes chunks until none is left.
@@ -90,8 +91,6 @@ class WorkerPool {
 
   const int width_;
 
-  alignas(64) std::atomic<std::uint32_t> ready_mask_{0};
-  std::atomic<int> loops_{0};
   alignas(64) std::atomic<bool> spinning_{false};
   std::atomic<bool> waking_{false};
   std::atomic<int> sleepers_{0};
@@ -99,13 +98,17 @@ class WorkerPool {
   std::atomic<bool> armed_{false};       ///< the monitor watches
   std::atomic<bool> stopping_{false};
   std::atomic<int> alive_{0};
-  alignas(64) std::atomic<std::uint64_t> pops_{0};
 
+  // What a push or a pop writes lies together: one cache line travels, not three.
   alignas(64) SpinLock lock_;
-  List ready_[levels];                  ///< guarded by lock_
+  std::atomic<std::uint32_t> ready_mask_{0};
+  std::atomic<std::uint32_t> pushes_{0};  ///< written under lock_
+  std::atomic<std::uint32_t> pops_{0};    ///< written under lock_
+  List ready_[levels];                    ///< guarded by lock_
+  std::atomic<int> loops_{0};
   ParallelLoop* first_loop_ = nullptr;  ///< guarded by lock_
 
-  std::uint64_t watched_pops_ = 0;  ///< the monitor's
+  std::uint32_t watched_pops_ = 0;  ///< the monitor's
   int stuck_ticks_ = 0;
   int quiet_ticks_ = 0;
 };
