@@ -12,7 +12,13 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Programs that link the static library need what it was built on.
+# Programs that link the static library need what it was built on; these packages bring the shared libraries too. With
+# dpkg-shlibdeps and file at hand, the dependencies also state versions.
+find_program(WEIR_SHLIBDEPS dpkg-shlibdeps)
+find_program(WEIR_FILE file)
+mark_as_advanced(WEIR_SHLIBDEPS WEIR_FILE)
+if(WEIR_SHLIBDEPS AND WEIR_FILE)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+endif()
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libfmt-dev, libhwloc-dev, pkg-config")
 include(CPack)

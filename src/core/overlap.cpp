@@ -1,7 +1,6 @@
 // Overlap of strided memory: is there a sum of index times stride inside an interval?
 #include "core/overlap.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -25,10 +24,13 @@ Dimensions dimensions_of(const Layout& layout, bool differences) {
   Dimensions dimensions;
   for (std::size_t d = 0; d < layout.shape.rank(); ++d) {
     const auto last = static_cast<std::ptrdiff_t>(layout.shape[d]) - 1;
-    if (last > 0) dimensions.all[dimensions.count++] = {layout.stride[d], differences ? -last : 0, last};
+    if (last <= 0) continue;
+    std::size_t place = dimensions.count++;
+    for (; place > 0 && dimensions.all[place - 1].stride < layout.stride[d]; --place) {
+      dimensions.all[place] = dimensions.all[place - 1];
+    }
+    dimensions.all[place] = {layout.stride[d], differences ? -last : 0, last};
   }
-  std::sort(dimensions.all.begin(), dimensions.all.begin() + static_cast<std::ptrdiff_t>(dimensions.count),
-            [](const Dimension& a, const Dimension& b) { return a.stride > b.stride; });
   return dimensions;
 }
 

@@ -57,7 +57,7 @@ void enter_slowly(const char* operation, SourceLocation where) {
   }
   const RunningCommand& running = running_command;
   std::string object = running.what;
-  if (!running.name.empty()) object += " '" + std::string(running.name) + "'";
+  if (!running.name.empty()) object.append(" '").append(running.name).append("'");
   if (running.where) {
     object += " enqueued at " + std::string(running.where.file_name()) + ":" + std::to_string(running.where.line());
   }
@@ -79,7 +79,7 @@ Runtime::Runtime() {
       device->backend = backend;
       device->index = i;
       device->name = std::string(backend->name());
-      if (count > 1 || device->name != "cpu") device->name += ":" + std::to_string(i);
+      if (count > 1 || device->name != "cpu") device->name.append(":").append(std::to_string(i));
       device->pool.store(backend->default_pool(i));
       devices_.push_back(device);
     }

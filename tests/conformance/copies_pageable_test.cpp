@@ -7,6 +7,9 @@
 //   pageable  pageable   when done                                R40
 //   pinned    pageable   when done                                R41
 //   pageable  pinned     when the source may be used again        R41 (CUDA waits for the stream; here small ones do not)
+#include <atomic>
+#include <thread>
+
 #include "arrays_support.hpp"
 
 using namespace weir_test;
@@ -37,17 +40,31 @@ TEST_P(PageableCopies, to_the_device_up_to_1_mib_are_taken_before_the_call_retur
   }
 }
 
-// R37:   stream: [hold]--[source -> a]     host waits for the copy
+// R37:   stream: [hold]--[source -> a]                        a host thread waits for the copy,
+//        other:  [source -> b][source -> b][source -> b] ...   while this one makes many like it
 TEST_P(PageableCopies, to_the_device_beyond_1_mib_return_when_done) {
   weir::Stream stream(device());
+  weir::Stream other = free_stream(device(), "other");
   const std::size_t n = 4 * mebibyte / sizeof(int);
-  auto array = weir::zeros<int>(stream, n);
+  auto a = weir::zeros<int>(stream, n);
+  auto b = weir::zeros<int>(other, n);
   std::vector<int> source = counted(n, 1);
+  std::atomic<bool> entered{false};
+  std::atomic<bool> returned{false};
   Gate gate;
   gate.hold(stream);
-  EXPECT_TRUE(blocks_until_open(device(), gate, [&] { weir::copy(stream, array, source); }));
+  std::thread caller([&] {
+    entered = true;
+    weir::copy(stream, a, source);
+    returned = true;
+  });
+  EXPECT_TRUE(eventually([&] { return entered.load(); }));
+  for (int i = 0; i < 20; ++i) weir::copy(other, b, source);
+  EXPECT_FALSE(returned);
+  gate.open();
+  caller.join();
   std::fill(source.begin(), source.end(), -1);
-  EXPECT_EQ(array.to_host(), counted(n, 1));
+  EXPECT_EQ(a.to_host(), counted(n, 1));
 }
 
 TEST_P(PageableCopies, of_strided_parts_follow_the_same_rules) {

@@ -136,6 +136,7 @@ TEST_P(ChosenStreamOfTwoDevices, of_a_copy_between_devices_is_the_current_one_of
   Streams streams;
   weir::copy(b, a);
   EXPECT_EQ(streams.take(), only(weir::get_stream(second())));
+  weir::synchronize();
   weir::copy(a, b);
   EXPECT_EQ(streams.take(), only(weir::get_stream(first())));
 }

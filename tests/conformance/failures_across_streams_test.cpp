@@ -133,6 +133,45 @@ TEST_F(FailuresAcross, an_event_recorded_again_after_the_report_carries_nothing)
   EXPECT_EQ(marker.value(), 1);
 }
 
+//  a: [fails]      reported;  |e [fails again]      b: wait(e) [mark]
+TEST_F(FailuresAcross, an_event_from_between_two_failures_carries_neither) {
+  Marker marker;
+  weir::Stream a(device_), b(device_);
+  fail(a, "the first");
+  EXPECT_THROW(a.synchronize(), weir::Error);
+  const weir::Event e = a.record();
+  fail(a, "the second");
+  ASSERT_TRUE(eventually([&] { return a.done(); }));
+  b.wait(e);
+  mark(b, marker);
+  e.synchronize();
+  b.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+  EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { a.synchronize(); }, {"the second"}));
+}
+
+//  old: [fails]  reported, ~old      a, perhaps in its place: |e [fails]      b: wait(e) [mark]
+TEST_F(FailuresAcross, a_new_stream_knows_nothing_of_the_failures_of_one_that_is_gone) {
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      const weir::Stream old(device_);
+      fail(old, "long gone");
+      EXPECT_THROW(old.synchronize(), weir::Error);
+    }
+    Marker marker;
+    weir::Stream a(device_), b(device_);
+    const weir::Event e = a.record();
+    fail(a, "the culprit");
+    ASSERT_TRUE(eventually([&] { return a.done(); }));
+    b.wait(e);
+    mark(b, marker);
+    e.synchronize();
+    b.synchronize();
+    ASSERT_EQ(marker.value(), 1);
+    EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { a.synchronize(); }, {"the culprit"}));
+  }
+}
+
 TEST_F(FailuresAcross, W13_device_synchronise_reports_a_streams_failure_once) {
   weir::Stream a(device_);
   fail(a, "the culprit");
@@ -155,6 +194,22 @@ TEST_F(FailuresAcross, C7_device_synchronise_reports_failures_of_destroyed_strea
   gate.open();
   EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { device_.synchronize(); }, {"the culprit", "gone"}));
   device_.synchronize();
+}
+
+//  s: [hold ......][fails]      ~s      the host waits at the very moment of the failure
+TEST_F(FailuresAcross, C7_no_failure_of_a_destroyed_stream_is_lost) {
+  for (int round = 0; round < 300; ++round) {
+    Gate gate;
+    {
+      const weir::Stream s(device_);
+      if (round % 2 == 0) gate.hold(s);
+      fail(s, "the culprit");
+    }
+    ASSERT_TRUE(round % 2 == 1 || eventually([&] { return gate.begun() == 1; }));
+    gate.open();
+    ASSERT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { device_.synchronize(); }, {"the culprit"})) << round;
+    device_.synchronize();
+  }
 }
 
 //  a: [fails]    b: [fails]      none is lost

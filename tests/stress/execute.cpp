@@ -262,7 +262,8 @@ void Machine::finish(Outcome& outcome) {
   });
   // The ends of arrays may wait in streams that the next program finds again.
   arrays_.clear();
-  weir::synchronize();
+  guarded(end_of_program, outcome, [] { weir::synchronize(); });
+  if (outcome.thrown.erase(end_of_program) > 0) complain("a synchronisation of all devices missed a failure");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (token_.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   if (token_.use_count() > 1) complain("a host function was never destroyed");

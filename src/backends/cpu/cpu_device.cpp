@@ -49,15 +49,13 @@ void CpuDevice::synchronize(const char*, SourceLocation) {
   for_each_queue([&](CpuQueue& queue) { marks.emplace_back(&queue, queue.tail()); });
   for (const auto& [queue, last] : marks) queue->wait_until(last);
   after_synchronize();
-  std::shared_ptr<const Failure> lost;
-  {
-    const std::lock_guard guard(failures_mutex_);
-    if (!failures_.empty()) {
-      lost = std::move(failures_.front());
-      failures_.pop_front();
-    }
+  // One lock for both places: a failure that moves from a stream to the device is seen in one of them.
+  const std::lock_guard guard(failures_mutex_);
+  if (!failures_.empty()) {
+    const std::shared_ptr<const Failure> lost = std::move(failures_.front());
+    failures_.pop_front();
+    throw Error(lost->error);
   }
-  if (lost) throw Error(lost->error);
   for (const auto& [queue, last] : marks) queue->throw_failure(last, true);
 }
 
@@ -71,9 +69,9 @@ void CpuDevice::drain() noexcept {
   }
 }
 
-void CpuDevice::keep_failure(std::shared_ptr<const Failure> failure) {
+void CpuDevice::keep_failure_of(CpuQueue& queue) {
   const std::lock_guard guard(failures_mutex_);
-  failures_.push_back(std::move(failure));
+  if (auto failure = queue.take_failure()) failures_.push_back(std::move(failure));
 }
 
 void CpuDevice::after_synchronize() {

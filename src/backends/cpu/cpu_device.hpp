@@ -37,7 +37,7 @@ class CpuDevice {
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
   /// Failures of streams that are gone: for the next synchronisation of the device.
-  void keep_failure(std::shared_ptr<const Failure> failure);
+  void keep_failure_of(CpuQueue& queue);
   /// Pools with a release threshold give memory back after each synchronisation (R102).
   void after_synchronize();
   void add_pool(CpuPool& pool);

@@ -76,17 +76,17 @@ void CpuQueue::retire() noexcept {
   if (try_acquire()) release();
 }
 
+std::shared_ptr<const Failure> CpuQueue::take_failure() {
+  SpinGuard guard(failure_lock_);
+  if (failure_) reported_.push_back({failure_, tail()});  // sequence numbers go on, so this stays right
+  failed_.store(false, std::memory_order_release);
+  return std::exchange(failure_, nullptr);
+}
+
 /// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
-  std::shared_ptr<const Failure> lost;
-  {
-    SpinGuard guard(failure_lock_);
-    lost = std::exchange(failure_, nullptr);
-    if (lost) reported_.push_back({lost, tail()});  // sequence numbers go on, so this stays right
-    failed_.store(false, std::memory_order_release);
-  }
-  if (lost) device_.keep_failure(std::move(lost));
+  if (failed_.load(std::memory_order_acquire)) device_.keep_failure_of(*this);
   device_.reuse(*this);
 }
 

@@ -82,6 +82,8 @@ class CpuQueue final : public Queue {
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
+  /// Takes the failure away: for the device, when the stream is gone.
+  std::shared_ptr<const Failure> take_failure();
   /// The failure that covers a command, reported or not; null if it ran.
   std::shared_ptr<const Failure> failure_at(std::uint64_t sequence);
 
@@ -115,8 +117,9 @@ class CpuQueue final : public Queue {
     std::uint32_t idle = 0;
     if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level_);
   }
+  void schedule_idle();
   void submit_launch(const Command& command, const Launch& launch);
-  void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
+  void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
   void append_copy(const Command& command, const Copy& copy, bool owns_source);

@@ -72,36 +72,40 @@ class ProducerLock {
 
 /// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
 /// stack frame: every other case is a tail call.
-void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) {
+void CpuQueue::launch(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) {
   if (kernel.closure_bytes != 0 || (tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] {
-    launch_slowly(kernel, closure, size, site);
+    launch_slowly(stream, kernel, closure, size, site);
     return;
   }
   std::byte* at = write_;
   if (at + sizeof(LaunchRecord) > write_end_ || default_stream_is_new()) [[unlikely]] {
     unlock_producers();
-    launch_slowly(kernel, closure, size, site);
+    launch_slowly(stream, kernel, closure, size, site);
     return;
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
-  record->where = site.where;
+  std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
   record->id = 0;
   record->bytes = sizeof(LaunchRecord);
   record->kind = RecordKind::launch;
   record->kernel = &kernel;
-  record->name = nullptr;
   record->size = size;
   write_ = at + sizeof(LaunchRecord);
   tail_.exchange(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]] schedule();
+  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]] schedule_idle();
 }
 
-void CpuQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) {
+/// The same for all other cases: a tail call of launch(), in whose registers everything still is.
+void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                             const detail::LaunchSite& site) {
   Command command;
   command.where = site.where;
   command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
   submit_launch(command, std::get<Launch>(command.op));
 }
+
+void CpuQueue::schedule_idle() { schedule(); }
 
 /// Waits for what the default stream's rules put before the next command. The lock is held.
 inline void CpuQueue::order_with_default_stream() {
@@ -201,7 +205,7 @@ void CpuQueue::submit(const Command& command) {
 
 void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
   const Kernel& kernel = *launch.kernel;
-  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16) [[unlikely]] {
+  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16 || launch.name != nullptr) [[unlikely]] {
     submit_launch_shaped(command, launch);
     return;
   }
@@ -210,7 +214,6 @@ void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
     order_with_default_stream();
     auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
     record->kernel = &kernel;
-    record->name = launch.name;
     record->size = launch.extent[0];
     if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
     publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);

@@ -16,8 +16,8 @@ struct Stamp;
 
 enum class RecordKind : std::uint8_t {
   next_chunk,  ///< not a command: the next record is at the beginning of the next chunk
-  launch,      ///< a kernel over one dimension
-  launch_many, ///< a kernel over 2 to 4 dimensions
+  launch,       ///< a kernel over one dimension, with a plain closure and no name of the user's
+  launch_many,  ///< any other kernel over elements
   launch_blocks,
   copy,
   fill,
@@ -39,7 +39,6 @@ struct alignas(16) Record {
 
 struct LaunchRecord : Record {
   const Kernel* kernel;
-  const char* name;
   std::size_t size;
   // the closure follows, aligned
 };
@@ -86,7 +85,7 @@ template <class R>
 void* trailing(R* record, std::size_t alignment) {
   return align_up(reinterpret_cast<std::byte*>(record) + sizeof(R), alignment);
 }
-static_assert(sizeof(LaunchRecord) == 64, "an empty launch takes one cache line");
+static_assert(sizeof(LaunchRecord) <= 64, "an empty launch takes at most one cache line");
 constexpr std::size_t round_record(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
 
 /// A piece of a queue's memory. Consumers give chunks back to producers.

@@ -44,7 +44,6 @@ KernelCall kernel_call(Record& record) {
     case RecordKind::launch: {
       auto& launch = as<LaunchRecord>(record);
       call.kernel = launch.kernel;
-      call.name = launch.name;
       call.closure = trailing(&launch, 16);
       break;
     }
@@ -113,7 +112,7 @@ void CpuQueue::run_single(LaunchRecord& launch) {
   try {
     kernel.run(trailing(&launch, 16), KernelRange{nullptr, 0, 1});
   } catch (...) {
-    fail(launch, Errc::kernel_failed, "kernel", name_of(kernel, launch.name), std::current_exception());
+    fail(launch, Errc::kernel_failed, "kernel", kernel.name, std::current_exception());
   }
 }
 
