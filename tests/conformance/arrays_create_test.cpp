@@ -42,11 +42,10 @@ TEST_P(ArrayCreation, without_a_place_it_is_on_the_current_stream_of_the_default
   const auto c = weir::full<int>(4, 7);
   const auto d = weir::empty<int>(4);
   const auto e = weir::from(std::vector<int>{1, 2});
-  for (const weir::ArrayBase<int>* array : {static_cast<const weir::ArrayBase<int>*>(&a),
-                                            static_cast<const weir::ArrayBase<int>*>(&b),
-                                            static_cast<const weir::ArrayBase<int>*>(&c),
-                                            static_cast<const weir::ArrayBase<int>*>(&d),
-                                            static_cast<const weir::ArrayBase<int>*>(&e)}) {
+  for (const weir::ArrayBase<int>* array :
+       {static_cast<const weir::ArrayBase<int>*>(&a), static_cast<const weir::ArrayBase<int>*>(&b),
+        static_cast<const weir::ArrayBase<int>*>(&c), static_cast<const weir::ArrayBase<int>*>(&d),
+        static_cast<const weir::ArrayBase<int>*>(&e)}) {
     EXPECT_EQ(array->device(), device());
     EXPECT_EQ(array->stream(), weir::get_stream(device()));
     EXPECT_EQ(array->kind(), weir::MemoryKind::device);

@@ -29,7 +29,8 @@ struct PartialSums {
     const auto sums = block.shared<float>(block.threads());
     block.each([&](std::size_t thread) {
       float sum = 0.0f;
-      for (std::size_t i = block.index() * block.threads() + thread; i < x.size(); i += block.count() * block.threads()) {
+      for (std::size_t i = block.index() * block.threads() + thread; i < x.size();
+           i += block.count() * block.threads()) {
         sum += x[i];
       }
       sums[thread] = sum;
@@ -62,9 +63,10 @@ void normalise(weir::StreamRef stream, const weir::Array<float>& host_array, std
   auto partial = weir::empty<float>(stream, blocks);
   auto sum = weir::empty<float>(stream, 1);
   weir::copy(stream, x, host_array);
-  weir::launch_blocks(stream,
-                      {.blocks = blocks, .threads = static_cast<std::uint32_t>(threads), .shared_bytes = threads * sizeof(float)},
-                      PartialSums{}, weir::in(x), weir::out(partial));
+  weir::launch_blocks(
+      stream,
+      {.blocks = blocks, .threads = static_cast<std::uint32_t>(threads), .shared_bytes = threads * sizeof(float)},
+      PartialSums{}, weir::in(x), weir::out(partial));
   weir::launch(stream, 1, FinalSum{}, weir::in(partial), weir::out(sum));
   weir::launch(stream, n, Divide{}, weir::inout(x), weir::in(sum));
   weir::copy(stream, host_array, x);

@@ -18,7 +18,9 @@ struct Add {
 /// Pinned host arrays, and the result of the last run.
 struct Problem {
   explicit Problem(std::size_t n)
-      : x(weir::empty<double>(weir::pinned, n)), y(weir::empty<double>(weir::pinned, n)), z(weir::zeros<double>(weir::pinned, n)) {
+      : x(weir::empty<double>(weir::pinned, n)),
+        y(weir::empty<double>(weir::pinned, n)),
+        z(weir::zeros<double>(weir::pinned, n)) {
     for (std::size_t i = 0; i < n; ++i) {
       x[i] = 0.1 * static_cast<double>(i);
       y[i] = 1.0 / static_cast<double>(i + 1);

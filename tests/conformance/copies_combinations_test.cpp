@@ -64,7 +64,11 @@ const std::vector<Layout>& layouts() {
       {.name = "strided", .start = {1, 0, 1, 0}, .step = {2, 3, 2, 2}, .after = {1, 2, 0, 1}},
       {.name = "transposed", .transposed = true},
       {.name = "sliced", .start = {1, 2, 1, 3}, .after = {2, 0, 1, 1}},
-      {.name = "transposed strided", .transposed = true, .start = {1, 1, 0, 0}, .step = {2, 2, 1, 3}, .after = {1, 1, 2, 0}},
+      {.name = "transposed strided",
+       .transposed = true,
+       .start = {1, 1, 0, 0},
+       .step = {2, 2, 1, 3},
+       .after = {1, 1, 2, 0}},
   };
   return all;
 }
@@ -104,7 +108,10 @@ struct Side {
   weir::Slice<T> part;
 
   Side(const weir::Place& place, const Layout& how, std::size_t rank, const Sizes& sizes, std::size_t seed)
-      : layout(&how), values(fresh(how, rank, sizes, seed)), array(make(place, how, rank, sizes)), part(how.of(rank, sizes, array)) {}
+      : layout(&how),
+        values(fresh(how, rank, sizes, seed)),
+        array(make(place, how, rank, sizes)),
+        part(how.of(rank, sizes, array)) {}
 
   static std::vector<T> fresh(const Layout& how, std::size_t rank, const Sizes& sizes, std::size_t seed) {
     std::vector<T> all(shape_of(rank, how.outer(rank, sizes)).count());
@@ -125,8 +132,9 @@ struct Side {
 
 /// Copies, and compares every element of both arrays with a serial copy.
 template <class T>
-testing::AssertionResult copies_right(const weir::Place& to_place, const Layout& to_layout, const weir::Place& from_place,
-                                      const Layout& from_layout, std::size_t rank, const Sizes& sizes,
+testing::AssertionResult copies_right(const weir::Place& to_place, const Layout& to_layout,
+                                      const weir::Place& from_place, const Layout& from_layout, std::size_t rank,
+                                      const Sizes& sizes,
                                       const std::function<void(const weir::Slice<T>&, const weir::Slice<T>&)>& copy) {
   Side<T> to(to_place, to_layout, rank, sizes, 1000);
   const Side<T> from(from_place, from_layout, rank, sizes, 0);

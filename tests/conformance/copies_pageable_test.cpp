@@ -23,8 +23,8 @@ ON_EVERY_DEVICE(PageableCopies);
 // R36, R37, C2:   stream: [hold]--[source -> a]     source has changed, and is gone, before the copy runs
 TEST_P(PageableCopies, to_the_device_up_to_1_mib_are_taken_before_the_call_returns) {
   weir::Stream stream(device());
-  for (std::size_t bytes : {std::size_t{4}, std::size_t{4096}, std::size_t{32768}, std::size_t{65532}, std::size_t{65536},
-                            std::size_t{65540}, std::size_t{131072}, mebibyte}) {
+  for (std::size_t bytes : {std::size_t{4}, std::size_t{4096}, std::size_t{32768}, std::size_t{65532},
+                            std::size_t{65536}, std::size_t{65540}, std::size_t{131072}, mebibyte}) {
     const std::size_t n = bytes / sizeof(int);
     auto array = weir::zeros<int>(stream, n);
     Gate gate;

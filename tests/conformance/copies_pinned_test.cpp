@@ -131,7 +131,8 @@ TEST_P(AsynchronousCopies, of_every_direction_overlap_a_kernel_and_the_host) {
   weir::copy(within, c, b);
   weir::fill(filled, d, 4);
   EXPECT_TRUE(returns_while_held(gate, [&] {
-    for (weir::StreamRef each : {weir::StreamRef(up), weir::StreamRef(down), weir::StreamRef(within), weir::StreamRef(filled)}) {
+    for (weir::StreamRef each :
+         {weir::StreamRef(up), weir::StreamRef(down), weir::StreamRef(within), weir::StreamRef(filled)}) {
       each.synchronize();
     }
   }));

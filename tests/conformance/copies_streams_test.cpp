@@ -14,7 +14,8 @@ class Streams : public weir::Observer {
   Streams() { weir::attach(*this); }
   ~Streams() override { weir::detach(*this); }
   void submitted(const weir::Command& command) override {
-    const bool counts = std::holds_alternative<weir::Copy>(command.op) || std::holds_alternative<weir::Fill>(command.op) ||
+    const bool counts = std::holds_alternative<weir::Copy>(command.op) ||
+                        std::holds_alternative<weir::Fill>(command.op) ||
                         std::holds_alternative<weir::Launch>(command.op);
     if (!counts) return;
     const std::lock_guard lock(mutex_);
@@ -48,12 +49,12 @@ TEST_P(ChosenStream, of_a_copy_to_a_device_is_the_current_one_of_the_destination
   weir::copy(array, pinned);
   EXPECT_EQ(streams.take(), only(weir::get_stream(device())));
   const weir::ScopedStream scope(current);
-  for (auto copy : {+[](weir::Array<int>& a, const weir::Array<int>& b, const weir::Array<int>&,
+  for (auto copy : {+[](weir::Array<int>&a, const weir::Array<int>&b, const weir::Array<int>&,
                         const std::vector<int>&) { weir::copy(a, b); },
-                    +[](weir::Array<int>& a, const weir::Array<int>&, const weir::Array<int>& c,
+                    +[](weir::Array<int>&a, const weir::Array<int>&, const weir::Array<int>&c,
                         const std::vector<int>&) { weir::copy(a, c); },
-                    +[](weir::Array<int>& a, const weir::Array<int>&, const weir::Array<int>&,
-                        const std::vector<int>& d) { weir::copy(a, d); }}) {
+                    +[](weir::Array<int>&a, const weir::Array<int>&, const weir::Array<int>&,
+                        const std::vector<int>&d) { weir::copy(a, d); }}) {
     copy(array, pinned, twin, values);
     EXPECT_EQ(streams.take(), only(current));
   }

@@ -33,8 +33,8 @@ TEST_P(Devices, a_backends_name_alone_means_its_first_device) {
 TEST_P(Devices, have_names_of_their_backend) { EXPECT_EQ(device().name().rfind(device().backend(), 0), 0u); }
 
 TEST_P(Devices, that_do_not_exist_are_an_error_naming_those_that_do) {
-  for (const char* name : {"", "gpu", "cpu:99", "cpu:-1", "cuda:99", "cpu:0x", "cpu: 0", " cpu", "CPU", "cpu:", ":0",
-                           "sim:nothing"}) {
+  for (const char* name :
+       {"", "gpu", "cpu:99", "cpu:-1", "cuda:99", "cpu:0x", "cpu: 0", " cpu", "CPU", "cpu:", ":0", "sim:nothing"}) {
     EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [&] { (void)weir::device(name); },
                            {"weir::device", device().name(), "devices_names_test.cpp"}))
         << '"' << name << '"';
@@ -62,7 +62,9 @@ TEST_P(Devices, properties_make_sense) {
   }
 }
 
-TEST_P(Devices, properties_are_read_once) { EXPECT_EQ(&device().properties(), &weir::device(device().name()).properties()); }
+TEST_P(Devices, properties_are_read_once) {
+  EXPECT_EQ(&device().properties(), &weir::device(device().name()).properties());
+}
 
 TEST_P(Devices, a_scope_makes_a_device_the_default_one_and_restores) {
   const weir::Device before = weir::default_device();
@@ -139,7 +141,8 @@ TEST(Backends, tell_why_they_are_absent) {
     EXPECT_EQ(weir::why_absent(backend).empty(), !weir::devices(backend).empty()) << backend;
   }
   if (weir::devices("cuda").empty()) {
-    EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [] { (void)weir::device("cuda:0"); }, {weir::why_absent("cuda")}));
+    EXPECT_TRUE(
+        fails_with(weir::Errc::unknown_device, [] { (void)weir::device("cuda:0"); }, {weir::why_absent("cuda")}));
   }
 }
 

@@ -60,10 +60,14 @@ TEST_P(OfTwoDevices, recording_on_the_other_devices_stream_is_an_error_that_name
   weir::Event event(first());
   weir::TimedEvent timed(first());
   weir::Stream stream(second());
-  const std::initializer_list<std::string_view> words = {"record", first().name(), second().name(), "devices_two_test.cpp"};
-  EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { stream.record(event); }, words));
-  EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { stream.record(timed); }, words));
-  EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { weir::legacy_stream(second()).record(event); }, words));
+  const std::initializer_list<std::string_view> words = {"record", first().name(), second().name(),
+                                                         "devices_two_test.cpp"};
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_device, [&] { stream.record(event); }, words));
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_device, [&] { stream.record(timed); }, words));
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_device, [&] { weir::legacy_stream(second()).record(event); }, words));
   EXPECT_TRUE(event.done());
   EXPECT_EQ(stream.record().device(), second());
 }
@@ -204,7 +208,8 @@ TEST_P(OfTwoDevices, a_pool_serves_streams_of_its_device_only) {
   weir::Stream a(first());
   weir::Stream b(second());
   const weir::Pool pool(first());
-  EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { (void)pool.allocate(b, 1000); }, {"weir::Pool::allocate", second().name()}));
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { (void)pool.allocate(b, 1000); },
+                         {"weir::Pool::allocate", second().name()}));
   EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { (void)weir::empty<int>(b, 10, pool); }));
   EXPECT_TRUE(fails_with(weir::Errc::wrong_device, [&] { weir::set_pool(second(), pool); }, {"weir::set_pool"}));
   EXPECT_EQ(pool.statistics().used, 0u);
@@ -256,7 +261,8 @@ TEST_P(OfTwoDevices, two_threads_drive_one_each) {
     threads.emplace_back([&, k] {
       const weir::ScopedDevice scope(k == 0 ? first() : second());
       auto array = weir::zeros<int>(1000);
-      for (int round = 0; round < 200; ++round) weir::launch(1000, AddValue{}, weir::inout(array), static_cast<int>(k) + 1);
+      for (int round = 0; round < 200; ++round)
+        weir::launch(1000, AddValue{}, weir::inout(array), static_cast<int>(k) + 1);
       results[k] = array.to_host();
     });
   }

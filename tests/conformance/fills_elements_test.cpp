@@ -52,8 +52,8 @@ void fill_parts(weir::StreamRef stream, const weir::Place& place, std::size_t ro
   };
   for (const Part& part : parts) {
     const weir::Array<T> array = weir::full<T>(place, {rows, columns}, before);
-    const weir::Slice<T> slice = array.slice(
-        {{part.row, rows, part.row_step}, {part.column, part.column_end, part.column_step}});
+    const weir::Slice<T> slice =
+        array.slice({{part.row, rows, part.row_step}, {part.column, part.column_end, part.column_step}});
     weir::fill(stream, part.transposed ? slice.transposed() : slice, value);
     stream.synchronize();
     std::vector<bool> inside(rows * columns);

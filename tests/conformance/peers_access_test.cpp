@@ -44,7 +44,8 @@ TEST_P(PeerAccess, has_a_direction) {
 
 TEST_P(PeerAccess, of_a_device_to_itself_is_an_error) {
   EXPECT_FALSE(weir::can_access_peer(first(), first()));
-  EXPECT_TRUE(fails_with(Errc::peer_unsupported, [&] { weir::enable_peer_access(first(), first()); }, {first().name()}));
+  EXPECT_TRUE(
+      fails_with(Errc::peer_unsupported, [&] { weir::enable_peer_access(first(), first()); }, {first().name()}));
 }
 
 // R199
@@ -70,7 +71,8 @@ TEST_P(PeerAccess, without_it_such_a_kernel_is_refused_and_nothing_has_changed) 
   b.synchronize();
   EXPECT_TRUE(fails_with(Errc::wrong_device, [&] { weir::launch(a, 1000, AddValue{}, weir::inout(array), 5); },
                          {"weir::launch", first().name(), second().name(), "peers_access_test.cpp"}));
-  EXPECT_TRUE(fails_with(Errc::wrong_device, [&] { weir::launch(a, 1000, AddValue{}, weir::inout(array.slice(10, 20)), 5); }));
+  EXPECT_TRUE(
+      fails_with(Errc::wrong_device, [&] { weir::launch(a, 1000, AddValue{}, weir::inout(array.slice(10, 20)), 5); }));
   a.synchronize();
   EXPECT_EQ(array.to_host(), counted(1000));
   weir::enable_peer_access(second(), first());  // the wrong direction

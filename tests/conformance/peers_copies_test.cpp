@@ -171,7 +171,9 @@ TEST_P(CopiesBetweenDevices, join_work_of_both_devices) {
   auto y = weir::from(b, counted(n));
   auto z = weir::empty<int>(a, n);
   struct Add {
-    WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> from, weir::View<int> to) const { to[i] += from[i]; }
+    WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> from, weir::View<int> to) const {
+      to[i] += from[i];
+    }
   };
   weir::launch(a, n, AddValue{}, weir::inout(x), 1);
   weir::launch(b, n, AddValue{}, weir::inout(y), 2);

@@ -130,7 +130,8 @@ TEST_P(PoolLimits, a_limited_pool_says_no_and_goes_on) {
   const weir::Pool pool(device(), {.release_threshold = 64 * mebibyte, .max_size = 64 * mebibyte});
   void* const first = pool.allocate(stream, 40 * mebibyte);
   const weir::PoolStatistics before = pool.statistics();
-  EXPECT_TRUE(fails_with(weir::Errc::out_of_memory, [&] { (void)pool.allocate(stream, 40 * mebibyte); }, {"allocat", "67108864"}));
+  EXPECT_TRUE(fails_with(weir::Errc::out_of_memory, [&] { (void)pool.allocate(stream, 40 * mebibyte); },
+                         {"allocat", "67108864"}));
   EXPECT_EQ(pool.statistics().used, before.used);
   EXPECT_EQ(pool.statistics().reserved, before.reserved);
   pool.free(stream, first);

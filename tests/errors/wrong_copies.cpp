@@ -29,9 +29,8 @@ void add_shapes(Table& table) {
   table.add("a copy of a view of negative size", Errc::size_overflow, {"weir::copy", "-4"}, [](Room& room) {
     weir::copy(room.stream, weir::View<int>(room.a.data(), static_cast<std::size_t>(-4)), room.b);
   });
-  table.add("a copy between vectors of two lengths without a stream", Errc::wrong_shape, {"weir::copy"}, [](Room& room) {
-    weir::copy(room.vector, std::vector<int>(11));
-  });
+  table.add("a copy between vectors of two lengths without a stream", Errc::wrong_shape, {"weir::copy"},
+            [](Room& room) { weir::copy(room.vector, std::vector<int>(11)); });
 }
 
 void add_overlaps(Table& table) {
@@ -87,13 +86,14 @@ void add_memory(Table& table) {
   table.add("a fill of a view of negative size", Errc::size_overflow, {"weir::fill", "-4"}, [](Room& room) {
     weir::fill(room.stream, weir::View<int>(room.pinned.data(), static_cast<std::size_t>(-4)), 1);
   });
-  table.add("a fill of memory of another device", Errc::wrong_device, {"weir::fill"},
-            [](Room& room) {
-              auto far = weir::zeros<int>(room.other, 10);
-              weir::get_stream(room.other).synchronize();
-              weir::fill(room.stream, far, 1);
-            },
-            Needs::two_devices);
+  table.add(
+      "a fill of memory of another device", Errc::wrong_device, {"weir::fill"},
+      [](Room& room) {
+        auto far = weir::zeros<int>(room.other, 10);
+        weir::get_stream(room.other).synchronize();
+        weir::fill(room.stream, far, 1);
+      },
+      Needs::two_devices);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::vector<WrongInput> wrong_events() {
   table.add("done of a destroyed event", Errc::invalid_handle, {"done", "destroyed"},
             [](Room& room) { (void)room.ended_event().done(); });
   table.add("device of no event", Errc::invalid_handle, {"event"}, [](Room&) { (void)weir::EventRef().device(); });
-  table.add("record_event of no event", Errc::invalid_handle, {"record"}, [](Room&) { weir::record_event(weir::EventRef()); });
+  table.add("record_event of no event", Errc::invalid_handle, {"record"},
+            [](Room&) { weir::record_event(weir::EventRef()); });
   table.add("elapsed from an event never recorded", Errc::invalid_handle, {"weir::elapsed", "event"}, [](Room& room) {
     const weir::TimedEvent start(room.device);
     const weir::TimedEvent end = room.stream.record_timed();
@@ -59,17 +60,19 @@ std::vector<WrongInput> wrong_events() {
     const weir::TimedEvent end = room.stream.record_timed();
     (void)weir::elapsed(start, end);
   });
-  table.add("record on a stream of another device", Errc::wrong_device, {"record", "'worker'"},
-            [](Room& room) { room.stream.record(weir::Event(room.other)); }, Needs::two_devices);
-  table.add("elapsed between two devices", Errc::wrong_device, {"weir::elapsed"},
-            [](Room& room) {
-              const weir::TimedEvent start = room.stream.record_timed();
-              const weir::TimedEvent end = weir::get_stream(room.other).record_timed();
-              start.synchronize();
-              end.synchronize();
-              (void)weir::elapsed(start, end);
-            },
-            Needs::two_devices);
+  table.add(
+      "record on a stream of another device", Errc::wrong_device, {"record", "'worker'"},
+      [](Room& room) { room.stream.record(weir::Event(room.other)); }, Needs::two_devices);
+  table.add(
+      "elapsed between two devices", Errc::wrong_device, {"weir::elapsed"},
+      [](Room& room) {
+        const weir::TimedEvent start = room.stream.record_timed();
+        const weir::TimedEvent end = weir::get_stream(room.other).record_timed();
+        start.synchronize();
+        end.synchronize();
+        (void)weir::elapsed(start, end);
+      },
+      Needs::two_devices);
   return table.take();
 }
 

@@ -24,8 +24,8 @@ struct Room {
   weir::Device device;
   weir::Device other;  ///< the same device where the backend has one only
   weir::Stream stream;
-  weir::Array<int> a, b;            ///< on the device
-  weir::Array<int> plane;           ///< 3 x 4, on the device
+  weir::Array<int> a, b;   ///< on the device
+  weir::Array<int> plane;  ///< 3 x 4, on the device
   weir::Array<int> pinned, pageable;
   weir::Pool pool;
   std::vector<int> vector;
@@ -51,8 +51,8 @@ class Table {
     add_without_line(std::move(name), code, std::move(words), std::move(call), needs);
   }
   /// For operators, which cannot see the user's line.
-  void add_without_line(std::string name, weir::Errc code, std::vector<std::string> words, std::function<void(Room&)> call,
-                        Needs needs = Needs::nothing) {
+  void add_without_line(std::string name, weir::Errc code, std::vector<std::string> words,
+                        std::function<void(Room&)> call, Needs needs = Needs::nothing) {
     entries_.push_back({std::move(name), code, std::move(words), std::move(call), needs});
   }
   std::vector<WrongInput> take() { return std::move(entries_); }

@@ -10,14 +10,16 @@ namespace {
 void nothing(weir::Block&) {}
 
 void add_extents(Table& table) {
-  table.add("two dimensions for a kernel of one", Errc::wrong_shape, {"weir::launch", "[2, 5]"},
-            [](Room& room) { weir::launch(room.stream, {2, 5}, AddOne{}, weir::inout(room.a)); });
+  table.add("two dimensions for a kernel of one", Errc::wrong_shape, {"weir::launch", "[2, 5]"}, [](Room& room) {
+    weir::launch(room.stream, {2, 5}, AddOne{}, weir::inout(room.a));
+  });
   table.add("one dimension for a kernel of two", Errc::wrong_shape, {"weir::launch", "[12]"},
             [](Room& room) { weir::launch(room.stream, 12, AddOneToPlane{}, weir::inout(room.plane)); });
   table.add("a negative extent", Errc::size_overflow, {"weir::launch", "-3"},
             [](Room& room) { weir::launch(room.stream, -3, AddOne{}, weir::inout(room.a)); });
-  table.add("a negative extent of two dimensions", Errc::size_overflow, {"weir::launch", "-4"},
-            [](Room& room) { weir::launch(room.stream, {3, -4}, AddOneToPlane{}, weir::inout(room.plane)); });
+  table.add("a negative extent of two dimensions", Errc::size_overflow, {"weir::launch", "-4"}, [](Room& room) {
+    weir::launch(room.stream, {3, -4}, AddOneToPlane{}, weir::inout(room.plane));
+  });
   table.add("an extent that overflows", Errc::size_overflow, {"weir::launch"}, [](Room& room) {
     weir::launch(room.stream, {1LL << 40, 1LL << 40}, AddOneToPlane{}, weir::inout(room.plane));
   });
@@ -32,32 +34,34 @@ void add_blocks(Table& table) {
     weir::BlockExtent extent;
     const char* word;
   };
-  for (const Size& size : {Size{"no blocks", {.blocks = 0, .threads = 32}, "0 blocks"},
-                           Size{"a negative number of blocks", {.blocks = static_cast<std::size_t>(-2), .threads = 32}, "-2"},
-                           Size{"blocks without threads", {.blocks = 1, .threads = 0}, "0 threads"},
-                           Size{"blocks of 2048 threads", {.blocks = 1, .threads = 2048}, "2048"},
-                           Size{"blocks of too much shared memory",
-                                {.blocks = 1, .threads = 32, .shared_bytes = std::size_t{1} << 40}, "shared"}}) {
-    table.add(size.name, Errc::invalid_value, {"weir::launch_blocks", size.word}, [extent = size.extent](Room& room) {
-      weir::launch_blocks(room.stream, extent, &nothing);
-    });
+  for (const Size& size :
+       {Size{"no blocks", {.blocks = 0, .threads = 32}, "0 blocks"},
+        Size{"a negative number of blocks", {.blocks = static_cast<std::size_t>(-2), .threads = 32}, "-2"},
+        Size{"blocks without threads", {.blocks = 1, .threads = 0}, "0 threads"},
+        Size{"blocks of 2048 threads", {.blocks = 1, .threads = 2048}, "2048"},
+        Size{"blocks of too much shared memory",
+             {.blocks = 1, .threads = 32, .shared_bytes = std::size_t{1} << 40},
+             "shared"}}) {
+    table.add(size.name, Errc::invalid_value, {"weir::launch_blocks", size.word},
+              [extent = size.extent](Room& room) { weir::launch_blocks(room.stream, extent, &nothing); });
   }
-  table.add("a block that takes more shared memory than it asked for", Errc::invalid_value, {"64"},
-            [](Room& room) {
-              weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1, .shared_bytes = 64, .name = "greedy"},
-                                  [](weir::Block& block) { (void)block.shared<int>(17); });
-              try {
-                room.stream.synchronize();
-              } catch (const weir::Error& error) {
-                if (std::string_view(error.what()).find("wrong_launches.cpp") == std::string_view::npos) throw;
-                try {
-                  std::rethrow_exception(error.cause());
-                } catch (const weir::Error& cause) {
-                  throw weir::Error(cause.errc(), error.operation(), error.object(), cause.what(), error.where());
-                }
-              }
-            },
-            Needs::cpu);
+  table.add(
+      "a block that takes more shared memory than it asked for", Errc::invalid_value, {"64"},
+      [](Room& room) {
+        weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1, .shared_bytes = 64, .name = "greedy"},
+                            [](weir::Block& block) { (void)block.shared<int>(17); });
+        try {
+          room.stream.synchronize();
+        } catch (const weir::Error& error) {
+          if (std::string_view(error.what()).find("wrong_launches.cpp") == std::string_view::npos) throw;
+          try {
+            std::rethrow_exception(error.cause());
+          } catch (const weir::Error& cause) {
+            throw weir::Error(cause.errc(), error.operation(), error.object(), cause.what(), error.where());
+          }
+        }
+      },
+      Needs::cpu);
 }
 
 void add_arguments(Table& table) {
@@ -71,30 +75,32 @@ void add_arguments(Table& table) {
   });
   table.add("a plane where the kernel wants a line", Errc::wrong_shape, {"2 dimensions"},
             [](Room& room) { weir::launch(room.stream, 12, AddOne{}, weir::inout(room.plane)); });
-  table.add("a line where the kernel wants a plane", Errc::wrong_shape, {"1 dimensions"},
-            [](Room& room) { weir::launch(room.stream, {2, 5}, AddOneToPlane{}, weir::inout(room.a)); });
-  table.add("a pageable array in a kernel", Errc::wrong_memory, {"weir::launch", "host array", "pageable"},
-            [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::inout(room.pageable)); },
-            Needs::pageable_out_of_reach);
-  table.add("a pageable view in a kernel", Errc::wrong_memory, {"weir::launch", "pageable"},
-            [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::View<int>(room.vector.data(), 10)); },
-            Needs::pageable_out_of_reach);
-  table.add("an array of another device", Errc::wrong_device, {"weir::launch", "enable_peer_access"},
-            [](Room& room) {
-              auto far = weir::zeros<int>(room.other, 10);
-              weir::get_stream(room.other).synchronize();
-              weir::launch(room.stream, 10, AddOne{}, weir::inout(far));
-            },
-            Needs::two_devices);
+  table.add("a line where the kernel wants a plane", Errc::wrong_shape, {"1 dimensions"}, [](Room& room) {
+    weir::launch(room.stream, {2, 5}, AddOneToPlane{}, weir::inout(room.a));
+  });
+  table.add(
+      "a pageable array in a kernel", Errc::wrong_memory, {"weir::launch", "host array", "pageable"},
+      [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::inout(room.pageable)); },
+      Needs::pageable_out_of_reach);
+  table.add(
+      "a pageable view in a kernel", Errc::wrong_memory, {"weir::launch", "pageable"},
+      [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::View<int>(room.vector.data(), 10)); },
+      Needs::pageable_out_of_reach);
+  table.add(
+      "an array of another device", Errc::wrong_device, {"weir::launch", "enable_peer_access"},
+      [](Room& room) {
+        auto far = weir::zeros<int>(room.other, 10);
+        weir::get_stream(room.other).synchronize();
+        weir::launch(room.stream, 10, AddOne{}, weir::inout(far));
+      },
+      Needs::two_devices);
 }
 
 void add_algorithms(Table& table) {
-  table.add("transform of arrays of two lengths", Errc::wrong_shape, {"weir::transform", "10", "9"}, [](Room& room) {
-    weir::transform(room.stream, room.a, room.b.slice(0, 9), [](int x) { return x; });
-  });
-  table.add("transform of a pair of arrays of two lengths", Errc::wrong_shape, {"weir::transform"}, [](Room& room) {
-    weir::transform(room.stream, room.a, room.b.slice(0, 9), room.b, weir::Plus{});
-  });
+  table.add("transform of arrays of two lengths", Errc::wrong_shape, {"weir::transform", "10", "9"},
+            [](Room& room) { weir::transform(room.stream, room.a, room.b.slice(0, 9), [](int x) { return x; }); });
+  table.add("transform of a pair of arrays of two lengths", Errc::wrong_shape, {"weir::transform"},
+            [](Room& room) { weir::transform(room.stream, room.a, room.b.slice(0, 9), room.b, weir::Plus{}); });
   table.add("reduce of nothing", Errc::wrong_shape, {"weir::reduce"},
             [](Room& room) { weir::reduce(room.stream, room.a.slice(0, 0), room.b); });
   table.add("reduce to nothing", Errc::wrong_shape, {"weir::reduce"},

@@ -28,7 +28,8 @@ void add_pools(Table& table) {
             [](Room& room) { (void)moved_from(room.pool).allocate(room.stream, 10); });
   table.add("free to a pool moved from", Errc::invalid_handle, {"weir::Pool::free", "pool"},
             [](Room& room) { moved_from(room.pool).free(room.stream, &room); });
-  table.add("trim a pool moved from", Errc::invalid_handle, {"trim", "pool"}, [](Room& room) { moved_from(room.pool).trim(); });
+  table.add("trim a pool moved from", Errc::invalid_handle, {"trim", "pool"},
+            [](Room& room) { moved_from(room.pool).trim(); });
   table.add("statistics of a pool moved from", Errc::invalid_handle, {"statistics", "pool"},
             [](Room& room) { (void)moved_from(room.pool).statistics(); });
   table.add("set a pool moved from", Errc::invalid_handle, {"weir::set_pool", "pool"},
@@ -42,12 +43,15 @@ void add_pools(Table& table) {
   table.add("a pool larger than its device", Errc::invalid_value, {"weir::Pool", "max_size"}, [](Room& room) {
     const weir::Pool pool(room.device, {.max_size = std::numeric_limits<std::size_t>::max()});
   });
-  table.add("allocate on a stream of another device", Errc::wrong_device, {"weir::Pool::allocate"},
-            [](Room& room) { (void)room.pool.allocate(weir::get_stream(room.other), 10); }, Needs::two_devices);
-  table.add("a pool of another device for an array", Errc::wrong_device, {"pool"},
-            [](Room& room) { (void)weir::empty<int>(room.other, 10, room.pool); }, Needs::two_devices);
-  table.add("set a pool of another device", Errc::wrong_device, {"weir::set_pool"},
-            [](Room& room) { weir::set_pool(room.other, room.pool); }, Needs::two_devices);
+  table.add(
+      "allocate on a stream of another device", Errc::wrong_device, {"weir::Pool::allocate"},
+      [](Room& room) { (void)room.pool.allocate(weir::get_stream(room.other), 10); }, Needs::two_devices);
+  table.add(
+      "a pool of another device for an array", Errc::wrong_device, {"pool"},
+      [](Room& room) { (void)weir::empty<int>(room.other, 10, room.pool); }, Needs::two_devices);
+  table.add(
+      "set a pool of another device", Errc::wrong_device, {"weir::set_pool"},
+      [](Room& room) { weir::set_pool(room.other, room.pool); }, Needs::two_devices);
 }
 
 void add_frees(Table& table) {
@@ -63,16 +67,16 @@ void add_frees(Table& table) {
     room.pool.free(room.stream, memory);
   });
   // stream: (allocate)[hold]--(free)(free)
-  table.add("free memory twice while the first free is pending", Errc::already_freed, {"weir::Pool::free"}, [](Room& room) {
-    Gate gate;
-    void* const memory = room.pool.allocate(room.stream, 4096);
-    gate.hold(room.stream);
-    room.pool.free(room.stream, memory);
-    room.pool.free(room.stream, memory);
-  });
-  table.add("free the middle of memory", Errc::invalid_value, {"weir::Pool::free"}, [](Room& room) {
-    with_memory(room, [&](char* memory) { room.pool.free(room.stream, memory + 256); });
-  });
+  table.add("free memory twice while the first free is pending", Errc::already_freed, {"weir::Pool::free"},
+            [](Room& room) {
+              Gate gate;
+              void* const memory = room.pool.allocate(room.stream, 4096);
+              gate.hold(room.stream);
+              room.pool.free(room.stream, memory);
+              room.pool.free(room.stream, memory);
+            });
+  table.add("free the middle of memory", Errc::invalid_value, {"weir::Pool::free"},
+            [](Room& room) { with_memory(room, [&](char* memory) { room.pool.free(room.stream, memory + 256); }); });
   table.add("free a local variable", Errc::invalid_value, {"weir::Pool::free"}, [](Room& room) {
     int local = 0;
     room.pool.free(room.stream, &local);
@@ -82,14 +86,14 @@ void add_frees(Table& table) {
   table.add("free memory of another pool", Errc::invalid_value, {"weir::Pool::free"}, [](Room& room) {
     with_memory(room, [&](char* memory) { weir::default_pool(room.device).free(room.stream, memory); });
   });
-  table.add("free on a destroyed stream", Errc::invalid_handle, {"weir::Pool::free", "stream"}, [](Room& room) {
-    with_memory(room, [&](char* memory) { room.pool.free(room.ended_stream(), memory); });
-  });
+  table.add("free on a destroyed stream", Errc::invalid_handle, {"weir::Pool::free", "stream"},
+            [](Room& room) { with_memory(room, [&](char* memory) { room.pool.free(room.ended_stream(), memory); }); });
 }
 
 void add_pins(Table& table) {
   table.add("pin nothing", Errc::invalid_value, {"weir::pin", "null"}, [](Room&) { weir::pin(nullptr, 100); });
-  table.add("pin no bytes", Errc::invalid_value, {"weir::pin", "0"}, [](Room& room) { weir::pin(room.vector.data(), 0); });
+  table.add("pin no bytes", Errc::invalid_value, {"weir::pin", "0"},
+            [](Room& room) { weir::pin(room.vector.data(), 0); });
   table.add("pin an empty vector", Errc::invalid_value, {"weir::pin"}, [](Room&) {
     std::vector<int> none;
     const weir::ScopedPin pin(none);
@@ -106,11 +110,12 @@ void add_pins(Table& table) {
     const weir::ScopedPin pin(room.vector);
     weir::pin(room.vector.data() + 3, 4);
   });
-  table.add("pin a range that wraps around", Errc::invalid_value, {"weir::pin"}, [](Room& room) {
-    weir::pin(room.vector.data(), std::numeric_limits<std::size_t>::max());
-  });
-  table.add("pin a pinned array", Errc::invalid_value, {"weir::pin"}, [](Room& room) { weir::pin(room.pinned.data(), 40); });
-  table.add("unpin what was never pinned", Errc::not_pinned, {"weir::unpin"}, [](Room& room) { weir::unpin(room.vector.data()); });
+  table.add("pin a range that wraps around", Errc::invalid_value, {"weir::pin"},
+            [](Room& room) { weir::pin(room.vector.data(), std::numeric_limits<std::size_t>::max()); });
+  table.add("pin a pinned array", Errc::invalid_value, {"weir::pin"},
+            [](Room& room) { weir::pin(room.pinned.data(), 40); });
+  table.add("unpin what was never pinned", Errc::not_pinned, {"weir::unpin"},
+            [](Room& room) { weir::unpin(room.vector.data()); });
   table.add("unpin nothing", Errc::not_pinned, {"weir::unpin"}, [](Room&) { weir::unpin(nullptr); });
   table.add("unpin twice", Errc::not_pinned, {"weir::unpin"}, [](Room& room) {
     weir::pin(room.vector.data(), 40);
@@ -121,7 +126,8 @@ void add_pins(Table& table) {
     const weir::ScopedPin pin(room.vector);
     weir::unpin(room.vector.data() + 1);
   });
-  table.add("unpin a pinned array", Errc::invalid_value, {"weir::unpin"}, [](Room& room) { weir::unpin(room.pinned.data()); });
+  table.add("unpin a pinned array", Errc::invalid_value, {"weir::unpin"},
+            [](Room& room) { weir::unpin(room.pinned.data()); });
 }
 
 }  // namespace

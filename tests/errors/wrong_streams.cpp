@@ -29,7 +29,8 @@ const std::vector<Broken>& broken_streams() {
 const std::vector<Use>& uses() {
   static const std::vector<Use> all = {
       {"launch", "weir::launch", [](Room& r, weir::StreamRef s) { weir::launch(s, 10, AddOne{}, weir::inout(r.a)); }},
-      {"launch without arrays", "weir::launch", [](Room&, weir::StreamRef s) { weir::launch(s, 1, [](std::size_t) {}); }},
+      {"launch without arrays", "weir::launch",
+       [](Room&, weir::StreamRef s) { weir::launch(s, 1, [](std::size_t) {}); }},
       {"launch_blocks", "weir::launch_blocks",
        [](Room&, weir::StreamRef s) { weir::launch_blocks(s, {.blocks = 1, .threads = 1}, [](weir::Block&) {}); }},
       {"copy", "weir::copy", [](Room& r, weir::StreamRef s) { weir::copy(s, r.a, r.b); }},
@@ -49,7 +50,8 @@ const std::vector<Use>& uses() {
       {"device", "device", [](Room&, weir::StreamRef s) { (void)s.device(); }},
       {"set_stream", "weir::set_stream", [](Room&, weir::StreamRef s) { weir::set_stream(s); }},
       {"ScopedStream", "weir::", [](Room&, weir::StreamRef s) { const weir::ScopedStream scope(s); }},
-      {"AutoSynchronize", "weir::AutoSynchronize", [](Room&, weir::StreamRef s) { const weir::AutoSynchronize scope(s); }},
+      {"AutoSynchronize", "weir::AutoSynchronize",
+       [](Room&, weir::StreamRef s) { const weir::AutoSynchronize scope(s); }},
       {"ScopedTimer", "weir::", [](Room&, weir::StreamRef s) { const weir::ScopedTimer timer(s); }},
       {"pool allocate", "weir::Pool::allocate", [](Room& r, weir::StreamRef s) { (void)r.pool.allocate(s, 100); }},
   };
@@ -66,35 +68,39 @@ std::vector<WrongInput> wrong_streams() {
                 [&](Room& room) { use.call(room, broken.stream(room)); });
     }
   }
-  table.add("a launch on a current stream that was destroyed", Errc::invalid_handle, {"weir::launch", "stream"}, [](Room& room) {
-    const weir::StreamRef before = weir::get_stream(room.device);
-    {
-      const weir::Stream current(room.device);
-      weir::set_stream(current);
-    }
-    try {
-      weir::launch(1, [](std::size_t) {});
-    } catch (...) {
-      weir::set_stream(before);
-      throw;
-    }
-  });
+  table.add("a launch on a current stream that was destroyed", Errc::invalid_handle, {"weir::launch", "stream"},
+            [](Room& room) {
+              const weir::StreamRef before = weir::get_stream(room.device);
+              {
+                const weir::Stream current(room.device);
+                weir::set_stream(current);
+              }
+              try {
+                weir::launch(1, [](std::size_t) {});
+              } catch (...) {
+                weir::set_stream(before);
+                throw;
+              }
+            });
   table.add("free in the order of a destroyed stream", Errc::invalid_handle, {"weir::Array::free", "stream"},
             [](Room& room) { room.a.free(room.ended_stream()); });
-  table.add("set_stream with another device", Errc::wrong_device, {"weir::set_stream", "'worker'"},
-            [](Room& room) { weir::set_stream(room.stream, room.other); }, Needs::two_devices);
-  table.add("a native stream where there are none", Errc::not_supported, {"weir::wrap_stream"},
-            [](Room& room) { (void)weir::wrap_stream(room.device, &room); }, Needs::cpu);
-  table.add("a launch inside a kernel", Errc::not_permitted, {"weir::launch"},
-            [](Room& room) {
-              weir::launch(room.stream, 1, [&room](std::size_t) { weir::launch(room.stream, 1, [](std::size_t) {}); });
-              try {
-                room.stream.synchronize();
-              } catch (const weir::Error& error) {
-                std::rethrow_exception(error.cause());
-              }
-            },
-            Needs::cpu);
+  table.add(
+      "set_stream with another device", Errc::wrong_device, {"weir::set_stream", "'worker'"},
+      [](Room& room) { weir::set_stream(room.stream, room.other); }, Needs::two_devices);
+  table.add(
+      "a native stream where there are none", Errc::not_supported, {"weir::wrap_stream"},
+      [](Room& room) { (void)weir::wrap_stream(room.device, &room); }, Needs::cpu);
+  table.add(
+      "a launch inside a kernel", Errc::not_permitted, {"weir::launch"},
+      [](Room& room) {
+        weir::launch(room.stream, 1, [&room](std::size_t) { weir::launch(room.stream, 1, [](std::size_t) {}); });
+        try {
+          room.stream.synchronize();
+        } catch (const weir::Error& error) {
+          std::rethrow_exception(error.cause());
+        }
+      },
+      Needs::cpu);
   table.add("synchronize inside a host function", Errc::not_permitted, {"synchronize"}, [](Room& room) {
     weir::host_call(room.stream, [&room] { room.stream.synchronize(); });
     try {

@@ -17,12 +17,22 @@ struct ZeroSize {
 const std::vector<ZeroSize>& zero_sizes() {
   static const std::vector<ZeroSize> all = {
       {"launch over nothing", [](Room& r) { weir::launch(r.stream, 0, AddOne{}, weir::inout(r.a)); }},
-      {"launch over no rows", [](Room& r) { weir::launch(r.stream, {0, 4}, AddOneToPlane{}, weir::inout(r.plane)); }},
-      {"launch over no columns", [](Room& r) { weir::launch(r.stream, {3, 0}, AddOneToPlane{}, weir::inout(r.plane)); }},
+      {"launch over no rows",
+       [](Room& r) {
+         weir::launch(r.stream, {0, 4}, AddOneToPlane{}, weir::inout(r.plane));
+       }},
+      {"launch over no columns",
+       [](Room& r) {
+         weir::launch(r.stream, {3, 0}, AddOneToPlane{}, weir::inout(r.plane));
+       }},
       {"launch with a view of nothing", [](Room& r) { weir::launch(r.stream, 0, AddOne{}, weir::View<int>()); }},
-      {"launch with an empty array", [](Room& r) { weir::launch(r.stream, 0, AddOne{}, weir::inout(weir::empty<int>(r.stream, 0))); }},
+      {"launch with an empty array",
+       [](Room& r) { weir::launch(r.stream, 0, AddOne{}, weir::inout(weir::empty<int>(r.stream, 0))); }},
       {"kernel that ignores a view of nothing",
-       [](Room& r) { weir::launch(r.stream, 3, [](std::size_t, weir::View<int>) {}, weir::View<int>()); }},
+       [](Room& r) {
+         weir::launch(
+             r.stream, 3, [](std::size_t, weir::View<int>) {}, weir::View<int>());
+       }},
       {"fill nothing", [](Room& r) { weir::fill(r.stream, r.a.slice(4, 4), 9); }},
       {"fill a view of nothing", [](Room& r) { weir::fill(r.stream, weir::View<int>(), 9); }},
       {"copy nothing", [](Room& r) { weir::copy(r.stream, r.a.slice(2, 2), r.b.slice(7, 7)); }},
@@ -35,12 +45,19 @@ const std::vector<ZeroSize>& zero_sizes() {
       {"inclusive_scan nothing", [](Room& r) { weir::inclusive_scan(r.stream, r.a.slice(0, 0), r.b.slice(0, 0)); }},
       {"zeros of nothing", [](Room& r) { EXPECT_TRUE(weir::zeros<int>(r.stream, 0).to_host().empty()); }},
       {"pinned array of nothing", [](Room&) { EXPECT_TRUE(weir::full<int>(weir::pinned, 0, 3).span().empty()); }},
-      {"host array of nothing", [](Room&) { EXPECT_TRUE(weir::ones<int>(weir::host, {5, 0}).to_host().empty()); }},
+      {"host array of nothing",
+       [](Room&) {
+         EXPECT_TRUE(weir::ones<int>(weir::host, {5, 0}).to_host().empty());
+       }},
       {"from an empty vector", [](Room& r) { EXPECT_TRUE(weir::from(r.stream, std::vector<int>()).empty()); }},
       {"clone of nothing", [](Room& r) { EXPECT_TRUE(r.a.slice(3, 3).clone(r.stream).empty()); }},
       {"slices of nothing", [](Room& r) { EXPECT_TRUE(r.a.slice(10, 10).slice(0, 0).to_host().empty()); }},
-      {"new shape of nothing", [](Room& r) { EXPECT_TRUE(r.a.slice(3, 3).reshape({0, 7}).to_host().empty()); }},
-      {"transposed of nothing", [](Room& r) { EXPECT_EQ(r.plane.slice(1, 1).transposed().shape(), weir::Shape(4, 0)); }},
+      {"new shape of nothing",
+       [](Room& r) {
+         EXPECT_TRUE(r.a.slice(3, 3).reshape({0, 7}).to_host().empty());
+       }},
+      {"transposed of nothing",
+       [](Room& r) { EXPECT_EQ(r.plane.slice(1, 1).transposed().shape(), weir::Shape(4, 0)); }},
       {"free of an empty array",
        [](Room& r) {
          auto none = weir::empty<int>(r.stream, 0);
@@ -49,7 +66,11 @@ const std::vector<ZeroSize>& zero_sizes() {
       {"allocate no bytes", [](Room& r) { EXPECT_EQ(r.pool.allocate(r.stream, 0), nullptr); }},
       {"free null", [](Room& r) { r.pool.free(r.stream, nullptr); }},
       {"trim an empty pool", [](Room& r) { r.pool.trim(); }},
-      {"host function that uses nothing", [](Room& r) { weir::host_call(r.stream, [] {}, weir::in(r.a.slice(0, 0))); }},
+      {"host function that uses nothing",
+       [](Room& r) {
+         weir::host_call(
+             r.stream, [] {}, weir::in(r.a.slice(0, 0)));
+       }},
   };
   return all;
 }

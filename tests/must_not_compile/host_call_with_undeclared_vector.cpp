@@ -6,5 +6,6 @@
 int main() {
   weir::Stream stream;
   std::vector<float> values(8);
-  weir::host_call(stream, [] {}, values);
+  weir::host_call(
+      stream, [] {}, values);
 }

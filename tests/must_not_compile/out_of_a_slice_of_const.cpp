@@ -2,7 +2,8 @@
 #include <weir/weir.hpp>
 
 void write(weir::StreamRef stream, const weir::Slice<const float>& x) {
-  weir::launch(stream, 8, [](std::size_t, auto) {}, weir::out(x));
+  weir::launch(
+      stream, 8, [](std::size_t, auto) {}, weir::out(x));
 }
 
 int main() {}

@@ -5,5 +5,6 @@
 
 int main() {
   weir::Stream stream;
-  weir::launch(stream, 8, [](std::size_t, const std::string&) {}, std::string("name"));
+  weir::launch(
+      stream, 8, [](std::size_t, const std::string&) {}, std::string("name"));
 }

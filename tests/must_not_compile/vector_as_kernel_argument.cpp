@@ -1,4 +1,4 @@
-// expect: kernel arguments are copied to the device as bytes: pass trivially copyable values, and arrays as in, out or inout
+// expect: kernel arguments are copied to the device as bytes: pass trivially copyable values
 #include <vector>
 
 #include <weir/weir.hpp>

@@ -86,7 +86,10 @@ std::shared_ptr<const Failure> CpuQueue::take_failure() {
 /// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
-  if (failed_.load(std::memory_order_acquire)) device_.keep_failure_of(*this);
+  if (failed_.load(std::memory_order_acquire)) {
+    device_.keep_failure_of(*this);
+    begin_anew();
+  }
   device_.reuse(*this);
 }
 

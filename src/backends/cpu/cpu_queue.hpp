@@ -109,8 +109,14 @@ class CpuQueue final : public Queue {
   void collect_blocking_queues();
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
   void publish_locked(std::byte* end);
-  void lock_producers();
-  void unlock_producers();
+  void lock_producers() {
+    if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] lock_producers_slowly();
+  }
+  void lock_producers_slowly();
+  /// A full barrier: a consumer that gives the queue up sees the tail, or schedule() sees that the queue is idle.
+  void unlock_producers() {
+    tail_.exchange(tail_.load(std::memory_order_relaxed) & ~std::uint64_t{1}, std::memory_order_seq_cst);
+  }
   friend class ProducerLock;
   /// Makes the queue known to the workers if it is idle.
   void schedule() {
@@ -141,6 +147,7 @@ class CpuQueue final : public Queue {
   void skip(Record& record);
   void complete(std::uint64_t sequence);
   void wake_waiters();
+  void begin_anew();
   void make_ready();
   bool help(std::uint64_t sequence, Runner& runner);
   void sleep_until(std::uint64_t sequence);

@@ -36,8 +36,7 @@ inline R* CpuQueue::begin_record(const Command& command, RecordKind kind, std::s
   return record;
 }
 
-inline void CpuQueue::lock_producers() {
-  if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0) return;
+void CpuQueue::lock_producers_slowly() {
   for (int tries = 0;; ++tries) {
     if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0) return;
     if (tries < 100) {
@@ -46,11 +45,6 @@ inline void CpuQueue::lock_producers() {
       yield();
     }
   }
-}
-
-/// A full barrier: a consumer that gives the queue up sees this tail, or schedule() sees that the queue is idle.
-inline void CpuQueue::unlock_producers() {
-  tail_.exchange(tail_.load(std::memory_order_relaxed) & ~std::uint64_t{1}, std::memory_order_seq_cst);
 }
 
 /// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back.

@@ -104,7 +104,7 @@ void CpuQueue::release() {
   }
 }
 
-inline void CpuQueue::complete(std::uint64_t sequence) {
+void CpuQueue::complete(std::uint64_t sequence) {
   // A full barrier, as in park() and sleep_until(): either the waiter sees this command done, or it is seen waiting.
   completed_.exchange(sequence, std::memory_order_seq_cst);
   if (has_waiters_.load(std::memory_order_seq_cst)) wake_waiters();
@@ -317,7 +317,26 @@ void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
       failed_.store(false, std::memory_order_release);
     }
   }
+  if (forget) begin_anew();
   throw Error(found->error);
+}
+
+/// Sees to it that marks taken from now on differ from those before: a number passes without a command.
+void CpuQueue::begin_anew() {
+  while (reached(tail())) {
+    if (!try_acquire()) {  // a worker that found nothing to do has it for a moment
+      pause(4);
+      continue;
+    }
+    lock_producers();
+    if (tail() == done_) {
+      tail_.store(tail_.load(std::memory_order_relaxed) + 2, std::memory_order_release);
+      complete(++done_);
+    }
+    unlock_producers();
+    release();
+    return;
+  }
 }
 
 }  // namespace weir::cpu
