@@ -75,6 +75,9 @@ class Queue {
   /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
   /// which the core has them; the first is unused.
   virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) = 0;
+  /// submit() of a Record and of a Wait that nobody observes.
+  virtual void record(detail::EventState& event, SourceLocation where) = 0;
+  virtual void wait(detail::EventState& event, SourceLocation where) = 0;
   /// Later commands here wait for what `other`, a queue of the same backend, has taken so far. Unlike a recorded event this
   /// adds nothing to `other`, which may be retired or at work for another owner.
   virtual void follow(Queue& other) = 0;

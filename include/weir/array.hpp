@@ -277,53 +277,65 @@ class Place {
   SourceLocation where;
 };
 
+namespace detail {
+template <class T>
+Array<T> make_empty(const char* operation, const Place& place, const Shape& shape, PoolState* pool = nullptr) {
+  return Array<T>(make_storage(operation, place.kind, place.stream, shape, sizeof(T), alignof(T), pool, place.where), shape);
+}
+template <class T>
+Array<T> make_full(const char* operation, const Place& place, const Shape& shape, const T& value) {
+  Array<T> array = make_empty<T>(operation, place, shape);
+  fill_new(operation, *array.storage(), place.stream, shape, &value, sizeof(T), place.where);
+  return array;
+}
+/// The default device's current stream, for calls without a place.
+Place default_place(const char* operation, SourceLocation where);
+}  // namespace detail
+
 /// An array without values. Device memory comes from the device's pool and is the stream's from here on (W5, W18): other
 /// streams wait for it first. Never blocks. Throws out_of_memory, size_overflow.
 template <class T>
 Array<T> empty(Place place, const Shape& shape) {
-  return Array<T>(detail::make_storage(place.kind, place.stream, shape, sizeof(T), alignof(T), nullptr, place.where), shape);
+  return detail::make_empty<T>("weir::empty", place, shape);
 }
 /// From this pool instead of the device's.
 template <class T>
 Array<T> empty(Place place, const Shape& shape, PoolRef pool) {
-  return Array<T>(
-      detail::make_storage(place.kind, place.stream, shape, sizeof(T), alignof(T), pool.state(), place.where), shape);
+  return detail::make_empty<T>("weir::empty", place, shape, pool.state());
 }
 /// On the current stream of the default device.
 template <class T>
 Array<T> empty(const Shape& shape, SourceLocation where = SourceLocation::current()) {
-  return empty<T>(Place(get_stream(), where), shape);
+  return detail::make_empty<T>("weir::empty", detail::default_place("weir::empty", where), shape);
 }
 
 /// An array of equal elements, written in the stream's order (W5); at once in host memory.
 template <class T>
 Array<T> full(Place place, const Shape& shape, const T& value) {
-  Array<T> array = empty<T>(place, shape);
-  detail::fill_new(*array.storage(), place.stream, shape, &value, sizeof(T), place.where);
-  return array;
+  return detail::make_full<T>("weir::full", place, shape, value);
 }
 template <class T>
 Array<T> full(const Shape& shape, const T& value, SourceLocation where = SourceLocation::current()) {
-  return full<T>(Place(get_stream(), where), shape, value);
+  return detail::make_full<T>("weir::full", detail::default_place("weir::full", where), shape, value);
 }
 
-/// All bytes zero.
+/// All elements T{}.
 template <class T>
 Array<T> zeros(Place place, const Shape& shape) {
-  return full<T>(place, shape, T{});
+  return detail::make_full<T>("weir::zeros", place, shape, T{});
 }
 template <class T>
 Array<T> zeros(const Shape& shape, SourceLocation where = SourceLocation::current()) {
-  return full<T>(Place(get_stream(), where), shape, T{});
+  return detail::make_full<T>("weir::zeros", detail::default_place("weir::zeros", where), shape, T{});
 }
 
 template <class T>
 Array<T> ones(Place place, const Shape& shape) {
-  return full<T>(place, shape, T(1));
+  return detail::make_full<T>("weir::ones", place, shape, T(1));
 }
 template <class T>
 Array<T> ones(const Shape& shape, SourceLocation where = SourceLocation::current()) {
-  return full<T>(Place(get_stream(), where), shape, T(1));
+  return detail::make_full<T>("weir::ones", detail::default_place("weir::ones", where), shape, T(1));
 }
 
 /// An array with the elements of a host range (std::vector, std::span, a C array): copied as weir::copy does, at once into

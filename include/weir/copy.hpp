@@ -136,6 +136,7 @@ void fill(To&& to, const V& value, SourceLocation where = SourceLocation::curren
 
 template <class T>
 auto ArrayBase<T>::clone(StreamRef stream, SourceLocation where) const {
+  detail::check_call("weir::Array::clone", where);
   detail::require(storage_, "weir::Array::clone", where);
   auto twin = weir::empty<std::remove_cv_t<T>>(Place(stream, where), shape());
   detail::copy(stream, detail::endpoint(twin), detail::endpoint(*this), where);
@@ -144,6 +145,7 @@ auto ArrayBase<T>::clone(StreamRef stream, SourceLocation where) const {
 
 template <class T>
 std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) const {
+  detail::check_call("weir::Array::to_host", where);
   detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
   std::vector<std::remove_cv_t<T>> values(size());
   detail::copy(legacy_stream(detail::storage_device(storage)), detail::endpoint(values), detail::endpoint(*this), where);
@@ -153,7 +155,7 @@ std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) con
 template <std::ranges::contiguous_range R>
 auto from(Place place, const R& range) {
   using T = std::ranges::range_value_t<R>;
-  Array<T> array = empty<T>(place, std::ranges::size(range));
+  Array<T> array = detail::make_empty<T>("weir::from", place, std::ranges::size(range));
   if (place.kind == MemoryKind::device) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
   } else {
@@ -163,7 +165,7 @@ auto from(Place place, const R& range) {
 }
 template <std::ranges::contiguous_range R>
 auto from(const R& range, SourceLocation where) {
-  return from(Place(get_stream(), where), range);
+  return from(detail::default_place("weir::from", where), range);
 }
 
 }  // namespace weir

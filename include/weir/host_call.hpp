@@ -51,13 +51,20 @@ class OwnedFunction final : public HostFunction {
 void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
                           bool external, SourceLocation where);
 
+/// Throws invalid_value: there is nothing to call (R92).
+[[noreturn]] void refuse_no_function(bool external, SourceLocation where);
+
 template <bool external, class F, class... U>
 void enqueue_function(StreamRef stream, SourceLocation where, F&& function, const U&... uses) {
+  using Function = std::decay_t<F>;
+  if constexpr (std::is_pointer_v<Function> || requires { function.operator bool(); }) {
+    if (!function) refuse_no_function(external, where);
+  }
   [[maybe_unused]] const char* operation = external ? "weir::external" : "weir::host_call";
   Region regions[sizeof...(U) == 0 ? 1 : sizeof...(U)];
   [[maybe_unused]] Region* region = regions;
   (declare_use(uses, stream, where, operation, region), ...);
-  submit_host_function(stream, std::make_unique<OwnedFunction<std::decay_t<F>>>(static_cast<F&&>(function)),
+  submit_host_function(stream, std::make_unique<OwnedFunction<Function>>(static_cast<F&&>(function)),
                        std::span<const Region>(regions, sizeof...(U)), external, where);
 }
 

@@ -174,6 +174,9 @@ namespace detail {
 /// is named in errors. Throws before anything has changed.
 void submit(StreamRef stream, Command& command, const char* operation);
 
+/// The first line of a call that is made of others: throws not_permitted or process_forked in the name of the whole.
+void check_call(const char* operation, SourceLocation where);
+
 /// What a launch knows besides its kernel and size.
 struct LaunchSite {
   SourceLocation where;

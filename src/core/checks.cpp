@@ -135,7 +135,13 @@ void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation wh
   }
 }
 
+Place default_place(const char* operation, SourceLocation where) {
+  enter(operation, where);
+  return Place(get_stream(), where);
+}
+
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where) {
+  enter(operation, where);
   if (n == 0 && !empty_allowed) {
     throw Error(Errc::wrong_shape, operation, "an empty array", "at least one element is needed", where);
   }

@@ -16,7 +16,7 @@ namespace {
 std::atomic<std::uint64_t> next_event{1};
 
 EventRef open(Device device, bool timed, SourceLocation where) {
-  detail::enter("weir::Event", where);
+  detail::enter(timed ? "weir::TimedEvent" : "weir::Event", where);
   EventState* state = device.state()->backend->open_event(device.index(), timed);
   const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
   state->id.store(id, std::memory_order_release);

@@ -33,6 +33,8 @@ struct ThreadDataOwner {
 
 }  // namespace
 
+void check_call(const char* operation, SourceLocation where) { enter(operation, where); }
+
 bool forked() { return in_forked_child.load(std::memory_order_relaxed); }
 
 ThreadData& thread_data() {
@@ -174,21 +176,9 @@ std::size_t position_of(const DeviceState& device) {
   return 0;
 }
 
-StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where) {
-  enter(operation, where);
-  if (stream.state() == nullptr || stream.state()->id.load(std::memory_order_acquire) != stream.id()) {
-    refuse_stream(operation, where);
-  }
-  return *stream.state();
-}
-
-EventState& state_of(EventRef event, const char* operation, SourceLocation where) {
-  enter(operation, where);
-  if (event.state() == nullptr || event.state()->id.load(std::memory_order_acquire) != event.id() || event.id() == 0) {
-    throw Error(Errc::invalid_handle, operation, "event",
-                event.state() == nullptr ? "it was moved from or never made" : "it was destroyed", where);
-  }
-  return *event.state();
+void refuse_event(EventRef event, const char* operation, SourceLocation where) {
+  throw Error(Errc::invalid_handle, operation, "event",
+              event.state() == nullptr ? "it was moved from or never made" : "it was destroyed", where);
 }
 
 void refuse_stream(const char* operation, SourceLocation where) {

@@ -80,8 +80,21 @@ inline void enter(const char* operation, SourceLocation where) {
 bool forked();
 
 /// The state behind a handle. Throws invalid_handle for one that was moved from, destroyed or never made.
-StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where);
-EventState& state_of(EventRef event, const char* operation, SourceLocation where);
+inline StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  StreamState* state = stream.state();
+  if (state == nullptr || state->id.load(std::memory_order_acquire) != stream.id()) [[unlikely]] refuse_stream(operation, where);
+  return *state;
+}
+[[noreturn]] void refuse_event(EventRef event, const char* operation, SourceLocation where);
+inline EventState& state_of(EventRef event, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  EventState* state = event.state();
+  if (state == nullptr || state->id.load(std::memory_order_acquire) != event.id()) [[unlikely]] {
+    refuse_event(event, operation, where);
+  }
+  return *state;
+}
 std::string describe(const StreamState& stream);
 std::string describe(Device device);
 

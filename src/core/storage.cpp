@@ -120,9 +120,8 @@ void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
 
 }  // namespace
 
-Storage* make_storage(MemoryKind kind, StreamRef stream, const Shape& shape, std::size_t element_bytes, std::size_t alignment,
-                      PoolState* pool, SourceLocation where) {
-  constexpr const char* operation = "weir: making an array";
+Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape, std::size_t element_bytes,
+                      std::size_t alignment, PoolState* pool, SourceLocation where) {
   enter(operation, where);
   const std::size_t bytes = checked_bytes(shape, element_bytes, operation, where);
   auto storage = std::make_unique<Storage>();
@@ -156,7 +155,7 @@ Storage* make_storage(MemoryKind kind, StreamRef stream, const Shape& shape, std
   return storage.release();
 }
 
-void fill_new(Storage& storage, StreamRef stream, const Shape& shape, const void* value, std::size_t element_bytes,
+void fill_new(const char* operation, Storage& storage, StreamRef stream, const Shape& shape, const void* value, std::size_t element_bytes,
               SourceLocation where) {
   const std::size_t count = shape.count();
   if (count == 0) return;
@@ -174,7 +173,7 @@ void fill_new(Storage& storage, StreamRef stream, const Shape& shape, const void
   command.where = where;
   command.uses = std::span<const Region>(&region, 1);
   command.op = Fill{storage.data, layout, value, MemoryKind::device};
-  submit(stream, command, "weir: making an array");
+  submit(stream, command, operation);
 }
 
 void retain(Storage* storage) noexcept {

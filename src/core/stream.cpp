@@ -15,6 +15,7 @@ using detail::StreamState;
 
 namespace {
 
+bool hooked() { return detail::hooks.load(std::memory_order_relaxed) != 0; }
 bool observing() { return (detail::hooks.load(std::memory_order_relaxed) & detail::observed) != 0; }
 
 void submit_op(StreamRef stream, Op op, const char* operation, SourceLocation where) {
@@ -41,7 +42,11 @@ void StreamRef::record(EventRef event, SourceLocation where) const {
     throw Error(Errc::wrong_device, "weir::Stream::record", describe(stream),
                 "the event is of " + event.device(where).name() + ": a stream records events of its own device only", where);
   }
-  submit_op(*this, Record{&state, event.id()}, "weir::Stream::record", where);
+  if (hooked()) {
+    submit_op(*this, Record{&state, event.id()}, "weir::Stream::record", where);
+  } else {
+    stream.queue->record(state, where);
+  }
 }
 
 Event StreamRef::record(SourceLocation where) const {
@@ -65,7 +70,11 @@ void StreamRef::wait(EventRef event, SourceLocation where) const {
     throw Error(Errc::not_supported, "weir::Stream::wait", describe(stream),
                 "the event is of " + event.device(where).name() + ": waits between backends are not there yet", where);
   }
-  submit_op(*this, Wait{&state, event.id()}, "weir::Stream::wait", where);
+  if (hooked()) {
+    submit_op(*this, Wait{&state, event.id()}, "weir::Stream::wait", where);
+  } else {
+    stream.queue->wait(state, where);
+  }
 }
 
 void StreamRef::wait(StreamRef other, SourceLocation where) const {

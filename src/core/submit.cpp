@@ -58,6 +58,10 @@ void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* clo
   state->queue->launch(stream.id(), kernel, closure, size, site);
 }
 
+void refuse_no_function(bool external, SourceLocation where) {
+  throw Error(Errc::invalid_value, external ? "weir::external" : "weir::host_call", "function", "it is null or empty", where);
+}
+
 void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses, bool external,
                           SourceLocation where) {
   Command command;

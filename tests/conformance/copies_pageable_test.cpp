@@ -6,7 +6,7 @@
 //   device    pageable   when done                                R38
 //   pageable  pageable   when done                                R40
 //   pinned    pageable   when done                                R41
-//   pageable  pinned     when the source may be used again        R41 (CUDA waits for the stream; here small ones do not)
+//   pageable  pinned     when the source may be used again        R41 (CUDA waits for the stream; small ones do not)
 #include <atomic>
 #include <thread>
 

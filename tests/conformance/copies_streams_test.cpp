@@ -134,9 +134,11 @@ TEST_P(ChosenStreamOfTwoDevices, of_a_copy_between_devices_is_the_current_one_of
   const weir::ScopedDevice scope(first());
   auto a = weir::zeros<int>(first(), 10);
   auto b = weir::zeros<int>(second(), 10);
+  weir::synchronize();
   Streams streams;
   weir::copy(b, a);
   EXPECT_EQ(streams.take(), only(weir::get_stream(second())));
+  weir::synchronize();
   weir::synchronize();
   weir::copy(a, b);
   EXPECT_EQ(streams.take(), only(weir::get_stream(first())));

@@ -1,4 +1,4 @@
-// Copies between devices: asynchronous, direct or not, and ordered by their own stream only (W8, C1, P3, R190, R192, R200).
+// Copies between devices: asynchronous, direct or not, ordered by their own stream only (W8, C1, P3, R190, R192, R200).
 #include "arrays_support.hpp"
 
 using namespace weir_test;
@@ -141,8 +141,8 @@ TEST_P(CopiesBetweenDevices, keep_their_source_alive) {
   for (const auto& other : others) EXPECT_EQ(read(s, other), std::vector<int>(n, -99));
 }
 
-// R200: reading an array back waits for the streams of its own device. (CUDA's cudaMemcpy waits for those of the current
-// device too.)
+// R200: reading an array back waits for the streams of its own device. (CUDA's cudaMemcpy also waits for those of the
+// current device.)
 //   first:  [hold]
 //   second:       to_host() returns
 TEST_P(CopiesBetweenDevices, and_reading_back_waits_for_the_arrays_device) {

@@ -80,7 +80,7 @@ TEST_P(PinnedMemory, unpinning_waits_for_pending_copies_of_that_memory) {
   EXPECT_EQ(read(stream, array), std::vector<int>(n, 1));
 }
 
-// R57, R58, R59: pinning returns at once; giving pinned memory back waits on a GPU, and does not here. (Unpinning may wait.)
+// R57, R58, R59: pinning returns at once; giving pinned memory back waits on a GPU, and does not here. (Unpinning may.)
 //   held: [hold]
 TEST_P(PinnedMemory, pinning_and_pinned_arrays_wait_for_nothing) {
   if (!on("cpu")) GTEST_SKIP() << "a GPU's driver waits for running kernels (R58, R59)";

@@ -5,7 +5,7 @@
 
 namespace weir::cpu {
 
-void CpuEvent::record(CpuQueue& queue, const Command& command) {
+void CpuEvent::record(CpuQueue& queue, const Origin& command) {
   Mark next;
   next.queue = &queue;
   if (timed) {
@@ -26,12 +26,20 @@ void CpuEvent::record(CpuQueue& queue, const Command& command) {
   release_stamp(old);
 }
 
+void CpuQueue::record(detail::EventState& event, SourceLocation where) {
+  static_cast<CpuEvent&>(event).record(*this, where);
+}
+
+void CpuQueue::wait(detail::EventState& event, SourceLocation where) {
+  static_cast<CpuEvent&>(event).hold(*this, where);
+}
+
 CpuEvent::Mark CpuEvent::mark() {
   SpinGuard guard(lock_);
   return mark_;
 }
 
-void CpuEvent::hold(CpuQueue& waiting, const Command& command) {
+void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
   const Mark last = mark();
   if (last.queue != nullptr) {
     waiting.append_wait(*last.queue, last.sequence, command);

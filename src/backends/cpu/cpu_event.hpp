@@ -9,9 +9,9 @@ namespace weir::cpu {
 
 struct CpuEvent final : detail::EventState {
   /// Takes the queue's present end. Earlier waiters keep what they took (R72).
-  void record(CpuQueue& queue, const Command& command);
+  void record(CpuQueue& queue, const Origin& command);
   /// Makes `waiting` wait for the last record so far; nothing if there is none (R69).
-  void hold(CpuQueue& waiting, const Command& command);
+  void hold(CpuQueue& waiting, const Origin& command);
   bool done();
   void synchronize(const char* operation, SourceLocation where);
   void close();

@@ -43,7 +43,7 @@ void CpuQueue::open(const QueueOptions& options) {
 
 void CpuQueue::follow(Queue& other) {
   auto& queue = static_cast<CpuQueue&>(other);
-  append_wait(queue, queue.tail(), Command{});
+  append_wait(queue, queue.tail(), Origin{});
 }
 
 bool CpuQueue::done() {

@@ -56,6 +56,8 @@ class CpuQueue final : public Queue {
 
   void submit(const Command& command) override;
   void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) override;
+  void record(detail::EventState& event, SourceLocation where) override;
+  void wait(detail::EventState& event, SourceLocation where) override;
   void follow(Queue& other) override;
   bool done() override;
   void synchronize(const char* operation, SourceLocation where) override;
@@ -74,9 +76,9 @@ class CpuQueue final : public Queue {
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
-  void append_stamp(Stamp* stamp, const Command& command);
-  void append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
-  void append_empty(const Command& command);
+  void append_stamp(Stamp* stamp, const Origin& command);
+  void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
+  void append_empty(const Origin& command);
 
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
@@ -99,7 +101,7 @@ class CpuQueue final : public Queue {
 
   // producers (queue_append.cpp)
   template <class R>
-  R* begin_record(const Command& command, RecordKind kind, std::size_t trailing_bytes);
+  R* begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes);
   std::byte* next_chunk(std::size_t bytes);
   void hold_back();
   bool default_stream_is_new() const {
@@ -107,7 +109,7 @@ class CpuQueue final : public Queue {
   }
   void order_with_default_stream();
   void collect_blocking_queues();
-  void write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command);
+  void write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
   void publish_locked(std::byte* end);
   void lock_producers() {
     if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] lock_producers_slowly();

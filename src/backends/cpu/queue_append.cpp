@@ -16,7 +16,7 @@ constexpr std::size_t most_staged_bytes = 1 << 20;  ///< pageable sources up to 
 constexpr std::uint64_t usual_patience = 8192;
 constexpr auto stall_patience = std::chrono::microseconds(50);
 
-[[noreturn]] void refuse_memory(std::size_t bytes, const Command& command) {
+[[noreturn]] void refuse_memory(std::size_t bytes, const Origin& command) {
   throw Error(Errc::out_of_memory, "weir: submitting a command", "host memory",
               "no memory for " + std::to_string(bytes) + " bytes", command.where);
 }
@@ -24,7 +24,7 @@ constexpr auto stall_patience = std::chrono::microseconds(50);
 
 /// A record of type R at the end of the queue's memory, with its header filled in. The lock is held.
 template <class R>
-inline R* CpuQueue::begin_record(const Command& command, RecordKind kind, std::size_t trailing_bytes) {
+inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes) {
   const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
   std::byte* at = write_;
   if (at + bytes > write_end_) [[unlikely]] at = next_chunk(bytes);
@@ -107,7 +107,7 @@ inline void CpuQueue::order_with_default_stream() {
 }
 
 void CpuQueue::collect_blocking_queues() {
-  const Command implied;
+  const Origin implied;
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
     const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
@@ -126,7 +126,7 @@ void CpuQueue::collect_blocking_queues() {
   });
 }
 
-void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Command& command) {
+void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
@@ -139,7 +139,7 @@ std::byte* CpuQueue::next_chunk(std::size_t bytes) {
   try {
     chunk = take_chunk(bytes);
   } catch (const std::bad_alloc&) {
-    refuse_memory(bytes, Command{});
+    refuse_memory(bytes, Origin{});
   }
   auto* link = reinterpret_cast<Record*>(write_);
   link->kind = RecordKind::next_chunk;
@@ -324,7 +324,7 @@ void CpuQueue::submit_call(const Command& command, detail::HostFunction* functio
   schedule();
 }
 
-void CpuQueue::append_stamp(Stamp* stamp, const Command& command) {
+void CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
@@ -335,7 +335,7 @@ void CpuQueue::append_stamp(Stamp* stamp, const Command& command) {
   schedule();
 }
 
-void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Command& command) {
+void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
   const bool own = &source == this;  // the stream's own order holds it back already (R82)
   if (own || (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire))) {
     if (command.id != 0) append_empty(command);  // observers want to see it run
@@ -349,7 +349,7 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Comma
   schedule_wait();
 }
 
-void CpuQueue::append_empty(const Command& command) {
+void CpuQueue::append_empty(const Origin& command) {
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
@@ -361,7 +361,7 @@ void CpuQueue::append_empty(const Command& command) {
 
 std::uint64_t CpuQueue::mark() {
   if (legacy_) {
-    append_empty(Command{});
+    append_empty(Origin{});
     return tail();
   }
   if (!default_stream_is_new()) return tail();

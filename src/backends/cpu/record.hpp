@@ -27,6 +27,16 @@ enum class RecordKind : std::uint8_t {
   empty,  ///< takes part in the order, does nothing
 };
 
+/// What a record keeps of its command.
+struct Origin {
+  SourceLocation where;
+  CommandId id = 0;
+
+  Origin() = default;
+  Origin(SourceLocation w) : where(w) {}
+  Origin(const Command& command) : where(command.where), id(command.id) {}
+};
+
 /// The beginning of every record. `bytes` leads to the next one. Aligned, so that what follows a record is, too.
 struct alignas(16) Record {
   SourceLocation where;

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
 constexpr int pauses_between_looks = 32;  ///< about a microsecond
-constexpr int most_patient_looks = 16;
+constexpr int most_patient_looks = 40;
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
 constexpr auto stop_patience = std::chrono::milliseconds(500);
 }  // namespace
