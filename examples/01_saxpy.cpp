@@ -4,7 +4,8 @@
 
 #include <weir/weir.hpp>
 
-// A kernel is a functor. It gets the index of one element first, then the arguments of the launch; arrays arrive as views.
+// A kernel is a functor. It gets the index of one element first, then the arguments of the launch; arrays arrive as
+// views.
 struct Saxpy {
   WEIR_KERNEL void operator()(std::size_t i, float a, weir::View<const float> x, weir::View<float> y) const {
     y[i] += a * x[i];

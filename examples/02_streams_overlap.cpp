@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   constexpr std::size_t n = 1'000'003;
   constexpr std::size_t stream_count = 4;
 
-  // Copies between host and device are asynchronous only from and to pinned memory: from pageable memory they would hold
-  // this thread up, and the streams would take turns.
+  // Copies between host and device are asynchronous only from and to pinned memory: from pageable memory they would
+  // hold this thread up, and the streams would take turns.
   auto input = weir::empty<double>(weir::pinned, n);
   auto output = weir::zeros<double>(weir::pinned, n);
   std::iota(input.begin(), input.end(), 0.0);

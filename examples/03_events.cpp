@@ -30,8 +30,8 @@ int main(int argc, char** argv) {
   weir::launch(producer, n, Produce{}, weir::out(data));
   producer.record(produced);
 
-  // Later work of the consumer waits for what the producer had been given when the event was recorded. This holds for the
-  // allocation of `data` too: it belongs to the producer's stream.
+  // Later work of the consumer waits for what the producer had been given when the event was recorded. This holds for
+  // the allocation of `data` too: it belongs to the producer's stream.
   consumer.wait(produced);
   weir::launch(consumer, n, Consume{}, weir::in(data), weir::out(result));
   weir::Event consumed = consumer.record();

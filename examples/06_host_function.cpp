@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   for (int round = 0; round < 3; ++round) {
     weir::launch(stream, n, Double{}, weir::inout(data));
     weir::copy(stream, readback, data);
-    // Runs after the copy and before the next round. The unique_ptr moves into the stream and is destroyed after the call.
+    // Runs after the copy and before the next round. The unique_ptr moves into the stream and is destroyed after the
+    // call.
     auto label = std::make_unique<int>(round);
     weir::host_call(
         stream,

@@ -10,7 +10,8 @@ class CopyCounter : public weir::Observer {
  public:
   void opened(const weir::StreamInfo& stream) override { names_[stream.id] = stream.name; }
 
-  // Every call on a stream becomes a command; this sees it before the stream does. Calls are serialised: no lock is needed.
+  // Every call on a stream becomes a command; this sees it before the stream does. Calls are serialised: no lock is
+  // needed.
   void submitted(const weir::Command& command) override {
     if (const auto* copy = std::get_if<weir::Copy>(&command.op)) {
       bytes_[names_[command.stream]] += copy->to_layout.shape.count() * copy->to_layout.element_bytes;

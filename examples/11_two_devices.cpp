@@ -1,4 +1,5 @@
-// Two devices: work on both at once, a copy between them, and an event that orders one device's stream after the other's.
+// Two devices: work on both at once, a copy between them, and an event that orders one device's stream after the
+// other's.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

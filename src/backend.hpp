@@ -74,7 +74,8 @@ class Queue {
   virtual void submit(const Command& command) = 0;
   /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
   /// which the core has them; the first is unused.
-  virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) = 0;
+  virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) = 0;
   /// submit() of a Record and of a Wait that nobody observes.
   virtual void record(detail::EventState& event, SourceLocation where) = 0;
   virtual void wait(detail::EventState& event, SourceLocation where) = 0;

@@ -138,8 +138,10 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
 template <class X, class T, class Op = Plus>
 void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::reduce needs a result of the elements' type");
-  detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false, stream.where);
-  detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false, stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false,
+                          stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false,
+                          stream.where);
   const std::size_t chunks = detail::chunk_count(x.size());
   if (chunks == 1) {
     launch(stream, Extent{.size = 1, .name = "reduce"}, detail::ReduceAll<T, Op>{op}, in(x, stream.where),
@@ -165,7 +167,8 @@ void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
   if (chunks > 1) {
     launch(stream, Extent{.size = chunks, .name = "scan chunks"}, detail::ReduceChunk<T, Op>{op}, in(x, stream.where),
            out(totals, stream.where));
-    launch(stream, Extent{.size = 1, .name = "scan totals"}, detail::ScanTotals<T, Op>{op}, inout(totals, stream.where));
+    launch(stream, Extent{.size = 1, .name = "scan totals"}, detail::ScanTotals<T, Op>{op},
+           inout(totals, stream.where));
   }
   launch(stream, Extent{.size = chunks, .name = "scan"}, detail::ScanChunk<T, Op>{op}, in(x, stream.where),
          in(totals, stream.where), out(y, stream.where));

@@ -110,9 +110,10 @@ struct Bound {
   using Plain = std::remove_cvref_t<A>;
   static_assert(!array_object<Plain>,
                 "pass arrays to kernels as weir::in(x), weir::out(x) or weir::inout(x); a const array alone means in");
-  static_assert(std::is_trivially_copyable_v<std::decay_t<A>>,
-                "kernel arguments are copied to the device as bytes: pass trivially copyable values, and arrays as in, out "
-                "or inout");
+  static_assert(
+      std::is_trivially_copyable_v<std::decay_t<A>>,
+      "kernel arguments are copied to the device as bytes: pass trivially copyable values, and arrays as in, out "
+      "or inout");
   using type = std::decay_t<A>;
 };
 template <class T, class Parameter, std::size_t R>
@@ -122,12 +123,14 @@ struct BoundView {
 };
 template <class T, class Parameter, std::size_t R>
 struct Bound<Argument<T>, Parameter, R> : BoundView<T, Parameter, R> {
-  static_assert(!(std::is_const_v<T> && is_view<Parameter> && !std::is_convertible_v<typename BoundView<T, Parameter, R>::type, Parameter>),
-                "this kernel writes through an argument that was passed with weir::in: pass it with weir::out or weir::inout, "
-                "or make the kernel's parameter a weir::View<const T>");
+  static_assert(
+      !(std::is_const_v<T> && is_view<Parameter> &&
+        !std::is_convertible_v<typename BoundView<T, Parameter, R>::type, Parameter>),
+      "this kernel writes through an argument that was passed with weir::in: pass it with weir::out or weir::inout, "
+      "or make the kernel's parameter a weir::View<const T>");
 };
 template <class A, class Parameter, std::size_t R>
-  requires(array_object<std::remove_cvref_t<A>> && std::is_const_v<std::remove_reference_t<A>>)
+  requires(array_object<std::remove_cvref_t<A>>&& std::is_const_v<std::remove_reference_t<A>>)
 struct Bound<A, Parameter, R> : Bound<Argument<const typename std::remove_cvref_t<A>::element_type>, Parameter, R> {};
 
 template <class F, std::size_t I>
@@ -184,7 +187,8 @@ Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* str
 
 /// Turns one argument into its value in the closure, checks it, and appends its region.
 template <class To, class T>
-To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where, const char* operation, Region*& region) {
+To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where, const char* operation,
+            Region*& region) {
   if (argument.storage != nullptr) {
     use(*argument.storage, stream, true, operation, where);
   } else {
@@ -216,7 +220,8 @@ To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused
 
 template <class A>
 inline constexpr std::size_t regions_of =
-    is_argument<std::remove_cvref_t<A>> || array_object<std::remove_cvref_t<A>> || is_view<std::remove_cvref_t<A>> ? 1 : 0;
+    is_argument<std::remove_cvref_t<A>> || array_object<std::remove_cvref_t<A>> || is_view<std::remove_cvref_t<A>> ? 1
+                                                                                                                   : 0;
 
 /// What an argument of a host function or foreign call declares: its use, and a region.
 template <class A>
@@ -243,17 +248,20 @@ struct Binder<Closure<F, B...>, std::index_sequence<I...>, A...> {
   static Closure<F, B...> bind(K&& kernel, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,
                                [[maybe_unused]] const char* operation, [[maybe_unused]] Region* region,
                                A&&... arguments) {
-    return Closure<F, B...>{static_cast<K&&>(kernel),
-                            {Slot<I, B>{bind_argument<B>(static_cast<A&&>(arguments), stream, where, operation, region)}...}};
+    return Closure<F, B...>{
+        static_cast<K&&>(kernel),
+        {Slot<I, B>{bind_argument<B>(static_cast<A&&>(arguments), stream, where, operation, region)}...}};
   }
 };
 
 template <class F>
 constexpr void check_kernel() {
-  static_assert(std::is_copy_constructible_v<F>,
-                "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
+  static_assert(
+      std::is_copy_constructible_v<F>,
+      "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
 #if defined(__CUDACC__)
-  static_assert(std::is_trivially_copyable_v<F>, "a kernel is copied to its device as bytes: capture trivially copyable values");
+  static_assert(std::is_trivially_copyable_v<F>,
+                "a kernel is copied to its device as bytes: capture trivially copyable values");
 #endif
 }
 

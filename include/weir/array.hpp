@@ -91,14 +91,8 @@ class AnyView {
   }
   template <std::size_t R>
     requires(!std::is_const_v<T>)
-  operator View<const T, R>() const {
-    return as<R>();
-  }
-  operator AnyView<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return AnyView<const T>(data_, shape_, stride_);
-  }
+  operator View<const T, R>() const { return as<R>(); }
+  operator AnyView<const T>() const requires(!std::is_const_v<T>) { return AnyView<const T>(data_, shape_, stride_); }
 
   /// One range for each dimension, from the first; dimensions without one stay whole. Throws wrong_shape out of bounds.
   AnyView slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {
@@ -198,7 +192,9 @@ class ArrayBase : public detail::ArrayTag {
   T* begin() const { return host_view().data(); }
   T* end() const { return host_view().data() + size(); }
   /// All elements of contiguous host or pinned memory.
-  std::span<T> span(SourceLocation where = SourceLocation::current()) const { return {host_view(where).data(), size()}; }
+  std::span<T> span(SourceLocation where = SourceLocation::current()) const {
+    return {host_view(where).data(), size()};
+  }
   AnyView<T> host_view(SourceLocation where = SourceLocation::current()) const {
     if (!storage_ || storage_->kind == MemoryKind::device) detail::refuse_host_access(storage_, where);
     return view_;
@@ -226,7 +222,8 @@ class Slice : public ArrayBase<T> {
  public:
   Slice(detail::Storage* storage, const AnyView<T>& view) : ArrayBase<T>(storage, view) { detail::retain(storage); }
   Slice(const Slice& other) : Slice(other.storage_, other.view_) {}
-  Slice(Slice&& other) noexcept : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
+  Slice(Slice&& other) noexcept
+      : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
   Slice& operator=(Slice other) noexcept {
     std::swap(this->storage_, other.storage_);
     std::swap(this->view_, other.view_);
@@ -242,7 +239,8 @@ template <class T>
 class Array : public ArrayBase<T> {
  public:
   Array() = default;
-  Array(Array&& other) noexcept : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
+  Array(Array&& other) noexcept
+      : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
   Array& operator=(Array&& other) noexcept {
     Array old(std::move(*this));
     this->storage_ = std::exchange(other.storage_, nullptr);
@@ -280,7 +278,8 @@ class Place {
 namespace detail {
 template <class T>
 Array<T> make_empty(const char* operation, const Place& place, const Shape& shape, PoolState* pool = nullptr) {
-  return Array<T>(make_storage(operation, place.kind, place.stream, shape, sizeof(T), alignof(T), pool, place.where), shape);
+  return Array<T>(make_storage(operation, place.kind, place.stream, shape, sizeof(T), alignof(T), pool, place.where),
+                  shape);
 }
 template <class T>
 Array<T> make_full(const char* operation, const Place& place, const Shape& shape, const T& value) {

@@ -59,13 +59,14 @@ class PerThread {
 /// it before the next begins (an implied barrier). All threads must reach the same phases. Same code on CPU and GPU.
 class Block {
  public:
-  Block(std::size_t index, std::size_t count, std::uint32_t threads, std::size_t shared_bytes, detail::BlockMemory& memory)
+  Block(std::size_t index, std::size_t count, std::uint32_t threads, std::size_t shared_bytes,
+        detail::BlockMemory& memory)
       : index_(index), count_(count), threads_(threads), memory_(memory) {
     memory.begin_block(shared_bytes);
   }
 
-  std::size_t index() const { return index_; }    ///< of this block in the launch
-  std::size_t count() const { return count_; }    ///< blocks of the launch
+  std::size_t index() const { return index_; }      ///< of this block in the launch
+  std::size_t count() const { return count_; }      ///< blocks of the launch
   std::size_t threads() const { return threads_; }  ///< threads of each block
 
   /// One phase, with a barrier after it.

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <weir/array.hpp>
+#include <weir/kernel.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
-#include <weir/kernel.hpp>
 #include <weir/view.hpp>
 
 namespace weir {
@@ -57,7 +57,8 @@ inline constexpr bool is_any_view<AnyView<T>> = true;
 template <class X>
 concept view_like = is_view<std::remove_cvref_t<X>> || is_any_view<std::remove_cvref_t<X>>;
 template <class X>
-concept host_range = !array_object<X> && !view_like<X> && std::ranges::contiguous_range<X> && std::ranges::sized_range<X>;
+concept host_range =
+    !array_object<X> && !view_like<X> && std::ranges::contiguous_range<X> && std::ranges::sized_range<X>;
 template <class X>
 concept copyable_memory = array_object<X> || view_like<X> || host_range<X>;
 
@@ -148,7 +149,8 @@ std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) con
   detail::check_call("weir::Array::to_host", where);
   detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
   std::vector<std::remove_cv_t<T>> values(size());
-  detail::copy(legacy_stream(detail::storage_device(storage)), detail::endpoint(values), detail::endpoint(*this), where);
+  detail::copy(legacy_stream(detail::storage_device(storage)), detail::endpoint(values), detail::endpoint(*this),
+               where);
   return values;
 }
 
@@ -159,7 +161,8 @@ auto from(Place place, const R& range) {
   if (place.kind == MemoryKind::device) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
   } else {
-    std::copy_n(std::ranges::data(range), std::ranges::size(range), array.data());  // new host memory: nobody else has it
+    std::copy_n(std::ranges::data(range), std::ranges::size(range),
+                array.data());  // new host memory: nobody else has it
   }
   return array;
 }

@@ -29,19 +29,19 @@ struct ComputeCapability {
 
 /// Facts about a device, read once (C5). Sizes in bytes.
 struct DeviceProperties {
-  std::string name;                       ///< "AMD EPYC ...", "NVIDIA H200"
-  std::string backend;                    ///< "cpu", "cuda", "sim"
-  ComputeCapability compute_capability;   ///< 0.0 where there is none
-  int multiprocessors = 0;                ///< on the CPU: worker threads of this device
-  std::size_t memory = 0;                 ///< what the device's allocations may take in all
-  bool concurrent_kernels = false;        ///< kernels of different streams overlap
-  int async_engine_count = 0;             ///< 1: a copy overlaps kernels; 2: opposite copies overlap each other too (C6)
-  int max_resident_kernels = 0;           ///< kernels that can be running at one time
-  PriorityRange stream_priorities;        ///< {least, greatest}
+  std::string name;                      ///< "AMD EPYC ...", "NVIDIA H200"
+  std::string backend;                   ///< "cpu", "cuda", "sim"
+  ComputeCapability compute_capability;  ///< 0.0 where there is none
+  int multiprocessors = 0;               ///< on the CPU: worker threads of this device
+  std::size_t memory = 0;                ///< what the device's allocations may take in all
+  bool concurrent_kernels = false;       ///< kernels of different streams overlap
+  int async_engine_count = 0;            ///< 1: a copy overlaps kernels; 2: opposite copies overlap each other too (C6)
+  int max_resident_kernels = 0;          ///< kernels that can be running at one time
+  PriorityRange stream_priorities;       ///< {least, greatest}
   std::size_t max_threads_per_block = 0;
   std::size_t max_shared_bytes_per_block = 0;
-  std::size_t cache_bytes = 0;            ///< last-level cache
-  bool memory_pools = false;              ///< stream-ordered allocation
+  std::size_t cache_bytes = 0;  ///< last-level cache
+  bool memory_pools = false;    ///< stream-ordered allocation
   bool kernels_reach_pageable_memory = false;
 };
 

@@ -13,31 +13,31 @@ namespace weir {
 
 /// Every reason for a weir::Error. The comment names the CUDA answer that it stands for, where there is one.
 enum class Errc {
-  invalid_value = 1,       ///< a size, limit or option that makes no sense (cudaErrorInvalidValue)
-  unknown_device,          ///< no device of that name or number (cudaErrorInvalidDevice)
-  invalid_handle,          ///< an object that was moved from, closed or never recorded (cudaErrorInvalidResourceHandle)
-  not_ready,               ///< the work asked about is not finished (cudaErrorNotReady)
-  out_of_memory,           ///< no memory left on the device, in the pool or on the host (cudaErrorMemoryAllocation)
-  size_overflow,           ///< a size that is negative or exceeds what can be addressed
-  wrong_device,            ///< objects of different devices where one device is needed
-  wrong_memory,            ///< memory of a kind that the device cannot reach (cudaErrorIllegalAddress, before it happens)
-  wrong_shape,             ///< shapes, ranks or sizes that do not fit together
-  null_view,               ///< a view without memory but with elements
-  misaligned,              ///< an address not aligned for its element type (cudaErrorMisalignedAddress)
-  overlapping,             ///< source and destination of a copy share memory
-  already_freed,           ///< memory given back twice, or used after it was given back
-  already_pinned,          ///< host memory pinned already (cudaErrorHostMemoryAlreadyRegistered)
-  not_pinned,              ///< host memory that was not pinned (cudaErrorHostMemoryNotRegistered)
-  peer_already_enabled,    ///< cudaErrorPeerAccessAlreadyEnabled
-  peer_not_enabled,        ///< cudaErrorPeerAccessNotEnabled
-  peer_unsupported,        ///< cudaErrorPeerAccessUnsupported
-  not_permitted,           ///< a Weir call inside a host function or a kernel (cudaErrorNotPermitted)
-  not_supported,           ///< this backend or build cannot do it
-  kernel_failed,           ///< a kernel threw; cause() holds its exception
-  host_function_failed,    ///< a host function threw; cause() holds its exception
-  device_failed,           ///< the device reported an error that the process cannot recover from
-  process_forked,          ///< the library was used before fork and called again in the child
-  process_exiting,         ///< work that can no longer finish because the process is ending
+  invalid_value = 1,     ///< a size, limit or option that makes no sense (cudaErrorInvalidValue)
+  unknown_device,        ///< no device of that name or number (cudaErrorInvalidDevice)
+  invalid_handle,        ///< an object that was moved from, closed or never recorded (cudaErrorInvalidResourceHandle)
+  not_ready,             ///< the work asked about is not finished (cudaErrorNotReady)
+  out_of_memory,         ///< no memory left on the device, in the pool or on the host (cudaErrorMemoryAllocation)
+  size_overflow,         ///< a size that is negative or exceeds what can be addressed
+  wrong_device,          ///< objects of different devices where one device is needed
+  wrong_memory,          ///< memory of a kind that the device cannot reach (cudaErrorIllegalAddress, before it happens)
+  wrong_shape,           ///< shapes, ranks or sizes that do not fit together
+  null_view,             ///< a view without memory but with elements
+  misaligned,            ///< an address not aligned for its element type (cudaErrorMisalignedAddress)
+  overlapping,           ///< source and destination of a copy share memory
+  already_freed,         ///< memory given back twice, or used after it was given back
+  already_pinned,        ///< host memory pinned already (cudaErrorHostMemoryAlreadyRegistered)
+  not_pinned,            ///< host memory that was not pinned (cudaErrorHostMemoryNotRegistered)
+  peer_already_enabled,  ///< cudaErrorPeerAccessAlreadyEnabled
+  peer_not_enabled,      ///< cudaErrorPeerAccessNotEnabled
+  peer_unsupported,      ///< cudaErrorPeerAccessUnsupported
+  not_permitted,         ///< a Weir call inside a host function or a kernel (cudaErrorNotPermitted)
+  not_supported,         ///< this backend or build cannot do it
+  kernel_failed,         ///< a kernel threw; cause() holds its exception
+  host_function_failed,  ///< a host function threw; cause() holds its exception
+  device_failed,         ///< the device reported an error that the process cannot recover from
+  process_forked,        ///< the library was used before fork and called again in the child
+  process_exiting,       ///< work that can no longer finish because the process is ending
 };
 
 const std::error_category& error_category() noexcept;

@@ -66,7 +66,7 @@ class TimedEvent : public EventRef {
 Milliseconds elapsed(const TimedEvent& start, const TimedEvent& end, SourceLocation where = SourceLocation::current());
 
 template <class Start, class End>
-  requires(std::is_base_of_v<EventRef, Start> && std::is_base_of_v<EventRef, End> &&
+  requires(std::is_base_of_v<EventRef, Start>&& std::is_base_of_v<EventRef, End> &&
            !(std::is_same_v<Start, TimedEvent> && std::is_same_v<End, TimedEvent>))
 Milliseconds elapsed(const Start&, const End&) {
   static_assert(std::is_same_v<Start, TimedEvent> && std::is_same_v<End, TimedEvent>,

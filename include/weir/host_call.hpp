@@ -17,9 +17,7 @@ struct NativeStream {
   void* handle = nullptr;
   template <class Handle>
     requires std::is_pointer_v<Handle>
-  operator Handle() const {
-    return static_cast<Handle>(handle);
-  }
+  operator Handle() const { return static_cast<Handle>(handle); }
 };
 
 namespace detail {
@@ -76,7 +74,8 @@ void enqueue_function(StreamRef stream, SourceLocation where, F&& function, cons
 /// thrown, as the cause of Error(host_function_failed), by the next synchronisation. It may run on any thread.
 template <class F, class... U>
 void host_call(StreamArg stream, F&& function, const U&... uses) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&>, "weir::host_call needs a function that can be called as function()");
+  static_assert(std::is_invocable_v<std::decay_t<F>&>,
+                "weir::host_call needs a function that can be called as function()");
   detail::enqueue_function<false>(stream.stream, stream.where, static_cast<F&&>(function), uses...);
 }
 

@@ -32,16 +32,16 @@ struct BlockRange {
 
 /// The code and the closure layout of one kernel type: one constant per (closure type, compiler), never per link order.
 struct Kernel {
-  std::string_view name;  ///< of the functor's type
-  std::uint32_t rank;     ///< dimensions of its index; 0 for a cooperative kernel
-  std::uint32_t regions;  ///< of its arguments: one for each view
+  std::string_view name;        ///< of the functor's type
+  std::uint32_t rank;           ///< dimensions of its index; 0 for a cooperative kernel
+  std::uint32_t regions;        ///< of its arguments: one for each view
   std::uint32_t closure_bytes;  ///< 0 for an empty closure
   std::uint32_t closure_align;
   void (*run)(const void* closure, const KernelRange&);
   void (*run_blocks)(const void* closure, const BlockRange&);
   void (*copy)(void* to, const void* from);  ///< null: the bytes are the copy
   void (*destroy)(void* closure) noexcept;   ///< null: nothing to destroy
-  const void* device_code;                   ///< what the CUDA backend launches; null where only g++ or clang met the kernel
+  const void* device_code;  ///< what the CUDA backend launches; null where only g++ or clang met the kernel
 };
 
 namespace detail {
@@ -204,16 +204,9 @@ template <class C, std::size_t R, class Compiler>
 inline constexpr const void* device_code = nullptr;
 
 template <class C, class F, std::size_t R, class Compiler>
-inline constexpr Kernel element_kernel{type_name<F>(),
-                                       R,
-                                       view_count<C>,
-                                       closure_bytes<C>,
-                                       alignof(C),
-                                       &run_closure<R, C>,
-                                       nullptr,
-                                       closure_copy<C>,
-                                       closure_destroy<C>,
-                                       device_code<C, R, Compiler>};
+inline constexpr Kernel element_kernel{
+    type_name<F>(),     R,       view_count<C>,   closure_bytes<C>,   alignof(C),
+    &run_closure<R, C>, nullptr, closure_copy<C>, closure_destroy<C>, device_code<C, R, Compiler>};
 
 template <class C, class F, class Compiler>
 inline constexpr Kernel block_kernel{type_name<F>(),

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <type_traits>
 
-#include <weir/array.hpp>
 #include <weir/arguments.hpp>
+#include <weir/array.hpp>
 #include <weir/kernel.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
@@ -42,9 +42,9 @@ class ExtentArg {
 
 /// The size of a cooperative launch.
 struct BlockExtent {
-  std::size_t blocks;             ///< at least 1
-  std::uint32_t threads;          ///< of each block, 1 to 1024
-  std::size_t shared_bytes = 0;   ///< of each block; at most Device::properties().max_shared_bytes_per_block
+  std::size_t blocks;            ///< at least 1
+  std::uint32_t threads;         ///< of each block, 1 to 1024
+  std::size_t shared_bytes = 0;  ///< of each block; at most Device::properties().max_shared_bytes_per_block
   const char* name = nullptr;
 };
 
@@ -61,12 +61,13 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
   using Binding = BindingOf<Functor, rank, Indices, A&&...>;
   using C = typename Binding::closure;
   using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
-  static_assert(Binding::template invocable<First>,
-                "this kernel cannot be called as kernel(index, arguments...) const: index is std::size_t or weir::Index<R>, "
-                "arrays arrive as weir::View, everything else as passed");
+  static_assert(
+      Binding::template invocable<First>,
+      "this kernel cannot be called as kernel(index, arguments...) const: index is std::size_t or weir::Index<R>, "
+      "arrays arrive as weir::View, everything else as passed");
   if constexpr (Binding::template invocable<First>) {
-    const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most_plain_size && extent.block == 0 &&
-                       extent.name == nullptr;
+    const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most_plain_size &&
+                       extent.block == 0 && extent.name == nullptr;
     if (!plain && !check_extent(extent.size, rank, extent.block, where)) return;
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
@@ -90,9 +91,10 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
   using Indices = std::index_sequence_for<A...>;
   using Binding = BindingOf<Functor, 1, Indices, A&&...>;
   using C = typename Binding::closure;
-  static_assert(Binding::template invocable<Block&>,
-                "this kernel cannot be called as kernel(block, arguments...) const: block is weir::Block&, arrays arrive as "
-                "weir::View, everything else as passed");
+  static_assert(
+      Binding::template invocable<Block&>,
+      "this kernel cannot be called as kernel(block, arguments...) const: block is weir::Block&, arrays arrive as "
+      "weir::View, everything else as passed");
   if constexpr (Binding::template invocable<Block&>) {
     check_blocks(stream, extent, where);
     constexpr std::size_t count = (0 + ... + regions_of<A>);

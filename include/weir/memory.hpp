@@ -19,8 +19,9 @@ inline constexpr HostMemory host;
 inline constexpr PinnedMemory pinned;
 
 struct PoolOptions {
-  std::size_t release_threshold = 0;  ///< bytes kept when the device synchronises; 0 gives everything unused back (R101)
-  std::size_t max_size = 0;           ///< limit of the pool's memory; 0: the device's
+  std::size_t release_threshold =
+      0;                     ///< bytes kept when the device synchronises; 0 gives everything unused back (R101)
+  std::size_t max_size = 0;  ///< limit of the pool's memory; 0: the device's
   std::string name = {};
 };
 

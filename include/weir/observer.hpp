@@ -21,7 +21,7 @@ struct Span {
 struct HostWait {
   enum class Kind : std::uint8_t { all, device, stream, event };
   Kind kind;
-  int device = -1;             ///< index within its backend; -1 for all
+  int device = -1;  ///< index within its backend; -1 for all
   StreamId stream = 0;
   std::uint64_t event_id = 0;
   SourceLocation where;

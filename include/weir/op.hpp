@@ -66,7 +66,7 @@ struct Copy {
   Layout from_layout;
   MemoryKind to_kind;
   MemoryKind from_kind;
-  int to_device = 0;    ///< index among the backend's devices, where the kind is device
+  int to_device = 0;  ///< index among the backend's devices, where the kind is device
   int from_device = 0;
 };
 

@@ -35,10 +35,10 @@ struct Storage {
 };
 
 /// Memory for `shape` elements. `pool` null: the device's present one.
-Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape, std::size_t element_bytes,
-                      std::size_t alignment, PoolState* pool, SourceLocation where);
-void fill_new(const char* operation, Storage& storage, StreamRef stream, const Shape& shape, const void* value, std::size_t element_bytes,
-              SourceLocation where);
+Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape,
+                      std::size_t element_bytes, std::size_t alignment, PoolState* pool, SourceLocation where);
+void fill_new(const char* operation, Storage& storage, StreamRef stream, const Shape& shape, const void* value,
+              std::size_t element_bytes, SourceLocation where);
 void retain(Storage* storage) noexcept;
 /// The last owner gives the memory back in stream order, after the uses on other streams.
 void release(Storage* storage) noexcept;

@@ -63,8 +63,8 @@ class StreamRef {
 };
 
 struct StreamOptions {
-  int priority = 0;      ///< clamped to Device::properties().stream_priorities; lower numbers first (C14)
-  bool blocking = true;  ///< ordered with the legacy stream (C8)
+  int priority = 0;       ///< clamped to Device::properties().stream_priorities; lower numbers first (C14)
+  bool blocking = true;   ///< ordered with the legacy stream (C8)
   std::string name = {};  ///< for messages and tools; one is made up if empty
 };
 
@@ -184,7 +184,8 @@ struct LaunchSite {
 };
 /// submit() for the commonest command, a launch over one dimension about which nothing else was said: in registers, so
 /// that it costs a few dozen instructions.
-void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site);
+void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
+                         const LaunchSite& site);
 }  // namespace detail
 
 }  // namespace weir

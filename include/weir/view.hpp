@@ -30,9 +30,7 @@ class View {
       stride *= static_cast<std::ptrdiff_t>(sizes[d]);
     }
   }
-  WEIR_KERNEL constexpr View(T* data, std::size_t size)
-    requires(R == 1)
-      : data_(data), size_{size}, stride_{1} {}
+  WEIR_KERNEL constexpr View(T* data, std::size_t size) requires(R == 1) : data_(data), size_{size}, stride_{1} {}
   WEIR_KERNEL constexpr View(T* data, const std::size_t (&sizes)[R], const std::ptrdiff_t (&strides)[R]) : data_(data) {
     for (std::size_t d = 0; d < R; ++d) {
       size_[d] = sizes[d];
@@ -59,9 +57,7 @@ class View {
   }
   WEIR_KERNEL constexpr bool empty() const { return size() == 0; }
 
-  WEIR_KERNEL constexpr T& operator[](std::size_t i) const
-    requires(R == 1)
-  {
+  WEIR_KERNEL constexpr T& operator[](std::size_t i) const requires(R == 1) {
     return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]];
   }
   WEIR_KERNEL constexpr T& operator[](const Index<R>& index) const { return data_[offset(index)]; }

@@ -8,11 +8,11 @@
 namespace weir {
 
 const std::vector<Backend*>& backends() {
-  static const auto& list = *new std::vector<Backend*>{
+  static const auto& list = *new std::vector<Backend*> {
 #if defined(WEIR_WITH_CUDA)
-      &cuda::backend(),
+    &cuda::backend(),
 #endif
-      &cpu::backend(),
+        &cpu::backend(),
   };
   return list;
 }

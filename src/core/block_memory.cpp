@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t arena_alignment = 64;
 constexpr std::size_t smallest_arena = 4096;
 
-std::size_t align_up(std::size_t value, std::size_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+std::size_t align_up(std::size_t value, std::size_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -52,8 +54,8 @@ void* BlockMemory::take_shared(std::size_t bytes, std::size_t alignment) {
   const std::size_t at = align_up(shared_.used, alignment);
   if (at > shared_limit_ || bytes > shared_limit_ - at) {
     throw Error(Errc::invalid_value, "weir::Block::shared", std::to_string(bytes) + " bytes",
-                "the launch has " + std::to_string(shared_limit_) + " shared bytes for each block, " + std::to_string(at) +
-                    " are taken",
+                "the launch has " + std::to_string(shared_limit_) + " shared bytes for each block, " +
+                    std::to_string(at) + " are taken",
                 {});
   }
   shared_.used = at + bytes;
@@ -78,7 +80,8 @@ void* BlockMemory::take_private(std::size_t bytes, std::size_t alignment) {
     private_.used = bytes;
     return private_.data;
   }
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(arena_alignment, align_up(bytes + arena_alignment, arena_alignment)));
+  auto* memory =
+      static_cast<std::byte*>(std::aligned_alloc(arena_alignment, align_up(bytes + arena_alignment, arena_alignment)));
   if (memory == nullptr) throw std::bad_alloc();
   auto* spill = ::new (memory) Spill{spills_};
   spills_ = spill;

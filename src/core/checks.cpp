@@ -55,7 +55,9 @@ std::size_t checked_bytes(const Shape& shape, std::size_t element_bytes, const c
 }
 
 std::string describe_storage(const Storage& storage) {
-  const char* kind = storage.kind == MemoryKind::pageable ? "host" : storage.kind == MemoryKind::pinned ? "pinned" : "device";
+  const char* kind = storage.kind == MemoryKind::pageable ? "host"
+                     : storage.kind == MemoryKind::pinned ? "pinned"
+                                                          : "device";
   std::string text = std::string(kind) + " array of " + std::to_string(storage.bytes) + " bytes";
   if (storage.kind == MemoryKind::device) text += " on " + storage.device->name;
   return text;
@@ -72,21 +74,25 @@ void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where) {
               "a view of " + std::to_string(wanted) + " dimensions was asked for", where);
 }
 
-void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension, std::size_t size,
-                 SourceLocation where) {
-  const std::string range = "range " + std::to_string(lo) + ".." + std::to_string(hi) + " of dimension " + std::to_string(dimension);
+void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension,
+                 std::size_t size, SourceLocation where) {
+  const std::string range =
+      "range " + std::to_string(lo) + ".." + std::to_string(hi) + " of dimension " + std::to_string(dimension);
   if (dimension >= rank) {
-    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the array has " + std::to_string(rank) + " dimensions", where);
+    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the array has " + std::to_string(rank) + " dimensions",
+                where);
   }
   if (step == 0) throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
   if (lo > hi || hi > size) {
-    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the dimension has " + std::to_string(size) + " elements", where);
+    throw Error(Errc::wrong_shape, "weir::Array::slice", range,
+                "the dimension has " + std::to_string(size) + " elements", where);
   }
 }
 
 void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where) {
   if (!contiguous) {
-    throw Error(Errc::wrong_shape, "weir::Array::reshape", "array", "its memory is not contiguous: clone it first", where);
+    throw Error(Errc::wrong_shape, "weir::Array::reshape", "array", "its memory is not contiguous: clone it first",
+                where);
   }
   if (checked_bytes(shape, 1, "weir::Array::reshape", where) != count) {
     throw Error(Errc::wrong_shape, "weir::Array::reshape", "array of " + std::to_string(count) + " elements",
@@ -123,8 +129,8 @@ void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation wh
   }
   if (extent.threads == 0 || extent.threads > limits.max_threads_per_block) {
     throw Error(Errc::invalid_value, operation, describe(state),
-                std::to_string(extent.threads) + " threads per block: 1 to " + std::to_string(limits.max_threads_per_block) +
-                    " are possible",
+                std::to_string(extent.threads) + " threads per block: 1 to " +
+                    std::to_string(limits.max_threads_per_block) + " are possible",
                 where);
   }
   if (extent.shared_bytes > limits.max_shared_bytes_per_block) {
@@ -140,14 +146,16 @@ Place default_place(const char* operation, SourceLocation where) {
   return Place(get_stream(), where);
 }
 
-void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where) {
+void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed,
+                     SourceLocation where) {
   enter(operation, where);
   if (n == 0 && !empty_allowed) {
     throw Error(Errc::wrong_shape, operation, "an empty array", "at least one element is needed", where);
   }
   const bool at_least_one = !empty_allowed && other == 1;
   if (at_least_one ? n < 1 : n != other) {
-    throw Error(Errc::wrong_shape, operation, "arrays of " + std::to_string(n) + " and " + std::to_string(other) + " elements",
+    throw Error(Errc::wrong_shape, operation,
+                "arrays of " + std::to_string(n) + " and " + std::to_string(other) + " elements",
                 "their lengths must be equal", where);
   }
 }
@@ -170,12 +178,14 @@ DeviceState* device_of(const void* data) {
 void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& stream, const std::string& object,
                  const char* operation, SourceLocation where) {
   if (kind == MemoryKind::pageable && !Device(stream.device).properties().kernels_reach_pageable_memory) {
-    throw Error(Errc::wrong_memory, operation, object,
-                "a kernel on " + stream.device->name + " does not reach pageable host memory: make it weir::pinned, or copy it",
-                where);
+    throw Error(
+        Errc::wrong_memory, operation, object,
+        "a kernel on " + stream.device->name + " does not reach pageable host memory: make it weir::pinned, or copy it",
+        where);
   }
   if (kind != MemoryKind::device || device == stream.device) return;
-  const bool peer = device->backend == stream.device->backend && device->backend->peer_access(stream.device->index, device->index);
+  const bool peer =
+      device->backend == stream.device->backend && device->backend->peer_access(stream.device->index, device->index);
   if (!peer) {
     throw Error(Errc::wrong_device, operation, object,
                 "a kernel on " + stream.device->name + " does not reach it: copy it, or enable_peer_access(" +
@@ -188,7 +198,8 @@ void check_raw(const void* data, std::size_t count, std::size_t alignment, Strea
   constexpr const char* operation = "weir::launch";
   if (count == 0) return;
   if (data == nullptr) {
-    throw Error(Errc::null_view, operation, "a view of " + std::to_string(count) + " elements", "it has no memory", where);
+    throw Error(Errc::null_view, operation, "a view of " + std::to_string(count) + " elements", "it has no memory",
+                where);
   }
   if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
     throw Error(Errc::misaligned, operation, "a view of " + std::to_string(count) + " elements",
@@ -196,11 +207,12 @@ void check_raw(const void* data, std::size_t count, std::size_t alignment, Strea
   }
   const StreamState& state = state_of(stream, operation, where);
   const auto found = locate(data);
-  check_reach(found ? found->kind : MemoryKind::pageable, device_of(data), state, "a view of raw memory", operation, where);
+  check_reach(found ? found->kind : MemoryKind::pageable, device_of(data), state, "a view of raw memory", operation,
+              where);
 }
 
-Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes, BufferId buffer,
-                 Access access) {
+Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes,
+                 BufferId buffer, Access access) {
   Region region{data, 0, 1, 0, buffer, access};
   if (shape.count() == 0) {
     region.rows = 0;

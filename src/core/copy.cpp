@@ -27,8 +27,10 @@ void check_bounds(const Endpoint& end, const PointerInfo& info, const std::strin
     if (end.layout.stride[d] > 0) extent += (end.layout.shape[d] - 1) * static_cast<std::size_t>(end.layout.stride[d]);
   }
   if (extent <= info.bytes) return;
-  throw Error(Errc::invalid_value, operation, object,
-              "it spans " + std::to_string(extent) + " bytes, but its allocation ends after " + std::to_string(info.bytes), where);
+  throw Error(
+      Errc::invalid_value, operation, object,
+      "it spans " + std::to_string(extent) + " bytes, but its allocation ends after " + std::to_string(info.bytes),
+      where);
 }
 
 Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
@@ -48,8 +50,8 @@ Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   if (bytes == 0) return side;
   if (end.data == nullptr) throw Error(Errc::null_view, operation, side.object, "it has no memory", where);
   if (reinterpret_cast<std::uintptr_t>(end.data) % end.alignment != 0) {
-    throw Error(Errc::misaligned, operation, side.object, "its address is not a multiple of " + std::to_string(end.alignment),
-                where);
+    throw Error(Errc::misaligned, operation, side.object,
+                "its address is not a multiple of " + std::to_string(end.alignment), where);
   }
   if (const auto found = locate(end.data)) {
     side.kind = found->kind;
@@ -99,8 +101,8 @@ StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceSta
 
 void check_backend(const Side& side, const StreamState& stream, const char* operation, SourceLocation where) {
   if (side.device == nullptr || side.device->backend == stream.device->backend) return;
-  throw Error(Errc::wrong_device, operation, describe(stream), side.object + " is of another backend: copy by way of host memory",
-              where);
+  throw Error(Errc::wrong_device, operation, describe(stream),
+              side.object + " is of another backend: copy by way of host memory", where);
 }
 
 }  // namespace

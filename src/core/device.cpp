@@ -111,7 +111,8 @@ ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_
 
 void synchronize(SourceLocation where) {
   enter("weir::synchronize", where);
-  for (DeviceState* device : Runtime::get().devices()) device->backend->synchronize(device->index, "weir::synchronize", where);
+  for (DeviceState* device : Runtime::get().devices())
+    device->backend->synchronize(device->index, "weir::synchronize", where);
   if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
     detail::observe_waited({HostWait::Kind::all, -1, 0, 0, where});
   }
@@ -123,7 +124,8 @@ void synchronize_device(SourceLocation where) {
 }
 
 bool can_access_peer(Device from, Device to) {
-  return from.state()->backend == to.state()->backend && from.state()->backend->can_access_peer(from.index(), to.index());
+  return from.state()->backend == to.state()->backend &&
+         from.state()->backend->can_access_peer(from.index(), to.index());
 }
 bool peer_access_enabled(Device from, Device to) {
   return from.state()->backend == to.state()->backend && from.state()->backend->peer_access(from.index(), to.index());
@@ -133,7 +135,8 @@ void enable_peer_access(Device from, Device to, SourceLocation where) {
   enter("weir::enable_peer_access", where);
   const std::string pair = from.name() + " to " + to.name();
   if (!can_access_peer(from, to)) {
-    throw Error(Errc::peer_unsupported, "weir::enable_peer_access", pair, "these devices cannot reach each other's memory", where);
+    throw Error(Errc::peer_unsupported, "weir::enable_peer_access", pair,
+                "these devices cannot reach each other's memory", where);
   }
   if (peer_access_enabled(from, to)) {
     throw Error(Errc::peer_already_enabled, "weir::enable_peer_access", pair, "it is enabled already", where);
@@ -144,7 +147,8 @@ void enable_peer_access(Device from, Device to, SourceLocation where) {
 void disable_peer_access(Device from, Device to, SourceLocation where) {
   enter("weir::disable_peer_access", where);
   if (!peer_access_enabled(from, to)) {
-    throw Error(Errc::peer_not_enabled, "weir::disable_peer_access", from.name() + " to " + to.name(), "it is not enabled", where);
+    throw Error(Errc::peer_not_enabled, "weir::disable_peer_access", from.name() + " to " + to.name(),
+                "it is not enabled", where);
   }
   from.state()->backend->set_peer_access(from.index(), to.index(), false);
 }

@@ -44,7 +44,8 @@ class Category final : public std::error_category {
   std::string message(int code) const override { return text_of(static_cast<Errc>(code)); }
 };
 
-std::string compose(const std::string& operation, const std::string& object, const std::string& message, SourceLocation where) {
+std::string compose(const std::string& operation, const std::string& object, const std::string& message,
+                    SourceLocation where) {
   std::string text = operation + ": " + object + ": " + message;
   if (where) text += " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]";
   return text;
@@ -60,6 +61,7 @@ const std::error_category& error_category() noexcept {
 Error::Error(Errc code, std::string operation, std::string object, const std::string& message, SourceLocation where,
              std::exception_ptr cause)
     : std::system_error(make_error_code(code), compose(operation, object, message, where)),
-      details_(std::make_shared<const Details>(Details{std::move(operation), std::move(object), where, std::move(cause)})) {}
+      details_(
+          std::make_shared<const Details>(Details{std::move(operation), std::move(object), where, std::move(cause)})) {}
 
 }  // namespace weir

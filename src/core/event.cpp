@@ -67,7 +67,8 @@ Event::~Event() { close(*this); }
 
 TimedEvent::TimedEvent(SourceLocation where) : TimedEvent(default_device(), where) {}
 TimedEvent::TimedEvent(Device device, SourceLocation where) : EventRef(open(device, true, where)) {}
-TimedEvent::TimedEvent(TimedEvent&& other) noexcept : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}
+TimedEvent::TimedEvent(TimedEvent&& other) noexcept
+    : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}
 TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept {
   if (this != &other) {
     close(*this);

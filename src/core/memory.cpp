@@ -120,7 +120,8 @@ PoolRef get_pool(Device device) { return PoolRef(device.state()->pool.load(std::
 void set_pool(Device device, PoolRef pool, SourceLocation where) {
   const PoolState& state = pool_of(pool, "weir::set_pool", where);
   if (state.backend != device.state()->backend || state.device != device.index()) {
-    throw Error(Errc::wrong_device, "weir::set_pool", "device " + device.name(), "the pool is of another device", where);
+    throw Error(Errc::wrong_device, "weir::set_pool", "device " + device.name(), "the pool is of another device",
+                where);
   }
   device.state()->pool.store(pool.state(), std::memory_order_relaxed);
 }
@@ -128,10 +129,12 @@ void set_pool(Device device, PoolRef pool, SourceLocation where) {
 void pin(const void* data, std::size_t bytes, SourceLocation where) {
   enter("weir::pin", where);
   if (data == nullptr || bytes == 0) {
-    throw Error(Errc::invalid_value, "weir::pin", "host memory", data == nullptr ? "the address is null" : "the size is 0", where);
+    throw Error(Errc::invalid_value, "weir::pin", "host memory",
+                data == nullptr ? "the address is null" : "the size is 0", where);
   }
   if (bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(data)) {
-    throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range goes past the end of the address space", where);
+    throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range goes past the end of the address space",
+                where);
   }
   detail::Runtime::get().devices().front()->backend->pin(data, bytes, where);
 }
@@ -147,7 +150,9 @@ void unpin(const void* data, SourceLocation where) {
   backend.unpin(data, where);
 }
 
-ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data) { pin(data, bytes, where); }
+ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data) {
+  pin(data, bytes, where);
+}
 ScopedPin::~ScopedPin() {
   try {
     unpin(data_);

@@ -14,9 +14,9 @@ namespace detail {
 namespace {
 
 struct Observers {
-  std::mutex order;           ///< commands enter their streams in the order in which observers saw them
+  std::mutex order;  ///< commands enter their streams in the order in which observers saw them
   std::shared_mutex mutex;
-  std::vector<Observer*> all; ///< guarded by mutex
+  std::vector<Observer*> all;  ///< guarded by mutex
   std::atomic<CommandId> next_command{1};
 };
 

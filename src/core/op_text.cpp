@@ -28,7 +28,8 @@ std::string memory(const void* data, MemoryKind kind, int device) {
 
 std::string launch_text(const Launch& launch) {
   const std::string name = launch.name != nullptr ? std::string(launch.name) : std::string(launch.kernel->name);
-  std::string text = (launch.kernel->rank == 0 ? "launch_blocks " : "launch ") + name + " " + detail::describe(launch.extent);
+  std::string text =
+      (launch.kernel->rank == 0 ? "launch_blocks " : "launch ") + name + " " + detail::describe(launch.extent);
   if (launch.kernel->rank == 0) {
     text += " x " + std::to_string(launch.threads);
     if (launch.shared_bytes != 0) text += " shared " + std::to_string(launch.shared_bytes);
@@ -52,8 +53,9 @@ std::string to_text(const Op& op) {
   return visit_op(
       op, [](const Launch& launch) { return launch_text(launch); },
       [](const Copy& copy) {
-        return "copy " + detail::describe(copy.to_layout.shape) + " x " + std::to_string(copy.to_layout.element_bytes) + " to " +
-               memory(copy.to, copy.to_kind, copy.to_device) + " from " + memory(copy.from, copy.from_kind, copy.from_device);
+        return "copy " + detail::describe(copy.to_layout.shape) + " x " + std::to_string(copy.to_layout.element_bytes) +
+               " to " + memory(copy.to, copy.to_kind, copy.to_device) + " from " +
+               memory(copy.from, copy.from_kind, copy.from_device);
       },
       [](const Fill& fill) {
         return "fill " + detail::describe(fill.layout.shape) + " at " + hex(fill.to) + " with " +
@@ -70,7 +72,9 @@ std::string to_text(const Op& op) {
 std::string to_text(const Command& command) {
   std::string text = "stream " + std::to_string(command.stream) + ": " + to_text(command.op);
   for (const Region& region : command.uses) {
-    const char* access = region.access == Access::read ? " read " : region.access == Access::write ? " write " : " update ";
+    const char* access = region.access == Access::read    ? " read "
+                         : region.access == Access::write ? " write "
+                                                          : " update ";
     text += access + hex(region.begin) + "+" + std::to_string(region.extent_bytes());
   }
   return text;

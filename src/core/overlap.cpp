@@ -10,7 +10,7 @@ namespace {
 
 struct Dimension {
   std::ptrdiff_t stride;
-  std::ptrdiff_t lowest;   ///< of the index
+  std::ptrdiff_t lowest;  ///< of the index
   std::ptrdiff_t highest;
 };
 
@@ -34,7 +34,9 @@ Dimensions dimensions_of(const Layout& layout, bool differences) {
   return dimensions;
 }
 
-std::ptrdiff_t floor_divide(std::ptrdiff_t a, std::ptrdiff_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+std::ptrdiff_t floor_divide(std::ptrdiff_t a, std::ptrdiff_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
 
 /// Whether some index gives an offset in low..high (high excluded).
 bool reaches(const Dimensions& dimensions, std::size_t from, std::ptrdiff_t low, std::ptrdiff_t high) {
@@ -73,7 +75,8 @@ bool same_strides(const Layout& a, const Layout& b) {
 }  // namespace
 
 bool share_memory(const void* a, const Layout& a_layout, const void* b, const Layout& b_layout) {
-  const auto distance = static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(b) - reinterpret_cast<std::uintptr_t>(a));
+  const auto distance =
+      static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(b) - reinterpret_cast<std::uintptr_t>(a));
   const auto element = static_cast<std::ptrdiff_t>(a_layout.element_bytes);
   if (distance >= extent_of(a_layout) || -distance >= extent_of(b_layout)) return false;
   // An element of the strided side begins less than an element before the dense side, or inside it.
@@ -83,7 +86,8 @@ bool share_memory(const void* a, const Layout& a_layout, const void* b, const La
   if (dense(b_layout)) {
     return reaches(dimensions_of(a_layout, false), 0, distance - element + 1, distance + extent_of(b_layout));
   }
-  if (same_strides(a_layout, b_layout)) return reaches(dimensions_of(a_layout, true), 0, distance - element + 1, distance + element);
+  if (same_strides(a_layout, b_layout))
+    return reaches(dimensions_of(a_layout, true), 0, distance - element + 1, distance + element);
   return false;
 }
 

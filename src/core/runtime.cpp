@@ -48,10 +48,11 @@ ThreadData& thread_data() {
 
 void enter_slowly(const char* operation, SourceLocation where) {
   if (forked()) {
-    throw Error(Errc::process_forked, operation, "this process",
-                "it is the child of a fork() after Weir was used; its workers and devices are the parent's: use exec, or fork "
-                "first",
-                where);
+    throw Error(
+        Errc::process_forked, operation, "this process",
+        "it is the child of a fork() after Weir was used; its workers and devices are the parent's: use exec, or fork "
+        "first",
+        where);
   }
   if (thread_state == ThreadState::unknown) {
     thread_state = ThreadState::free;
@@ -63,8 +64,8 @@ void enter_slowly(const char* operation, SourceLocation where) {
   if (running.where) {
     object += " enqueued at " + std::string(running.where.file_name()) + ":" + std::to_string(running.where.line());
   }
-  throw Error(Errc::not_permitted, operation, object, "no Weir call is permitted inside a host function, a kernel or an observer",
-              where);
+  throw Error(Errc::not_permitted, operation, object,
+              "no Weir call is permitted inside a host function, a kernel or an observer", where);
 }
 
 Runtime& Runtime::get() {

@@ -31,7 +31,7 @@ struct DeviceState {
   Backend* backend = nullptr;
   int index = 0;
   std::string name;
-  StreamRef own;     ///< the stream that is current at first (W9)
+  StreamRef own;  ///< the stream that is current at first (W9)
   StreamRef legacy;
   Queue* reclaim = nullptr;  ///< gives memory back once the streams that used it are through
   std::atomic<PoolState*> pool{nullptr};
@@ -74,7 +74,8 @@ std::size_t position_of(const DeviceState& device);
 /// The first line of every call: throws not_permitted inside host functions and kernels, process_forked in a child.
 void enter_slowly(const char* operation, SourceLocation where);
 inline void enter(const char* operation, SourceLocation where) {
-  if (thread_state != ThreadState::free) [[unlikely]] enter_slowly(operation, where);
+  if (thread_state != ThreadState::free) [[unlikely]]
+    enter_slowly(operation, where);
 }
 /// Whether the process is a child that inherited a used library: destructors do nothing then.
 bool forked();
@@ -83,7 +84,8 @@ bool forked();
 inline StreamState& state_of(StreamRef stream, const char* operation, SourceLocation where) {
   enter(operation, where);
   StreamState* state = stream.state();
-  if (state == nullptr || state->id.load(std::memory_order_acquire) != stream.id()) [[unlikely]] refuse_stream(operation, where);
+  if (state == nullptr || state->id.load(std::memory_order_acquire) != stream.id()) [[unlikely]]
+    refuse_stream(operation, where);
   return *state;
 }
 [[noreturn]] void refuse_event(EventRef event, const char* operation, SourceLocation where);

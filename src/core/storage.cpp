@@ -120,8 +120,8 @@ void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
 
 }  // namespace
 
-Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape, std::size_t element_bytes,
-                      std::size_t alignment, PoolState* pool, SourceLocation where) {
+Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape,
+                      std::size_t element_bytes, std::size_t alignment, PoolState* pool, SourceLocation where) {
   enter(operation, where);
   const std::size_t bytes = checked_bytes(shape, element_bytes, operation, where);
   auto storage = std::make_unique<Storage>();
@@ -147,7 +147,8 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
       const bool possible = bytes <= storage->device->backend->properties(0).memory;
       storage->data = possible ? std::aligned_alloc(aligned, (bytes + aligned - 1) / aligned * aligned) : nullptr;
       if (storage->data == nullptr) {
-        throw Error(Errc::out_of_memory, operation, "host memory", "no memory for " + std::to_string(bytes) + " bytes", where);
+        throw Error(Errc::out_of_memory, operation, "host memory", "no memory for " + std::to_string(bytes) + " bytes",
+                    where);
       }
     }
   }
@@ -155,8 +156,8 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
   return storage.release();
 }
 
-void fill_new(const char* operation, Storage& storage, StreamRef stream, const Shape& shape, const void* value, std::size_t element_bytes,
-              SourceLocation where) {
+void fill_new(const char* operation, Storage& storage, StreamRef stream, const Shape& shape, const void* value,
+              std::size_t element_bytes, SourceLocation where) {
   const std::size_t count = shape.count();
   if (count == 0) return;
   if (storage.kind != MemoryKind::device) {

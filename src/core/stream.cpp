@@ -27,8 +27,12 @@ void submit_op(StreamRef stream, Op op, const char* operation, SourceLocation wh
 
 }  // namespace
 
-Device StreamRef::device(SourceLocation where) const { return Device(state_of(*this, "weir::Stream::device", where).device); }
-int StreamRef::priority(SourceLocation where) const { return state_of(*this, "weir::Stream::priority", where).priority; }
+Device StreamRef::device(SourceLocation where) const {
+  return Device(state_of(*this, "weir::Stream::device", where).device);
+}
+int StreamRef::priority(SourceLocation where) const {
+  return state_of(*this, "weir::Stream::priority", where).priority;
+}
 bool StreamRef::blocking(SourceLocation where) const {
   const StreamState& state = state_of(*this, "weir::Stream::blocking", where);
   return state.blocking && !state.legacy;
@@ -40,7 +44,8 @@ void StreamRef::record(EventRef event, SourceLocation where) const {
   EventState& state = state_of(event, "weir::Stream::record", where);
   if (state.backend != stream.device->backend || state.device != stream.device->index) {
     throw Error(Errc::wrong_device, "weir::Stream::record", describe(stream),
-                "the event is of " + event.device(where).name() + ": a stream records events of its own device only", where);
+                "the event is of " + event.device(where).name() + ": a stream records events of its own device only",
+                where);
   }
   if (hooked()) {
     submit_op(*this, Record{&state, event.id()}, "weir::Stream::record", where);
@@ -96,7 +101,9 @@ void StreamRef::synchronize(SourceLocation where) const {
 }
 
 bool StreamRef::done(SourceLocation where) const { return state_of(*this, "weir::Stream::done", where).queue->done(); }
-void* StreamRef::native(SourceLocation where) const { return state_of(*this, "weir::Stream::native", where).queue->native(); }
+void* StreamRef::native(SourceLocation where) const {
+  return state_of(*this, "weir::Stream::native", where).queue->native();
+}
 
 Stream::Stream(SourceLocation where) : Stream(default_device(), {}, where) {}
 Stream::Stream(Device device, const StreamOptions& options, SourceLocation where) {
@@ -122,7 +129,8 @@ StreamRef per_thread_stream(Device device) {
   auto& streams = detail::thread_data().per_thread;
   const std::size_t position = detail::position_of(*device.state());
   if (streams.size() <= position) streams.resize(position + 1);
-  if (!streams[position]) streams[position] = std::make_unique<Stream>(device, StreamOptions{.name = "per-thread default"});
+  if (!streams[position])
+    streams[position] = std::make_unique<Stream>(device, StreamOptions{.name = "per-thread default"});
   return *streams[position];
 }
 
@@ -176,7 +184,8 @@ AutoSynchronize::AutoSynchronize(StreamRef stream, SourceLocation where) : strea
 AutoSynchronize::~AutoSynchronize() {
   try {
     state_of(stream_, "weir::AutoSynchronize", where_).queue->drain();
-    if (observing()) detail::observe_waited({HostWait::Kind::stream, stream_.device().index(), stream_.id(), 0, where_});
+    if (observing())
+      detail::observe_waited({HostWait::Kind::stream, stream_.device().index(), stream_.id(), 0, where_});
   } catch (const Error&) {
     // The stream is gone: nothing to wait for.
   }

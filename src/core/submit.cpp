@@ -28,7 +28,8 @@ namespace {
 
 void submit(StreamRef stream, Command& command, const char* operation) {
   StreamState* state = stream.state();
-  if (thread_state != ThreadState::free) [[unlikely]] enter_slowly(operation, command.where);
+  if (thread_state != ThreadState::free) [[unlikely]]
+    enter_slowly(operation, command.where);
   if (state == nullptr || state->id.load(std::memory_order_relaxed) != stream.id()) [[unlikely]] {
     refuse_stream(operation, command.where);
   }
@@ -40,18 +41,20 @@ void submit(StreamRef stream, Command& command, const char* operation) {
 }
 
 namespace {
-[[gnu::noinline]] void submit_plain_launch_hooked(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
-                                                  const LaunchSite& site) {
+[[gnu::noinline]] void submit_plain_launch_hooked(StreamRef stream, const Kernel& kernel, const void* closure,
+                                                  std::size_t size, const LaunchSite& site) {
   Command command{0, 0, site.where, std::span<const Region>(site.uses, kernel.regions),
                   Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr}};
   submit(stream, command, "weir::launch");
 }
 }  // namespace
 
-void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site) {
+void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
+                         const LaunchSite& site) {
   StreamState* state = stream.state();
-  if (thread_state != ThreadState::free || state == nullptr || state->id.load(std::memory_order_relaxed) != stream.id() ||
-      hooks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  if (thread_state != ThreadState::free || state == nullptr ||
+      state->id.load(std::memory_order_relaxed) != stream.id() || hooks.load(std::memory_order_relaxed) != 0)
+      [[unlikely]] {
     submit_plain_launch_hooked(stream, kernel, closure, size, site);
     return;
   }
@@ -59,11 +62,12 @@ void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* clo
 }
 
 void refuse_no_function(bool external, SourceLocation where) {
-  throw Error(Errc::invalid_value, external ? "weir::external" : "weir::host_call", "function", "it is null or empty", where);
+  throw Error(Errc::invalid_value, external ? "weir::external" : "weir::host_call", "function", "it is null or empty",
+              where);
 }
 
-void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses, bool external,
-                          SourceLocation where) {
+void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
+                          bool external, SourceLocation where) {
   Command command;
   command.where = where;
   command.uses = uses;

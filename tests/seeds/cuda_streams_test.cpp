@@ -1,7 +1,7 @@
 // Twins of the snippets and rules of "CUDA asynchronous concurrency: CUDA streams in detail".
 //
-// Not here: CUDA_LAUNCH_BLOCKING=1 (C3), which needs a process of its own; overlap by the number of copy engines and the
-// dependency checks of compute capability 3.0 (C6, C11, and C12 to the microsecond), which need a device model.
+// Not here: CUDA_LAUNCH_BLOCKING=1 (C3), which needs a process of its own; overlap by the number of copy engines and
+// the dependency checks of compute capability 3.0 (C6, C11, and C12 to the microsecond), which need a device model.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -74,7 +74,8 @@ std::vector<weir::Stream> make_streams(weir::Device device, std::size_t count) {
 class CudaStreams : public weir_test::AnyDevice {};
 class CudaStreamsOfTwo : public weir_test::TwoDevices {};
 
-// Asynchronous concurrency (C1): a computation on the device, copies both ways and within it, and the host, all at once.
+// Asynchronous concurrency (C1): a computation on the device, copies both ways and within it, and the host, all at
+// once.
 //   compute    [held kernel.....................]
 //   upload         [a <- p]
 //   download       [q <- b]
@@ -176,7 +177,8 @@ TEST_P(CudaStreams, a_device_tells_what_it_can_overlap) {
   EXPECT_TRUE(eventually([&] { return gate.begun() == 2; })) << "two kernels run at the same time";
 }
 
-// Creation and destruction (C1, C7): copy, kernel, copy in each of two streams, which are destroyed with the work pending.
+// Creation and destruction (C1, C7): copy, kernel, copy in each of two streams, which are destroyed with the work
+// pending.
 TEST_P(CudaStreams, destroying_streams_loses_no_work) {
   const Example example(device());
   auto stream = make_streams(device(), 2);
@@ -196,7 +198,8 @@ TEST_P(CudaStreams, destroying_streams_loses_no_work) {
   EXPECT_TRUE(example.right(1));
 }
 
-// Overlapping behaviour (C12): depth first, one loop of copy, kernel, copy. The second stream does not wait for the first.
+// Overlapping behaviour (C12): depth first, one loop of copy, kernel, copy. The second stream does not wait for the
+// first.
 //   stream[0]   [held][copy][kernel][copy]
 //   stream[1]         [copy][kernel][copy]
 TEST_P(CudaStreams, depth_first_issue_keeps_streams_independent) {

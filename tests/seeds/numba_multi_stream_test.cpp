@@ -1,5 +1,5 @@
-// Twins of the snippets and rules of "Multiple streams" in "CUDA programming with Python Numba": three ordering rules, and
-// z = x + y on the default stream against five streams.
+// Twins of the snippets and rules of "Multiple streams" in "CUDA programming with Python Numba": three ordering rules,
+// and z = x + y on the default stream against five streams.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -208,7 +208,8 @@ std::string name_of_case(const testing::TestParamInfo<NumbaVectorAdd::ParamType>
   return weir_test::test_suffix(device.name()) + "_" + std::to_string(n) + "_on_" + std::to_string(streams);
 }
 
-// 2,000,000 stands for the article's 20,000,000; the others are ragged: not multiples of the streams, or fewer than them.
+// 2,000,000 stands for the article's 20,000,000; the others are ragged: not multiples of the streams, or fewer than
+// them.
 INSTANTIATE_TEST_SUITE_P(on, NumbaVectorAdd,
                          testing::Combine(testing::ValuesIn(weir::devices()),
                                           testing::Values<std::size_t>(3, 1023, 100'003, 2'000'000),

@@ -1,5 +1,5 @@
-// Twins of the snippets of "CUDA by Numba examples, part 3: streams and events": a <- a / sum(a), on one stream and on ten,
-// timed by events.
+// Twins of the snippets of "CUDA by Numba examples, part 3: streams and events": a <- a / sum(a), on one stream and on
+// ten, timed by events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ constexpr std::uint32_t threads_per_block = 64;
 constexpr std::size_t blocks_per_grid = 32;
 constexpr std::size_t array_count = 10;
 
-/// Each block adds up its part of the array: every thread strides over the grid, then the block folds its shared memory.
+/// Each block adds up its part of the array: every thread strides over the grid, then the block folds its shared
+/// memory.
 struct PartialReduce {
   WEIR_KERNEL void operator()(weir::Block& block, weir::View<const double> array, weir::View<double> partial) const {
     const weir::View<double> shared = block.shared<double>(block.threads());

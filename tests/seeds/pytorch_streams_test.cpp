@@ -1,5 +1,5 @@
-// Twins of the questions and answers of "PyTorch CUDA streams introduction": parallel streams, prefetch, events, several
-// devices.
+// Twins of the questions and answers of "PyTorch CUDA streams introduction": parallel streams, prefetch, events,
+// several devices.
 //
 // Not here: collectives (all-reduce, broadcast; P3), which the text only names.
 #include <gtest/gtest.h>
@@ -195,8 +195,8 @@ TEST_P(PytorchStreams, many_batches_go_through_two_buffers) {
   }
 }
 
-// Events, synchronisation (P2): stream B waits for an event of stream A, and the host for that event rather than for the
-// whole device.
+// Events, synchronisation (P2): stream B waits for an event of stream A, and the host for that event rather than for
+// the whole device.
 //   stream A   [held by first][c = a + b](event)[held by second]
 //   stream B                             (event)[d = c * c]
 TEST_P(PytorchStreams, an_event_waits_for_less_than_the_device) {

@@ -1,5 +1,5 @@
-// Twins of the snippets in NVIDIA Warp's guide, chapter 4, "Concurrency": asynchronous operations, copies, streams. Those on
-// events and synchronisation are in warp_synchronization_test.cpp.
+// Twins of the snippets in NVIDIA Warp's guide, chapter 4, "Concurrency": asynchronous operations, copies, streams.
+// Those on events and synchronisation are in warp_synchronization_test.cpp.
 //
 // Left out, because they need graphs (W4, W21):
 // | section        | snippet                                    |
@@ -67,8 +67,8 @@ TEST_P(WarpConcurrencyOfTwo, kernels_on_different_devices_run_at_the_same_time) 
   EXPECT_EQ(a1.to_host(), all(1));
 }
 
-// Asynchronous operations, kernel launches (W3): a kernel on the CPU beside one on the device. There the launch on the CPU
-// returns when its kernel is done; here it is asynchronous too.
+// Asynchronous operations, kernel launches (W3): a kernel on the CPU beside one on the device. There the launch on the
+// CPU returns when its kernel is done; here it is asynchronous too.
 TEST_P(WarpConcurrency, a_kernel_on_the_cpu_runs_while_the_device_is_busy) {
   weir::Stream on_cpu(weir::device("cpu"));
   auto a = weir::zeros<float>(device(), n);

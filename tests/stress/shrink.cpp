@@ -109,13 +109,18 @@ class Shrinker {
     bool progress = false;
     for (std::size_t from = best_.streams.size(); from-- > 0 && !late();) {
       for (std::size_t to = 0; to < best_.streams.size() && !late(); ++to) {
-        if (from == to || best_.streams[from].device != best_.streams[to].device) continue;
+        if (from == to || best_.streams[from].device != best_.streams[to].device || !used(to)) continue;
         if (!take(merged(static_cast<int>(from), static_cast<int>(to)))) continue;
         progress = true;
         break;
       }
     }
     return progress;
+  }
+
+  bool used(std::size_t stream) const {
+    return std::any_of(best_.commands.begin(), best_.commands.end(),
+                       [&](const Command& c) { return c.stream == static_cast<int>(stream); });
   }
 
   Program merged(int from, int to) const {

@@ -149,8 +149,8 @@ class CpuBackend final : public Backend {
   std::deque<CpuDevice> devices_;
   std::deque<std::atomic<bool>> peers_;
   std::mutex events_mutex_;
-  std::deque<CpuEvent> events_;            ///< guarded by events_mutex_; never shrinks
-  std::vector<CpuEvent*> free_events_;     ///< guarded by events_mutex_
+  std::deque<CpuEvent> events_;         ///< guarded by events_mutex_; never shrinks
+  std::vector<CpuEvent*> free_events_;  ///< guarded by events_mutex_
 };
 
 Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {
@@ -165,18 +165,19 @@ Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& 
     throw Error(Errc::not_ready, "weir::elapsed", a_done ? "the end event" : "the start event",
                 "its stream has not reached it yet: synchronise first", where);
   }
-  const auto ticks = b.stamp->nanoseconds.load(std::memory_order_acquire) - a.stamp->nanoseconds.load(std::memory_order_acquire);
+  const auto ticks =
+      b.stamp->nanoseconds.load(std::memory_order_acquire) - a.stamp->nanoseconds.load(std::memory_order_acquire);
   return Milliseconds(static_cast<float>(static_cast<double>(ticks) * 1e-6));
 }
 
 void CpuBackend::pin(const void* data, std::size_t bytes, SourceLocation where) {
   switch (address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, true})) {
     case AddressMap::Answer::overlaps:
-      throw Error(Errc::already_pinned, "weir::pin", "host memory", "the range overlaps one that is pinned already", where);
+      throw Error(Errc::already_pinned, "weir::pin", "host memory", "the range overlaps one that is pinned already",
+                  where);
     case AddressMap::Answer::other_kind:
       throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range is memory that Weir allocated", where);
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -184,15 +185,14 @@ void CpuBackend::unpin(const void* data, SourceLocation where) {
   switch (address_map().remove(data, true)) {
     case AddressMap::Answer::absent:
       if (address_map().find(data)) {
-        throw Error(Errc::invalid_value, "weir::unpin", "host memory", "the address is inside a pinned range, not its beginning",
-                    where);
+        throw Error(Errc::invalid_value, "weir::unpin", "host memory",
+                    "the address is inside a pinned range, not its beginning", where);
       }
       throw Error(Errc::not_pinned, "weir::unpin", "host memory", "no range that begins there was pinned", where);
     case AddressMap::Answer::other_kind:
-      throw Error(Errc::invalid_value, "weir::unpin", "host memory", "this is memory that Weir allocated, not pinned in place",
-                  where);
-    default:
-      break;
+      throw Error(Errc::invalid_value, "weir::unpin", "host memory",
+                  "this is memory that Weir allocated, not pinned in place", where);
+    default: break;
   }
 }
 

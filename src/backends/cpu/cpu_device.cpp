@@ -10,7 +10,8 @@ CpuDevice::CpuDevice(Backend& backend, int index, int workers, std::size_t memor
     : index_(index),
       pool_(workers),
       memory_(memory),
-      default_pool_(backend, *this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"}) {
+      default_pool_(backend, *this,
+                    PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"}) {
   // The legacy queue comes first: every blocking queue refers to it.
   legacy_ = new CpuQueue(*this);
   QueueOptions options;

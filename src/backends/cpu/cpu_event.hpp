@@ -19,7 +19,7 @@ struct CpuEvent final : detail::EventState {
   struct Mark {
     CpuQueue* queue = nullptr;  ///< null: never recorded
     std::uint64_t sequence = 0;
-    Stamp* stamp = nullptr;     ///< not counted: valid while the event is not recorded again or closed
+    Stamp* stamp = nullptr;  ///< not counted: valid while the event is not recorded again or closed
   };
   Mark mark();
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t alignment = 256;
 constexpr std::size_t smallest_block = 512;
-constexpr std::size_t mapped_from = 128 * 1024;   ///< larger blocks come from the system, page by page
+constexpr std::size_t mapped_from = 128 * 1024;  ///< larger blocks come from the system, page by page
 constexpr std::size_t huge_page = 2 * 1024 * 1024;
 constexpr int most_candidates = 16;
 
@@ -141,11 +141,12 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, SourceLocation where
 
 void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, SourceLocation where) {
   const PoolStatistics now = statistics();
-  throw Error(Errc::out_of_memory, "weir: allocating memory", queue.label(),
-              std::to_string(bytes) + " bytes do not fit: pool '" + name_ + "' holds " + std::to_string(now.reserved) +
-                  " bytes, " + std::to_string(now.used) + " of them in use; its limit is " +
-                  std::to_string(max_size_ != 0 ? std::min(max_size_, device_.memory().limit()) : device_.memory().limit()),
-              where);
+  throw Error(
+      Errc::out_of_memory, "weir: allocating memory", queue.label(),
+      std::to_string(bytes) + " bytes do not fit: pool '" + name_ + "' holds " + std::to_string(now.reserved) +
+          " bytes, " + std::to_string(now.used) + " of them in use; its limit is " +
+          std::to_string(max_size_ != 0 ? std::min(max_size_, device_.memory().limit()) : device_.memory().limit()),
+      where);
 }
 
 void CpuPool::release(CpuQueue& queue, void* data, SourceLocation where) {

@@ -52,7 +52,7 @@ class CpuPool final : public detail::PoolState {
     void* data;
     std::size_t bytes;
     std::size_t asked = 0;
-    CpuQueue* queue = nullptr;   ///< of the free block: behind `sequence` of this queue anybody may use it
+    CpuQueue* queue = nullptr;  ///< of the free block: behind `sequence` of this queue anybody may use it
     std::uint64_t sequence = 0;
     Block* next = nullptr;
     bool live = true;
@@ -73,12 +73,12 @@ class CpuPool final : public detail::PoolState {
   std::atomic<std::size_t> threshold_;
 
   SpinLock lock_;
-  std::array<Block*, classes> free_{};                           ///< guarded by lock_
-  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;     ///< guarded by lock_
-  Block* last_ = nullptr;                                        ///< guarded by lock_: the block used last, often asked for next
-  PoolStatistics statistics_;                                    ///< guarded by lock_
-  std::size_t live_ = 0;                                         ///< guarded by lock_
-  bool closed_ = false;                                          ///< guarded by lock_
+  std::array<Block*, classes> free_{};                        ///< guarded by lock_
+  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;  ///< guarded by lock_
+  Block* last_ = nullptr;      ///< guarded by lock_: the block used last, often asked for next
+  PoolStatistics statistics_;  ///< guarded by lock_
+  std::size_t live_ = 0;       ///< guarded by lock_
+  bool closed_ = false;        ///< guarded by lock_
 };
 
 }  // namespace weir::cpu

@@ -21,7 +21,7 @@ CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()), d
 void CpuQueue::open(const QueueOptions& options) {
   label_ = options.label;
   stream_ = options.stream;
-  level_ = options.priority + WorkerPool::levels - 1;
+  level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
   legacy_ = options.kind == QueueOptions::Kind::legacy;
   internal_ = options.kind == QueueOptions::Kind::internal;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;

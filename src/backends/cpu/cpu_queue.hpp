@@ -55,7 +55,8 @@ class CpuQueue final : public Queue {
   void open(const QueueOptions& options);
 
   void submit(const Command& command) override;
-  void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site) override;
+  void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+              const detail::LaunchSite& site) override;
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
   void follow(Queue& other) override;
@@ -68,7 +69,7 @@ class CpuQueue final : public Queue {
   const std::string& label() const { return label_; }
   bool legacy() const { return legacy_; }
   bool blocking() const { return blocking_; }
-  int level() const { return level_; }
+  int level() const { return level_.load(std::memory_order_relaxed); }
 
   /// The number of the last command submitted; with it, whether and when it is finished.
   std::uint64_t tail() const { return tail_.load(std::memory_order_acquire) >> 1; }
@@ -112,7 +113,8 @@ class CpuQueue final : public Queue {
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
   void publish_locked(std::byte* end);
   void lock_producers() {
-    if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] lock_producers_slowly();
+    if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]]
+      lock_producers_slowly();
   }
   void lock_producers_slowly();
   /// A full barrier: a consumer that gives the queue up sees the tail, or schedule() sees that the queue is idle.
@@ -123,11 +125,13 @@ class CpuQueue final : public Queue {
   /// Makes the queue known to the workers if it is idle.
   void schedule() {
     std::uint32_t idle = 0;
-    if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level_);
+    if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed))
+      pool_.push(this, level());
   }
   void schedule_idle();
   void submit_launch(const Command& command, const Launch& launch);
-  void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
+  void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                     const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
   void append_copy(const Command& command, const Copy& copy, bool owns_source);
@@ -159,7 +163,7 @@ class CpuQueue final : public Queue {
   WorkerPool& pool_;
   std::string label_;
   StreamId stream_ = 0;
-  int level_ = 0;
+  std::atomic<int> level_{0};  ///< a worker that gives the queue up may look once its stream is another one
   bool blocking_ = true;
   bool legacy_ = false;
   bool internal_ = false;
@@ -170,17 +174,19 @@ class CpuQueue final : public Queue {
   std::byte* write_ = nullptr;      ///< the producers' (under the lock)
   std::byte* write_end_ = nullptr;  ///< the producers'
   Chunk* write_chunk_ = nullptr;    ///< the producers'
-  const std::atomic<std::uint64_t>* default_tail_;  ///< the legacy queue's; one that stays 0 where that does not order this
-  std::atomic<std::uint64_t> default_seen_{0};  ///< the producers': the legacy stream's tail that this one waits for already
-  std::uint64_t patience_ = 0;      ///< the producers': the backlog at which they are held back
+  const std::atomic<std::uint64_t>*
+      default_tail_;  ///< the legacy queue's; one that stays 0 where that does not order this
+  std::atomic<std::uint64_t> default_seen_{
+      0};                       ///< the producers': the legacy stream's tail that this one waits for already
+  std::uint64_t patience_ = 0;  ///< the producers': the backlog at which they are held back
 
   alignas(64) std::atomic<std::uint32_t> state_{0};
   CpuQueue* next_ready_ = nullptr;  ///< guarded by the pool's lock
   std::atomic<bool> retired_{false};
 
-  alignas(64) std::uint64_t done_ = 0;      ///< the consumer's copy of completed_
-  std::byte* read_ = nullptr;               ///< the consumer's
-  Chunk* read_chunk_ = nullptr;             ///< the consumer's
+  alignas(64) std::uint64_t done_ = 0;  ///< the consumer's copy of completed_
+  std::byte* read_ = nullptr;           ///< the consumer's
+  Chunk* read_chunk_ = nullptr;         ///< the consumer's
   std::atomic<CpuQueue*> parked_on_{nullptr};
   std::atomic<std::uint64_t> parked_until_{0};
   Waiter park_waiter_;
@@ -188,14 +194,15 @@ class CpuQueue final : public Queue {
   alignas(64) std::atomic<std::uint64_t> completed_{0};
   std::atomic<bool> has_waiters_{false};
   SpinLock waiters_lock_;
-  Waiter* waiters_ = nullptr;               ///< guarded by waiters_lock_
+  Waiter* waiters_ = nullptr;  ///< guarded by waiters_lock_
   std::atomic<bool> failed_{false};
   std::atomic<bool> ever_failed_{false};
   SpinLock failure_lock_;
   std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
   std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few
 
-  std::uint64_t legacy_waited_ = 0;         ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
+  std::uint64_t legacy_waited_ =
+      0;  ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };
 
 }  // namespace weir::cpu

@@ -18,7 +18,9 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }
 }  // namespace
 
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) { futex(word, FUTEX_WAIT, expected, nullptr); }
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  futex(word, FUTEX_WAIT, expected, nullptr);
+}
 
 void futex_wait_for(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit) {
   timespec time{};

@@ -12,7 +12,7 @@ namespace weir::cpu {
 
 namespace {
 
-constexpr std::size_t split_bytes = 512 * 1024;    ///< smaller work is done before a helper would have woken up
+constexpr std::size_t split_bytes = 512 * 1024;  ///< smaller work is done before a helper would have woken up
 constexpr std::size_t piece_bytes = 1024 * 1024;
 
 /// Two layouts with the dimensions that are dense on both sides merged: `rows` runs of `run` bytes.
@@ -88,8 +88,9 @@ void copy_rows(const CopyJob& job, std::size_t begin, std::size_t end) {
     case 8: return copy_small_rows<8>(job, begin, end);
     case 16: return copy_small_rows<16>(job, begin, end);
     default:
-      for_rows(job.rows, begin, end,
-               [&](std::ptrdiff_t to, std::ptrdiff_t from) { std::memcpy(job.to + to, job.from + from, job.rows.run); });
+      for_rows(job.rows, begin, end, [&](std::ptrdiff_t to, std::ptrdiff_t from) {
+        std::memcpy(job.to + to, job.from + from, job.rows.run);
+      });
   }
 }
 
@@ -109,7 +110,8 @@ void fill_dense(std::byte* to, std::size_t bytes, const std::byte* value, std::s
   }
   std::memcpy(to, value, element_bytes);
   for (std::size_t done = element_bytes; done < bytes;) {
-    const std::size_t step = std::min({done, bytes - done, std::size_t{64 * 1024} / element_bytes * element_bytes + element_bytes});
+    const std::size_t step =
+        std::min({done, bytes - done, std::size_t{64 * 1024} / element_bytes * element_bytes + element_bytes});
     std::memcpy(to + done, to, step);
     done += step;
   }
@@ -158,16 +160,16 @@ void fill_elements(WorkerPool& pool, Runner& runner, void* to, const Layout& lay
               collapse(layout, layout)};
   const auto rows = [](void* context, std::size_t begin, std::size_t end, Runner&) {
     const auto& f = *static_cast<const FillJob*>(context);
-    for_rows(f.rows, begin, end, [&](std::ptrdiff_t at, std::ptrdiff_t) {
-      fill_dense(f.to + at, f.rows.run, f.value, f.element_bytes);
-    });
+    for_rows(f.rows, begin, end,
+             [&](std::ptrdiff_t at, std::ptrdiff_t) { fill_dense(f.to + at, f.rows.run, f.value, f.element_bytes); });
   };
   if (job.rows.rows * job.rows.run < split_bytes) {
     rows(&job, 0, job.rows.rows, runner);
   } else if (job.rows.rows == 1) {
     const auto elements = [](void* context, std::size_t begin, std::size_t end, Runner&) {
       const auto& f = *static_cast<const FillJob*>(context);
-      fill_streaming(f.to + begin * f.element_bytes, (end - begin) * f.element_bytes, f.value, f.element_bytes, f.rows.run);
+      fill_streaming(f.to + begin * f.element_bytes, (end - begin) * f.element_bytes, f.value, f.element_bytes,
+                     f.rows.run);
     };
     pool.run_split(elements, &job, job.rows.run / job.element_bytes, piece_bytes / job.element_bytes + 1, runner);
   } else {

@@ -76,7 +76,8 @@ bool WorkerPool::help_loop(Runner& runner) {
   return true;
 }
 
-void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk, Runner& runner) {
+void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk,
+                           Runner& runner) {
   if (width_ == 1 || count <= chunk) {
     body(context, 0, count, runner);
     return;

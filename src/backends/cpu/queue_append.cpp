@@ -1,7 +1,7 @@
 // The producers' side of a queue: from commands to records. The hot path of every asynchronous call on the CPU.
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <chrono>
 #include <new>
 
 #include "backends/cpu/cpu_device.hpp"
@@ -12,7 +12,8 @@
 namespace weir::cpu {
 
 namespace {
-constexpr std::size_t most_staged_bytes = 1 << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
+constexpr std::size_t most_staged_bytes = 1
+                                          << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
 constexpr std::uint64_t usual_patience = 8192;
 constexpr auto stall_patience = std::chrono::microseconds(50);
 
@@ -27,7 +28,8 @@ template <class R>
 inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes) {
   const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
   std::byte* at = write_;
-  if (at + bytes > write_end_) [[unlikely]] at = next_chunk(bytes);
+  if (at + bytes > write_end_) [[unlikely]]
+    at = next_chunk(bytes);
   R* record = reinterpret_cast<R*>(at);
   record->bytes = static_cast<std::uint32_t>(bytes);
   record->where = command.where;
@@ -38,7 +40,8 @@ inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::si
 
 void CpuQueue::lock_producers_slowly() {
   for (int tries = 0;; ++tries) {
-    if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0) return;
+    if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0)
+      return;
     if (tries < 100) {
       pause();
     } else {
@@ -87,7 +90,8 @@ void CpuQueue::launch(StreamId stream, const Kernel& kernel, const void* closure
   record->size = size;
   write_ = at + sizeof(LaunchRecord);
   tail_.exchange(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]] schedule_idle();
+  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]]
+    schedule_idle();
 }
 
 /// The same for all other cases: a tail call of launch(), in whose registers everything still is.
@@ -103,7 +107,8 @@ void CpuQueue::schedule_idle() { schedule(); }
 
 /// Waits for what the default stream's rules put before the next command. The lock is held.
 inline void CpuQueue::order_with_default_stream() {
-  if (default_stream_is_new()) [[unlikely]] collect_blocking_queues();
+  if (default_stream_is_new()) [[unlikely]]
+    collect_blocking_queues();
 }
 
 void CpuQueue::collect_blocking_queues() {
@@ -188,12 +193,14 @@ void CpuQueue::submit(const Command& command) {
       command.op, [&](const Launch&) {}, [&](const Copy& copy) { submit_copy(command, copy); },
       [&](const Fill& fill) { submit_fill(command, fill); },
       [](const Alloc&) {},  // the pool has done it: memory of this stream's own past needs no command
-      [](const Free&) {}, [&](const weir::Record& record) { static_cast<CpuEvent*>(record.event)->record(*this, command); },
+      [](const Free&) {},
+      [&](const weir::Record& record) { static_cast<CpuEvent*>(record.event)->record(*this, command); },
       [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
       [&](const HostCall& call) { submit_call(command, call.function, false); },
       [&](const External& call) { submit_call(command, call.function, true); },
       [&](const GraphLaunch&) {
-        throw Error(Errc::not_supported, "weir::Graph::launch", label_, "the CPU backend has no graphs yet", command.where);
+        throw Error(Errc::not_supported, "weir::Graph::launch", label_, "the CPU backend has no graphs yet",
+                    command.where);
       });
 }
 

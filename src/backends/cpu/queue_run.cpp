@@ -12,8 +12,8 @@ namespace weir::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int fair_share = 256;   ///< commands of one queue before another of its priority has its turn
-constexpr int spin_rounds = 40;   ///< of about half a microsecond, before a waiting host thread sleeps
+constexpr int fair_share = 256;           ///< commands of one queue before another of its priority has its turn
+constexpr int spin_rounds = 40;           ///< of about half a microsecond, before a waiting host thread sleeps
 constexpr int most_sleeps_at_exit = 500;  ///< of a millisecond
 
 /// Host threads that wait may run others' commands: for that time they are inside a kernel or host function.
@@ -84,7 +84,7 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
     read_ += record->bytes;
     complete(++done_);
     if (worker) {
-      if (pool_.more_urgent_than(level_) || pool_.stopping()) break;
+      if (pool_.more_urgent_than(level()) || pool_.stopping()) break;
       if (--share == 0) {
         if (pool_.any_ready()) break;
         share = fair_share;
@@ -187,7 +187,7 @@ void CpuQueue::make_ready() {
   std::uint32_t state = state_.load(std::memory_order_relaxed);
   while (!state_.compare_exchange_weak(state, (state & ~std::uint32_t{running}) | listed, std::memory_order_seq_cst)) {
   }
-  if ((state & listed) == 0) pool_.push(this, level_);
+  if ((state & listed) == 0) pool_.push(this, level());
 }
 
 /// Runs what stands before `sequence` in this queue, or in the queue that it is parked on. False if others run it.
@@ -270,11 +270,13 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
   } catch (...) {
     message = "an exception that is no std::exception";
   }
-  const char* operation = code == Errc::kernel_failed ? "weir::launch" : record.external ? "weir::external" : "weir::host_call";
+  const char* operation = code == Errc::kernel_failed ? "weir::launch"
+                          : record.external           ? "weir::external"
+                                                      : "weir::host_call";
   std::string text = std::string(what) + " '" + std::string(name) + "' threw: " + message;
   if (name.empty()) text = std::string(what) + " threw: " + message;
-  auto failure = std::make_shared<const Failure>(
-      Failure{done_ + 1, Error(code, operation, label_, text, record.where, cause)});
+  auto failure =
+      std::make_shared<const Failure>(Failure{done_ + 1, Error(code, operation, label_, text, record.where, cause)});
   SpinGuard guard(failure_lock_);
   failure_ = std::move(failure);
   ever_failed_.store(true, std::memory_order_release);

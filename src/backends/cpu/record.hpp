@@ -15,7 +15,7 @@ class CpuQueue;
 struct Stamp;
 
 enum class RecordKind : std::uint8_t {
-  next_chunk,  ///< not a command: the next record is at the beginning of the next chunk
+  next_chunk,   ///< not a command: the next record is at the beginning of the next chunk
   launch,       ///< a kernel over one dimension, with a plain closure and no name of the user's
   launch_many,  ///< any other kernel over elements
   launch_blocks,
@@ -43,8 +43,8 @@ struct alignas(16) Record {
   CommandId id;
   std::uint32_t bytes;
   RecordKind kind;
-  bool external;       ///< call: foreign work, not a host function
-  bool owns_source;    ///< copy: `from` is a staging buffer to be freed
+  bool external;     ///< call: foreign work, not a host function
+  bool owns_source;  ///< copy: `from` is a staging buffer to be freed
 };
 
 struct LaunchRecord : Record {

@@ -63,8 +63,7 @@ KernelCall kernel_call(Record& record) {
       call.blocks = BlockRange{launch.blocks, 0, 0, launch.threads, launch.shared_bytes, nullptr};
       break;
     }
-    default:
-      break;
+    default: break;
   }
   return call;
 }
@@ -122,8 +121,8 @@ void CpuQueue::run_launch(Record& record, Runner& runner) {
     if (record.kind == RecordKind::launch_blocks) {
       pool_.run_parallel(&run_blocks, &call, call.blocks.blocks, runner);
     } else {
-      const std::size_t count =
-          record.kind == RecordKind::launch ? as<LaunchRecord>(record).size : as<LaunchManyRecord>(record).extent.count();
+      const std::size_t count = record.kind == RecordKind::launch ? as<LaunchRecord>(record).size
+                                                                  : as<LaunchManyRecord>(record).extent.count();
       pool_.run_parallel(&run_elements, &call, count, runner);
     }
   } catch (...) {
@@ -138,9 +137,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
   switch (record.kind) {
     case RecordKind::launch:
     case RecordKind::launch_many:
-    case RecordKind::launch_blocks:
-      run_launch(record, runner);
-      break;
+    case RecordKind::launch_blocks: run_launch(record, runner); break;
     case RecordKind::copy: {
       auto& copy = as<CopyRecord>(record);
       copy_elements(pool_, runner, copy.to, copy.to_layout, copy.from, copy.from_layout);
@@ -154,8 +151,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     }
     case RecordKind::call: {
       const std::unique_ptr<detail::HostFunction> function(as<CallRecord>(record).function);
-      detail::running_command = {record.external ? "foreign work" : "a host function", {},
-                                 record.where};
+      detail::running_command = {record.external ? "foreign work" : "a host function", {}, record.where};
       try {
         function->call(NativeStream{});
       } catch (...) {
@@ -164,13 +160,10 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
       }
       break;
     }
-    case RecordKind::stamp:
-      stamp(record);
-      break;
+    case RecordKind::stamp: stamp(record); break;
     case RecordKind::empty:
     case RecordKind::wait:
-    case RecordKind::next_chunk:
-      break;
+    case RecordKind::next_chunk: break;
   }
   if (observed) detail::report_ran(record.id, stream_, {begin, Clock::now()});
 }
@@ -180,20 +173,13 @@ void CpuQueue::skip(Record& record) {
   switch (record.kind) {
     case RecordKind::launch:
     case RecordKind::launch_many:
-    case RecordKind::launch_blocks:
-      destroy_closure(kernel_call(record));
-      break;
+    case RecordKind::launch_blocks: destroy_closure(kernel_call(record)); break;
     case RecordKind::copy:
       if (as<CopyRecord>(record).owns_source) std::free(const_cast<void*>(as<CopyRecord>(record).from));
       break;
-    case RecordKind::call:
-      delete as<CallRecord>(record).function;
-      break;
-    case RecordKind::stamp:
-      stamp(record);
-      break;
-    default:
-      break;
+    case RecordKind::call: delete as<CallRecord>(record).function; break;
+    case RecordKind::stamp: stamp(record); break;
+    default: break;
   }
   const auto now = Clock::now();
   if (record.id != 0) detail::report_ran(record.id, stream_, {now, now});

@@ -80,7 +80,8 @@ void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std
   std::memcpy(to, from, bytes);
 }
 
-void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes, std::size_t whole) {
+void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes,
+                    std::size_t whole) {
 #if defined(__x86_64__)
   // A pattern that divides a line repeats in each; it is turned so that lines may begin inside an element.
   if (whole >= stays_in_cache && 64 % element_bytes == 0 && bytes >= 128) {

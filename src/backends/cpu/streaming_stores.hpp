@@ -8,6 +8,7 @@ namespace weir::cpu {
 /// Copies one piece of a copy of `whole` bytes: past the caches only if the whole would not stay in them.
 void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t whole);
 /// Fills a piece with a pattern; the piece begins and ends between elements.
-void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes, std::size_t whole);
+void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes,
+                    std::size_t whole);
 
 }  // namespace weir::cpu

@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
-#include <csignal>
 #include <chrono>
+#include <csignal>
 #include <system_error>
 #include <thread>
 
@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
 constexpr int pauses_between_looks = 32;  ///< about a microsecond
-constexpr int most_patient_looks = 40;
+constexpr int most_patient_looks = 16;
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
 constexpr auto stop_patience = std::chrono::milliseconds(500);
 }  // namespace
@@ -106,7 +106,8 @@ void WorkerPool::work(bool extra) {
 bool WorkerPool::find_work(Runner& runner) {
   if (CpuQueue* queue = pop()) {
     // One wakes the next only if there is more to do.
-    if (any_ready() && !spinning_.load(std::memory_order_relaxed) && !waking_.load(std::memory_order_relaxed)) wake_one();
+    if (any_ready() && !spinning_.load(std::memory_order_relaxed) && !waking_.load(std::memory_order_relaxed))
+      wake_one();
     queue->run_popped(runner);
     return true;
   }
@@ -142,8 +143,8 @@ bool WorkerPool::sleep(bool extra) {
   const std::uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   waking_.store(false, std::memory_order_seq_cst);
-  const bool work_left = ready_mask_.load(std::memory_order_seq_cst) != 0 || loops_.load(std::memory_order_seq_cst) > 0 ||
-                         stopping_.load(std::memory_order_seq_cst);
+  const bool work_left = ready_mask_.load(std::memory_order_seq_cst) != 0 ||
+                         loops_.load(std::memory_order_seq_cst) > 0 || stopping_.load(std::memory_order_seq_cst);
   if (!work_left) {
     if (extra) {
       futex_wait_for(epoch_, epoch, extra_worker_patience);

@@ -58,7 +58,9 @@ class WorkerPool {
   /// Makes a queue with work known to the workers. `level` 0 is the most urgent.
   void push(CpuQueue* queue, int level);
   /// Whether a queue of a level before `level` waits for a worker.
-  bool more_urgent_than(int level) const { return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0; }
+  bool more_urgent_than(int level) const {
+    return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
+  }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   bool any_ready() const { return ready_mask_.load(std::memory_order_relaxed) != 0; }
 
