@@ -131,17 +131,17 @@ TEST_P(ArrayLifetime, a_slice_keeps_the_memory_alive) {
   weir::Stream t = free_stream(device(), "t");
   auto result = weir::zeros<int>(weir::pinned, n / 2);
   Gate gate;
-  std::optional<weir::Slice<int>> half;
+  std::vector<weir::Slice<int>> half;
   {
     auto a = weir::empty<int>(s, n);
     weir::launch(s, n, Count{}, weir::out(a), 0);
-    half = a.slice(n / 2, n);
+    half.push_back(a.slice(n / 2, n));
   }
   auto others = overwrite(s);
   t.wait(s);
   gate.hold(t);
-  weir::copy(t, result, *half);
-  half.reset();
+  weir::copy(t, result, half.front());
+  half.clear();
   auto more = overwrite(s);
   gate.open();
   t.synchronize();
@@ -152,16 +152,15 @@ TEST_P(ArrayLifetime, a_slice_keeps_the_memory_alive) {
 
 TEST_P(ArrayLifetime, copies_of_a_slice_keep_the_memory_alive_one_by_one) {
   weir::Stream s(device());
-  std::optional<weir::Slice<int>> copy;
+  std::vector<weir::Slice<int>> kept;
   {
     const auto a = weir::from(s, counted(n));
-    const weir::Slice<int> part = a.slice(0, 100);
-    copy = part;
-    weir::Slice<int> moved = std::move(*copy);
-    copy = moved.slice(50, 100);
+    kept.push_back(a.slice(0, 100));
+    const weir::Slice<int> moved = std::move(kept.front());
+    kept.front() = moved.slice(50, 100);
   }
   const auto others = overwrite(s);
-  EXPECT_EQ(copy->to_host(), counted(50, 50));
+  EXPECT_EQ(kept.front().to_host(), counted(50, 50));
 }
 
 TEST_P(ArrayLifetime, assigning_over_an_array_gives_its_memory_back_in_order) {

@@ -78,7 +78,10 @@ void CpuQueue::retire() noexcept {
 
 std::shared_ptr<const Failure> CpuQueue::take_failure() {
   SpinGuard guard(failure_lock_);
-  if (failure_) reported_.push_back({failure_, tail()});  // sequence numbers go on, so this stays right
+  if (failure_)
+    reported_.push_back(
+        {failure_, tail(),
+         reports_.fetch_add(1, std::memory_order_release) + 1});  // sequence numbers go on, so this stays right
   failed_.store(false, std::memory_order_release);
   return std::exchange(failure_, nullptr);
 }

@@ -45,6 +45,7 @@ struct Failure {
 struct Reported {
   std::shared_ptr<const Failure> failure;
   std::uint64_t until;
+  std::uint32_t number;  ///< of the report: waits that were enqueued after it do not inherit
 };
 
 class CpuQueue final : public Queue {
@@ -88,7 +89,7 @@ class CpuQueue final : public Queue {
   /// Takes the failure away: for the device, when the stream is gone.
   std::shared_ptr<const Failure> take_failure();
   /// The failure that covers a command, reported or not; null if it ran.
-  std::shared_ptr<const Failure> failure_at(std::uint64_t sequence);
+  std::shared_ptr<const Failure> failure_at(std::uint64_t sequence, std::uint32_t reports_seen);
 
   /// For workers: takes and runs the queue after it was popped.
   void run_popped(Runner& runner);
@@ -148,13 +149,13 @@ class CpuQueue final : public Queue {
   bool park(const WaitRecord& wait);
   void help_source(const WaitRecord& wait, Runner& runner);
   void schedule_wait();
-  void inherit_failure(CpuQueue& source, std::uint64_t sequence);
+  void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);
   void complete(std::uint64_t sequence);
   void wake_waiters();
   void begin_anew();
-  void make_ready();
+  bool unpark();
   bool help(std::uint64_t sequence, Runner& runner);
   void sleep_until(std::uint64_t sequence);
   void finish_retirement();
@@ -197,6 +198,7 @@ class CpuQueue final : public Queue {
   Waiter* waiters_ = nullptr;  ///< guarded by waiters_lock_
   std::atomic<bool> failed_{false};
   std::atomic<bool> ever_failed_{false};
+  std::atomic<std::uint32_t> reports_{0};
   SpinLock failure_lock_;
   std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
   std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few

@@ -135,6 +135,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
+  record->reports_seen = source.reports_.load(std::memory_order_acquire);
   publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
 }
 

@@ -31,6 +31,26 @@ R& as(Record& record) {
   return static_cast<R&>(record);
 }
 
+/// Queues that became ready together: workers hear of all that share a pool and a level at once.
+class Chain {
+ public:
+  void add(CpuQueue& queue) {
+    if (last_ != nullptr && (&queue.device() != &last_->device() || queue.level() != level_)) push();
+    level_ = queue.level();
+    (last_ != nullptr ? last_->next_ready() : first_) = &queue;
+    last_ = &queue;
+  }
+  void push() {
+    if (last_ != nullptr) last_->device().pool().push_chain(first_, last_, level_);
+    first_ = last_ = nullptr;
+  }
+
+ private:
+  CpuQueue* first_ = nullptr;
+  CpuQueue* last_ = nullptr;
+  int level_ = 0;
+};
+
 }  // namespace
 
 bool CpuQueue::try_acquire() {
@@ -127,16 +147,25 @@ void CpuQueue::wake_waiters() {
     }
     has_waiters_.store(waiters_ != nullptr, std::memory_order_seq_cst);
   }
+  Chain chain;
+  Waiter* hosts = nullptr;
   while (woken != nullptr) {
     Waiter* waiter = woken;
     woken = waiter->next;  // a waiter is gone once it was woken
-    if (waiter->queue != nullptr) {
-      waiter->queue->make_ready();
-    } else {
-      std::atomic<std::uint32_t>* awake = waiter->awake;
-      awake->store(1, std::memory_order_seq_cst);
-      futex_wake(*awake, 1);
+    CpuQueue* queue = waiter->queue;  // whoever runs it next may park it again, in the same waiter
+    if (queue == nullptr) {
+      waiter->next = hosts;
+      hosts = waiter;
+    } else if (queue->unpark()) {
+      chain.add(*queue);
     }
+  }
+  chain.push();
+  while (hosts != nullptr) {
+    std::atomic<std::uint32_t>* awake = hosts->awake;
+    hosts = hosts->next;
+    awake->store(1, std::memory_order_seq_cst);
+    futex_wake(*awake, 1);
   }
 }
 
@@ -159,7 +188,7 @@ bool CpuQueue::park(const WaitRecord& wait) {
     source.has_waiters_.store(source.waiters_ != nullptr, std::memory_order_seq_cst);
     parked_on_.store(nullptr, std::memory_order_release);
   }
-  inherit_failure(source, sequence);
+  inherit_failure(source, sequence, wait.reports_seen);
   return false;
 }
 
@@ -181,13 +210,13 @@ void CpuQueue::schedule_wait() {
   release();
 }
 
-/// Ends parking: the queue is anybody's to run.
-void CpuQueue::make_ready() {
+/// Ends parking: the queue is anybody's to run. True if the caller has to make it known to the workers.
+bool CpuQueue::unpark() {
   parked_on_.store(nullptr, std::memory_order_release);
   std::uint32_t state = state_.load(std::memory_order_relaxed);
   while (!state_.compare_exchange_weak(state, (state & ~std::uint32_t{running}) | listed, std::memory_order_seq_cst)) {
   }
-  if ((state & listed) == 0) pool_.push(this, level());
+  return (state & listed) == 0;
 }
 
 /// Runs what stands before `sequence` in this queue, or in the queue that it is parked on. False if others run it.
@@ -283,9 +312,9 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
   failed_.store(true, std::memory_order_release);
 }
 
-void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence) {
+void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
   if (internal_ || !source.ever_failed_.load(std::memory_order_acquire)) return;
-  const std::shared_ptr<const Failure> theirs = source.failure_at(sequence);
+  const std::shared_ptr<const Failure> theirs = source.failure_at(sequence, reports_seen);
   if (!theirs) return;
   SpinGuard guard(failure_lock_);
   if (failure_) return;
@@ -294,11 +323,11 @@ void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence) {
   failed_.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<const Failure> CpuQueue::failure_at(std::uint64_t sequence) {
+std::shared_ptr<const Failure> CpuQueue::failure_at(std::uint64_t sequence, std::uint32_t reports_seen) {
   SpinGuard guard(failure_lock_);
   if (failure_ && failure_->sequence <= sequence) return failure_;
   for (const Reported& past : reported_) {
-    if (past.failure->sequence <= sequence && sequence <= past.until) return past.failure;
+    if (past.number > reports_seen && past.failure->sequence <= sequence && sequence <= past.until) return past.failure;
   }
   return nullptr;
 }
@@ -314,7 +343,7 @@ void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
     if (forget) {
       constexpr std::size_t most_remembered = 8;
       if (reported_.size() == most_remembered) reported_.erase(reported_.begin());
-      reported_.push_back({std::move(failure_), done});
+      reported_.push_back({std::move(failure_), done, reports_.fetch_add(1, std::memory_order_release) + 1});
       failure_.reset();
       failed_.store(false, std::memory_order_release);
     }

@@ -84,6 +84,7 @@ struct StampRecord : Record {
 struct WaitRecord : Record {
   CpuQueue* source;
   std::uint64_t sequence;
+  std::uint32_t reports_seen;  ///< of the source's failures, when the wait was enqueued
 };
 
 inline void* align_up(void* address, std::size_t alignment) {

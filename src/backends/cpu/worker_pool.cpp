@@ -24,13 +24,13 @@ constexpr auto stop_patience = std::chrono::milliseconds(500);
 
 WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 
-void WorkerPool::push(CpuQueue* queue, int level) {
+void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int level) {
   {
     SpinGuard guard(lock_);
-    queue->next_ready() = nullptr;
+    last->next_ready() = nullptr;
     List& list = ready_[level];
-    (list.last ? list.last->next_ready() : list.first) = queue;
-    list.last = queue;
+    (list.last ? list.last->next_ready() : list.first) = first;
+    list.last = last;
     pushes_.store(pushes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
   }

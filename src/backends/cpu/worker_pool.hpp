@@ -56,7 +56,9 @@ class WorkerPool {
   int width() const { return width_; }
 
   /// Makes a queue with work known to the workers. `level` 0 is the most urgent.
-  void push(CpuQueue* queue, int level);
+  void push(CpuQueue* queue, int level) { push_chain(queue, queue, level); }
+  /// Several at once, linked by next_ready().
+  void push_chain(CpuQueue* first, CpuQueue* last, int level);
   /// Whether a queue of a level before `level` waits for a worker.
   bool more_urgent_than(int level) const {
     return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
