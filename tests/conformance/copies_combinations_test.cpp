@@ -256,3 +256,10 @@ TEST_P(CopyCombinations, parts_of_one_array_that_share_no_element) {
   weir::copy(stream, plane.slice({{0, 3}, {2, 4}}), plane.slice({{0, 3}, {0, 2}}));
   EXPECT_EQ(plane.to_host(), (std::vector<int>{0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9}));
 }
+
+TEST_P(CopyCombinations, steps_that_pass_each_other) {
+  weir::Stream stream(device());
+  const auto line = weir::from(stream, counted(8));
+  weir::copy(stream, line.slice({{1, 8, 2}}), line.slice({{0, 7, 2}}));
+  EXPECT_EQ(line.to_host(), (std::vector<int>{0, 0, 2, 2, 4, 4, 6, 6}));
+}

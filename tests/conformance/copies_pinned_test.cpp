@@ -1,7 +1,7 @@
 // Copies within the device and with pinned memory never hold the host, and overlap other work (C1, W7, R32, R35, R39,
 // R41, R42, R49 to R51, R53).
-// Left out: R46 (copy directions that contradict the pointers: directions are found, not given), R52 (opposite copies
-// overlap: a matter of time on GPUs with two copy engines).
+// Left out: R46 (copy directions that contradict the pointers: directions are found, not given), R48 (past the end of
+// memory: in tests/errors), R52 (opposite copies overlap: a matter of time on GPUs with two copy engines).
 #include "arrays_support.hpp"
 
 using namespace weir_test;

@@ -1,4 +1,4 @@
-// Wrong inputs: copies and fills whose sides do not fit, overlap, or have no memory.
+// Wrong inputs: copies and fills whose sides do not fit, overlap, have no memory, or reach past its end (R48).
 #include "wrong_inputs.hpp"
 
 namespace weir_test {

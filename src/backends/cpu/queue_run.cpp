@@ -151,7 +151,7 @@ void CpuQueue::wake_waiters() {
   Waiter* hosts = nullptr;
   while (woken != nullptr) {
     Waiter* waiter = woken;
-    woken = waiter->next;  // a waiter is gone once it was woken
+    woken = waiter->next;             // a waiter is gone once it was woken
     CpuQueue* queue = waiter->queue;  // whoever runs it next may park it again, in the same waiter
     if (queue == nullptr) {
       waiter->next = hosts;
