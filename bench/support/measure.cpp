@@ -17,7 +17,7 @@ Spread spread(std::vector<double> figures) {
   return {median, figures.front(), figures.back()};
 }
 
-void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 double cpu_seconds() {
   timespec time{};

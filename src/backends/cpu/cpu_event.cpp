@@ -1,8 +1,6 @@
 // Events on the CPU.
 #include "backends/cpu/cpu_event.hpp"
 
-#include <utility>
-
 namespace weir::cpu {
 
 void CpuEvent::record(CpuQueue& queue, const Origin& command) {
@@ -10,20 +8,33 @@ void CpuEvent::record(CpuQueue& queue, const Origin& command) {
   next.queue = &queue;
   if (timed) {
     next.stamp = new Stamp;
-    queue.append_stamp(next.stamp, command);
-    next.sequence = queue.tail();
+    next.sequence = queue.append_stamp(next.stamp, command);
   } else if (command.id == 0) {
     next.sequence = queue.mark();
   } else {
-    queue.append_empty(command);  // observers want to see it run
-    next.sequence = queue.tail();
+    next.sequence = queue.append_empty(command);  // observers want to see it run
   }
-  Stamp* old;
-  {
-    SpinGuard guard(lock_);
-    old = std::exchange(mark_, next).stamp;
+  release_stamp(replace(next));
+}
+
+Stamp* CpuEvent::replace(const Mark& next) {
+  std::uint32_t version = version_.load(std::memory_order_relaxed);
+  for (int tries = 0;; ++tries) {
+    if ((version & 1) == 0 && version_.compare_exchange_weak(version, version + 1, std::memory_order_acq_rel)) break;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+    version = version_.load(std::memory_order_relaxed);
   }
-  release_stamp(old);
+  Stamp* old = stamp_.load(std::memory_order_relaxed);
+  // With release: who reads one of these and then the version finds it changed.
+  queue_.store(next.queue, std::memory_order_release);
+  sequence_.store(next.sequence, std::memory_order_release);
+  stamp_.store(next.stamp, std::memory_order_release);
+  version_.store(version + 2, std::memory_order_release);
+  return old;
 }
 
 void CpuQueue::record(detail::EventState& event, SourceLocation where) {
@@ -34,9 +45,19 @@ void CpuQueue::wait(detail::EventState& event, SourceLocation where) {
   static_cast<CpuEvent&>(event).hold(*this, where);
 }
 
-CpuEvent::Mark CpuEvent::mark() {
-  SpinGuard guard(lock_);
-  return mark_;
+CpuEvent::Mark CpuEvent::mark() const {
+  for (int tries = 0;; ++tries) {
+    const std::uint32_t before = version_.load(std::memory_order_acquire);
+    const Mark seen{queue_.load(std::memory_order_acquire), sequence_.load(std::memory_order_acquire),
+                    stamp_.load(std::memory_order_acquire)};
+    if ((before & 1) == 0 && version_.load(std::memory_order_relaxed) == before) [[likely]]
+      return seen;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
 }
 
 void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
@@ -60,13 +81,6 @@ void CpuEvent::synchronize(const char*, SourceLocation) {
   last.queue->throw_failure(last.sequence, false);
 }
 
-void CpuEvent::close() {
-  Stamp* old;
-  {
-    SpinGuard guard(lock_);
-    old = std::exchange(mark_, Mark{}).stamp;
-  }
-  release_stamp(old);
-}
+void CpuEvent::close() { release_stamp(replace(Mark{})); }
 
 }  // namespace weir::cpu

@@ -21,11 +21,17 @@ struct CpuEvent final : detail::EventState {
     std::uint64_t sequence = 0;
     Stamp* stamp = nullptr;  ///< not counted: valid while the event is not recorded again or closed
   };
-  Mark mark();
+  Mark mark() const;
 
  private:
-  SpinLock lock_;
-  Mark mark_;  ///< guarded by lock_
+  /// Returns the stamp that was there.
+  Stamp* replace(const Mark& next);
+
+  // Readers take no lock, which waits are made of: they look at the version before and after. It is odd during a change.
+  std::atomic<std::uint32_t> version_{0};
+  std::atomic<CpuQueue*> queue_{nullptr};
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<Stamp*> stamp_{nullptr};
 };
 
 }  // namespace weir::cpu

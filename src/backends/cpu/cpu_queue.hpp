@@ -27,6 +27,26 @@ struct Waiter {
   Waiter* next = nullptr;
 };
 
+/// Those who wait for one queue. One word is lock and flag, so that to join costs one exchange, and a look of the queue that
+/// nobody waits for costs a load.
+class WaiterList {
+ public:
+  /// Takes part in the pairing of park() and complete(): a full barrier. `first` is the caller's until unlock().
+  void lock() {
+    if ((word_.fetch_or(present | locked, std::memory_order_seq_cst) & locked) != 0) [[unlikely]]
+      lock_slowly();
+  }
+  void unlock() { word_.store(first != nullptr ? std::uint32_t{present} : 0u, std::memory_order_release); }
+  bool empty() const { return word_.load(std::memory_order_seq_cst) == 0; }
+
+  Waiter* first = nullptr;
+
+ private:
+  enum : std::uint32_t { present = 1, locked = 2 };
+  void lock_slowly();
+  std::atomic<std::uint32_t> word_{0};
+};
+
 /// The time of one timed record; shared by the event and the record on its way.
 struct Stamp {
   std::atomic<int> owners{2};
@@ -78,9 +98,10 @@ class CpuQueue final : public Queue {
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
-  void append_stamp(Stamp* stamp, const Origin& command);
+  /// These return the number of their command.
+  std::uint64_t append_stamp(Stamp* stamp, const Origin& command);
+  std::uint64_t append_empty(const Origin& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
-  void append_empty(const Origin& command);
 
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
@@ -103,7 +124,7 @@ class CpuQueue final : public Queue {
 
   // producers (queue_append.cpp)
   template <class R>
-  R* begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes);
+  R* begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag = false);
   std::byte* next_chunk(std::size_t bytes);
   void hold_back();
   bool default_stream_is_new() const {
@@ -112,22 +133,18 @@ class CpuQueue final : public Queue {
   void order_with_default_stream();
   void collect_blocking_queues();
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
-  void publish_locked(std::byte* end);
+  std::uint64_t publish_locked(std::byte* end);
   void lock_producers() {
     if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]]
       lock_producers_slowly();
   }
   void lock_producers_slowly();
   /// A full barrier: a consumer that gives the queue up sees the tail, or schedule() sees that the queue is idle.
-  void unlock_producers() {
-    tail_.exchange(tail_.load(std::memory_order_relaxed) & ~std::uint64_t{1}, std::memory_order_seq_cst);
-  }
+  void unlock_producers() { tail_.fetch_and(~std::uint64_t{1}, std::memory_order_seq_cst); }
   friend class ProducerLock;
   /// Makes the queue known to the workers if it is idle.
   void schedule() {
-    std::uint32_t idle = 0;
-    if (state_.load(std::memory_order_seq_cst) == 0 && state_.compare_exchange_strong(idle, listed))
-      pool_.push(this, level());
+    if (state_.load(std::memory_order_seq_cst) == 0) schedule_idle();
   }
   void schedule_idle();
   void submit_launch(const Command& command, const Launch& launch);
@@ -135,7 +152,7 @@ class CpuQueue final : public Queue {
                      const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
-  void append_copy(const Command& command, const Copy& copy, bool owns_source);
+  std::uint64_t append_copy(const Command& command, const Copy& copy, bool owns_source);
   void submit_fill(const Command& command, const Fill& fill);
   void submit_call(const Command& command, detail::HostFunction* function, bool external);
 
@@ -193,9 +210,7 @@ class CpuQueue final : public Queue {
   Waiter park_waiter_;
 
   alignas(64) std::atomic<std::uint64_t> completed_{0};
-  std::atomic<bool> has_waiters_{false};
-  SpinLock waiters_lock_;
-  Waiter* waiters_ = nullptr;  ///< guarded by waiters_lock_
+  WaiterList waiters_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> ever_failed_{false};
   std::atomic<std::uint32_t> reports_{0};

@@ -8,18 +8,30 @@ namespace weir::cpu {
 
 namespace {
 using Clock = std::chrono::steady_clock;
-constexpr double probe_nanoseconds = 3'000;   ///< how long a loop runs alone before its cost is judged
-constexpr double alone_nanoseconds = 12'000;  ///< less than this is finished alone: a wake-up would cost as much
-constexpr double chunk_nanoseconds = 40'000;  ///< a chunk long enough to take, short enough to share
-constexpr int chunks_per_worker = 4;
+constexpr double probe_nanoseconds = 3'000;     ///< how long a loop runs alone before its cost is judged
+constexpr double alone_nanoseconds = 12'000;    ///< less than this is finished alone: a wake-up would cost as much
+constexpr double least_nanoseconds = 40'000;    ///< a chunk long enough to take
+constexpr double most_nanoseconds = 1'000'000;  ///< and one after which more urgent work is not late
+constexpr std::size_t shares_per_worker = 2;
+constexpr std::size_t longest_piece = 16;  ///< of copies and fills, in pieces
 }  // namespace
+
+bool ParallelLoop::take(std::size_t& begin, std::size_t& end) {
+  begin = next_.load(std::memory_order_relaxed);
+  do {
+    if (begin >= end_) return false;
+    const std::size_t left = end_ - begin;
+    end = begin + std::min(left, std::clamp(left / chunks_.shares, chunks_.least, chunks_.most));
+  } while (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  return true;
+}
 
 void ParallelLoop::participate(Runner& runner, const WorkerPool* leave_for) {
   try {
-    while (!used_up()) {
-      const std::size_t begin = next_.fetch_add(chunk_, std::memory_order_relaxed);
-      if (begin >= end_) return;
-      body_(context_, begin, std::min(begin + chunk_, end_), runner);
+    std::size_t begin;
+    std::size_t end;
+    while (take(begin, end)) {
+      body_(context_, begin, end, runner);
       if (leave_for != nullptr && leave_for->any_ready()) return;
     }
   } catch (...) {
@@ -36,14 +48,11 @@ void WorkerPool::share(ParallelLoop& loop, Runner& runner, std::size_t pieces) {
     first_loop_ = &loop;
     loops_.fetch_add(1, std::memory_order_seq_cst);
   }
-  const std::size_t helpers = std::min<std::size_t>(static_cast<std::size_t>(width_) - 1, pieces - 1);
-  for (std::size_t i = 0; i < helpers; ++i) {
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
-      epoch_.fetch_add(1, std::memory_order_seq_cst);
-      futex_wake(epoch_, 1);
-    } else if (alive_.load(std::memory_order_relaxed) < width_) {
-      start_worker(false);
-    }
+  // No more than there are cores for: a thread that has to wait for its core would keep the others waiting for its chunk.
+  const int room = width_ - (runner.worker ? 0 : 1) - awake();
+  const int helpers = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(room, 0)), pieces - 1));
+  for (int i = 0; i < helpers; ++i) {
+    if (!sleepers_.wake() && alive_.load(std::memory_order_relaxed) < width_) start_worker(false);
   }
   loop.participate(runner, nullptr);
   {
@@ -82,7 +91,8 @@ void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t c
     body(context, 0, count, runner);
     return;
   }
-  ParallelLoop loop(body, context, 0, count, chunk);
+  ParallelLoop loop(body, context, 0, count,
+                    {chunk, longest_piece * chunk, shares_per_worker * static_cast<std::size_t>(width_)});
   share(loop, runner, (count + chunk - 1) / chunk);
 }
 
@@ -108,11 +118,11 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
     body(context, done, count, runner);
     return;
   }
-  const std::size_t by_time = static_cast<std::size_t>(chunk_nanoseconds / each) + 1;
-  const std::size_t by_share = left / static_cast<std::size_t>(width_ * chunks_per_worker) + 1;
-  const std::size_t chunk = std::min(by_time, by_share);
-  ParallelLoop loop(body, context, done, count, chunk);
-  share(loop, runner, (left + chunk - 1) / chunk);
+  const std::size_t shares = shares_per_worker * static_cast<std::size_t>(width_);
+  const auto least = std::min(static_cast<std::size_t>(least_nanoseconds / each) + 1, left / (2 * shares) + 1);
+  const auto most = std::max(static_cast<std::size_t>(most_nanoseconds / each) + 1, least);
+  ParallelLoop loop(body, context, done, count, {least, most, shares});
+  share(loop, runner, (left + least - 1) / least);
 }
 
 }  // namespace weir::cpu

@@ -25,16 +25,15 @@ constexpr auto stall_patience = std::chrono::microseconds(50);
 
 /// A record of type R at the end of the queue's memory, with its header filled in. The lock is held.
 template <class R>
-inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes) {
+inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag) {
   const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
   std::byte* at = write_;
   if (at + bytes > write_end_) [[unlikely]]
     at = next_chunk(bytes);
   R* record = reinterpret_cast<R*>(at);
-  record->bytes = static_cast<std::uint32_t>(bytes);
   record->where = command.where;
+  record->head = cpu::Record::heading(kind, bytes, flag);
   record->id = command.id;
-  record->kind = kind;
   return record;
 }
 
@@ -50,10 +49,13 @@ void CpuQueue::lock_producers_slowly() {
   }
 }
 
-/// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back.
-inline void CpuQueue::publish_locked(std::byte* end) {
+/// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back. Returns the
+/// command's number.
+inline std::uint64_t CpuQueue::publish_locked(std::byte* end) {
   write_ = end;
-  tail_.store(tail_.load(std::memory_order_relaxed) + 2, std::memory_order_release);
+  const std::uint64_t next = tail_.load(std::memory_order_relaxed) + 2;
+  tail_.store(next, std::memory_order_release);
+  return next >> 1;
 }
 
 class ProducerLock {
@@ -83,13 +85,11 @@ void CpuQueue::launch(StreamId stream, const Kernel& kernel, const void* closure
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
   std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
-  record->id = 0;
-  record->bytes = sizeof(LaunchRecord);
-  record->kind = RecordKind::launch;
+  record->head = cpu::Record::heading(RecordKind::launch, sizeof(LaunchRecord));
   record->kernel = &kernel;
   record->size = size;
   write_ = at + sizeof(LaunchRecord);
-  tail_.exchange(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  tail_.fetch_add(1, std::memory_order_seq_cst);  // one more command, and the lock is free
   if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]]
     schedule_idle();
 }
@@ -103,7 +103,12 @@ void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure
   submit_launch(command, std::get<Launch>(command.op));
 }
 
-void CpuQueue::schedule_idle() { schedule(); }
+void CpuQueue::schedule_idle() {
+  std::uint32_t idle = 0;
+  if (!state_.compare_exchange_strong(idle, listed)) return;
+  pool_.note_host();
+  pool_.push(this, level());
+}
 
 /// Waits for what the default stream's rules put before the next command. The lock is held.
 inline void CpuQueue::order_with_default_stream() {
@@ -136,7 +141,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   record->source = &source;
   record->sequence = sequence;
   record->reports_seen = source.reports_.load(std::memory_order_acquire);
-  publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+  publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 std::byte* CpuQueue::next_chunk(std::size_t bytes) {
@@ -148,7 +153,7 @@ std::byte* CpuQueue::next_chunk(std::size_t bytes) {
     refuse_memory(bytes, Origin{});
   }
   auto* link = reinterpret_cast<Record*>(write_);
-  link->kind = RecordKind::next_chunk;
+  link->head = Record::heading(RecordKind::next_chunk, 0);
   write_chunk_->next = chunk;
   write_chunk_ = chunk;
   write_end_ = chunk->end();
@@ -207,7 +212,8 @@ void CpuQueue::submit(const Command& command) {
 
 void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
   const Kernel& kernel = *launch.kernel;
-  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16 || launch.name != nullptr) [[unlikely]] {
+  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16 || launch.name != nullptr ||
+      command.id != 0) [[unlikely]] {
     submit_launch_shaped(command, launch);
     return;
   }
@@ -218,7 +224,7 @@ void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
     record->kernel = &kernel;
     record->size = launch.extent[0];
     if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
 }
@@ -246,33 +252,34 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
       record->threads = launch.threads;
       record->shared_bytes = launch.shared_bytes;
       place_closure(trailing(record, alignment));
-      end = reinterpret_cast<std::byte*>(record) + record->bytes;
+      end = reinterpret_cast<std::byte*>(record) + record->bytes();
     } else {
       auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
       record->kernel = &kernel;
       record->name = launch.name;
       record->extent = launch.extent;
       place_closure(trailing(record, alignment));
-      end = reinterpret_cast<std::byte*>(record) + record->bytes;
+      end = reinterpret_cast<std::byte*>(record) + record->bytes();
     }
     publish_locked(end);
   }
   schedule();
 }
 
-void CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
+std::uint64_t CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
+  std::uint64_t number;
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
-    auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0);
-    record->owns_source = owns_source;
+    auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0, owns_source);
     record->to = copy.to;
     record->from = copy.from;
     record->to_layout = copy.to_layout;
     record->from_layout = copy.from_layout;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
+  return number;
 }
 
 void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
@@ -297,13 +304,13 @@ void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
     }
     return;
   }
-  append_copy(command, copy, false);
-  const std::uint64_t last = tail();
-  wait_until(last);
-  throw_failure(last, true);
+  const std::uint64_t number = append_copy(command, copy, false);
+  wait_until(number);
+  throw_failure(number, true);
 }
 
 void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
+  std::uint64_t number;
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
@@ -311,36 +318,36 @@ void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
     record->to = fill.to;
     record->layout = fill.layout;
     std::memcpy(trailing(record, 16), fill.value, fill.layout.element_bytes);
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
   if (fill.kind != MemoryKind::pageable) return;
-  const std::uint64_t last = tail();
-  wait_until(last);
-  throw_failure(last, true);
+  wait_until(number);
+  throw_failure(number, true);
 }
 
 void CpuQueue::submit_call(const Command& command, detail::HostFunction* function, bool external) {
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
-    auto* record = begin_record<CallRecord>(command, RecordKind::call, 0);
-    record->external = external;
+    auto* record = begin_record<CallRecord>(command, RecordKind::call, 0, external);
     record->function = function;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
 }
 
-void CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
+std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
+  std::uint64_t number;
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
     record->stamp = stamp;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
+  return number;
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
@@ -357,20 +364,21 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origi
   schedule_wait();
 }
 
-void CpuQueue::append_empty(const Origin& command) {
+std::uint64_t CpuQueue::append_empty(const Origin& command) {
+  std::uint64_t number;
   {
     const ProducerLock guard(*this);
     order_with_default_stream();
     auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
+  return number;
 }
 
 std::uint64_t CpuQueue::mark() {
   if (legacy_) {
-    append_empty(Origin{});
-    return tail();
+    return append_empty(Origin{});
   }
   if (!default_stream_is_new()) return tail();
   std::uint64_t last;

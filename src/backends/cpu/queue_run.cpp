@@ -1,6 +1,7 @@
 // The consumer's side of a queue: running records in order, parking on waits, helping, failing.
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 
 #include "backends/cpu/cpu_device.hpp"
@@ -39,15 +40,18 @@ class Chain {
     level_ = queue.level();
     (last_ != nullptr ? last_->next_ready() : first_) = &queue;
     last_ = &queue;
+    ++count_;
   }
   void push() {
-    if (last_ != nullptr) last_->device().pool().push_chain(first_, last_, level_);
+    if (last_ != nullptr) last_->device().pool().push_chain(first_, last_, count_, level_);
     first_ = last_ = nullptr;
+    count_ = 0;
   }
 
  private:
   CpuQueue* first_ = nullptr;
   CpuQueue* last_ = nullptr;
+  int count_ = 0;
   int level_ = 0;
 };
 
@@ -82,26 +86,27 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       if (done_ >= tail) break;
     }
     auto* record = reinterpret_cast<Record*>(read_);
-    if (record->kind == RecordKind::next_chunk) {
+    const RecordKind kind = record->kind();
+    if (kind == RecordKind::next_chunk) {
       Chunk* old = read_chunk_;
       read_chunk_ = old->next;
       read_ = read_chunk_->begin();
       give_chunk(old);
       continue;
     }
-    if (record->kind == RecordKind::wait) {
+    if (kind == RecordKind::wait) {
       const auto& wait = as<WaitRecord>(*record);
       if (!worker) help_source(wait, runner);
       if (park(wait)) return;  // whoever completes the source has the queue now
       if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
-    } else if (record->kind == RecordKind::launch && record->id == 0 && as<LaunchRecord>(*record).size == 1) {
+    } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
       run_single(as<LaunchRecord>(*record));
     } else {
       run_record(*record, runner);
     }
-    read_ += record->bytes;
+    read_ += record->bytes();
     complete(++done_);
     if (worker) {
       if (pool_.more_urgent_than(level()) || pool_.stopping()) break;
@@ -118,7 +123,8 @@ void CpuQueue::release() {
   const std::uint64_t mine = done_;  // the next consumer's from here on
   const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);
   if (tail_.load(std::memory_order_seq_cst) >> 1 != mine) {
-    if ((before & listed) == 0) schedule();
+    std::uint32_t idle = 0;
+    if ((before & listed) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level());
   } else if (retired_.load(std::memory_order_seq_cst)) {
     finish_retirement();
   }
@@ -127,15 +133,16 @@ void CpuQueue::release() {
 void CpuQueue::complete(std::uint64_t sequence) {
   // A full barrier, as in park() and sleep_until(): either the waiter sees this command done, or it is seen waiting.
   completed_.exchange(sequence, std::memory_order_seq_cst);
-  if (has_waiters_.load(std::memory_order_seq_cst)) wake_waiters();
+  if (!waiters_.empty()) [[unlikely]]
+    wake_waiters();
 }
 
 void CpuQueue::wake_waiters() {
   Waiter* woken = nullptr;
   {
-    SpinGuard guard(waiters_lock_);
+    const std::lock_guard guard(waiters_);
     const std::uint64_t now = completed_.load(std::memory_order_relaxed);
-    for (Waiter** link = &waiters_; *link != nullptr;) {
+    for (Waiter** link = &waiters_.first; *link != nullptr;) {
       Waiter* waiter = *link;
       if (waiter->sequence <= now) {
         *link = waiter->next;
@@ -145,7 +152,6 @@ void CpuQueue::wake_waiters() {
         link = &waiter->next;
       }
     }
-    has_waiters_.store(waiters_ != nullptr, std::memory_order_seq_cst);
   }
   Chain chain;
   Waiter* hosts = nullptr;
@@ -178,14 +184,12 @@ bool CpuQueue::park(const WaitRecord& wait) {
     parked_on_.store(&source, std::memory_order_release);
     park_waiter_.sequence = sequence;
     park_waiter_.queue = this;
-    SpinGuard guard(source.waiters_lock_);
-    source.has_waiters_.store(true, std::memory_order_seq_cst);
+    const std::lock_guard guard(source.waiters_);
     if (source.completed_.load(std::memory_order_seq_cst) < sequence) {
-      park_waiter_.next = source.waiters_;
-      source.waiters_ = &park_waiter_;
+      park_waiter_.next = source.waiters_.first;
+      source.waiters_.first = &park_waiter_;
       return true;
     }
-    source.has_waiters_.store(source.waiters_ != nullptr, std::memory_order_seq_cst);
     parked_on_.store(nullptr, std::memory_order_release);
   }
   inherit_failure(source, sequence, wait.reports_seen);
@@ -204,10 +208,24 @@ void CpuQueue::help_source(const WaitRecord& wait, Runner& runner) {
 
 /// A wait that nothing stands before need not go by way of a worker: the queue is parked at once.
 void CpuQueue::schedule_wait() {
+  pool_.note_host();
   if (state_.load(std::memory_order_seq_cst) != 0 || !try_acquire()) return;
   auto* record = reinterpret_cast<Record*>(read_);
-  if (done_ + 1 == tail() && record->kind == RecordKind::wait && park(as<WaitRecord>(*record))) return;
+  if (done_ + 1 == tail() && record->kind() == RecordKind::wait && park(as<WaitRecord>(*record))) return;
   release();
+}
+
+void WaiterList::lock_slowly() {
+  for (int tries = 0;; ++tries) {
+    if ((word_.load(std::memory_order_relaxed) & locked) == 0 &&
+        (word_.fetch_or(present | locked, std::memory_order_seq_cst) & locked) == 0)
+      return;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
 }
 
 /// Ends parking: the queue is anybody's to run. True if the caller has to make it known to the workers.
@@ -224,6 +242,7 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
   CpuQueue* queue = this;
   for (int depth = 0; depth < 64; ++depth) {
     if (queue->try_acquire()) {
+      pool_.note_host();
       const RunningScope scope;
       queue->run(runner, sequence, false);
       return true;
@@ -264,15 +283,12 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
   waiter.sequence = sequence;
   waiter.awake = &awake;
   {
-    SpinGuard guard(waiters_lock_);
-    has_waiters_.store(true, std::memory_order_seq_cst);
-    if (completed_.load(std::memory_order_seq_cst) >= sequence) {
-      has_waiters_.store(waiters_ != nullptr, std::memory_order_seq_cst);
-      return;
-    }
-    waiter.next = waiters_;
-    waiters_ = &waiter;
+    const std::lock_guard guard(waiters_);
+    if (completed_.load(std::memory_order_seq_cst) >= sequence) return;
+    waiter.next = waiters_.first;
+    waiters_.first = &waiter;
   }
+  pool_.host_sleeps();
   while (awake.load(std::memory_order_seq_cst) == 0) {
     if (!pool_.stopping()) {
       futex_wait_for(awake, 0, std::chrono::milliseconds(200));
@@ -280,8 +296,8 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
     }
     // Nobody may come any more: leave the list, and let the caller help or give up.
     futex_wait_for(awake, 0, std::chrono::milliseconds(1));
-    SpinGuard guard(waiters_lock_);
-    for (Waiter** link = &waiters_; *link != nullptr; link = &(*link)->next) {
+    const std::lock_guard guard(waiters_);
+    for (Waiter** link = &waiters_.first; *link != nullptr; link = &(*link)->next) {
       if (*link == &waiter) {
         *link = waiter.next;
         return;
@@ -300,7 +316,7 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
     message = "an exception that is no std::exception";
   }
   const char* operation = code == Errc::kernel_failed ? "weir::launch"
-                          : record.external           ? "weir::external"
+                          : record.flag()             ? "weir::external"
                                                       : "weir::host_call";
   std::string text = std::string(what) + " '" + std::string(name) + "' threw: " + message;
   if (name.empty()) text = std::string(what) + " threw: " + message;

@@ -16,7 +16,7 @@ struct Stamp;
 
 enum class RecordKind : std::uint8_t {
   next_chunk,   ///< not a command: the next record is at the beginning of the next chunk
-  launch,       ///< a kernel over one dimension, with a plain closure and no name of the user's
+  launch,       ///< a kernel over one dimension, with a plain closure, no name of the user's, and no observer
   launch_many,  ///< any other kernel over elements
   launch_blocks,
   copy,
@@ -37,14 +37,21 @@ struct Origin {
   Origin(const Command& command) : where(command.where), id(command.id) {}
 };
 
-/// The beginning of every record. `bytes` leads to the next one. Aligned, so that what follows a record is, too.
+/// The beginning of every record. Aligned, so that what follows a record is, too.
 struct alignas(16) Record {
+  /// Kind, flag and length in one word, which a launch writes by one instruction.
+  static constexpr std::uint64_t heading(RecordKind kind, std::size_t bytes, bool flag = false) {
+    return static_cast<std::uint64_t>(bytes) << 16 | (flag ? 0x100u : 0u) | static_cast<std::uint64_t>(kind);
+  }
+  RecordKind kind() const { return static_cast<RecordKind>(head & 0xff); }
+  std::size_t bytes() const { return head >> 16; }  ///< leads to the next record
+  /// A call: foreign work, not a host function. A copy: `from` is a staging buffer to be freed.
+  bool flag() const { return (head & 0x100) != 0; }
+  bool observed() const { return kind() != RecordKind::launch && id != 0; }
+
   SourceLocation where;
-  CommandId id;
-  std::uint32_t bytes;
-  RecordKind kind;
-  bool external;     ///< call: foreign work, not a host function
-  bool owns_source;  ///< copy: `from` is a staging buffer to be freed
+  std::uint64_t head;
+  CommandId id;  ///< not written for RecordKind::launch
 };
 
 struct LaunchRecord : Record {
@@ -101,7 +108,7 @@ constexpr std::size_t round_record(std::size_t bytes) { return (bytes + 15) & ~s
 
 /// A piece of a queue's memory. Consumers give chunks back to producers.
 struct alignas(64) Chunk {
-  static constexpr std::size_t usual_bytes = 16 * 1024;
+  static constexpr std::size_t usual_bytes = 4096;
 
   Chunk* next;
   std::size_t bytes;  ///< of the whole chunk; others than usual_bytes are not recycled

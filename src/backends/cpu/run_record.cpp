@@ -40,7 +40,7 @@ struct KernelCall {
 KernelCall kernel_call(Record& record) {
   KernelCall call;
   call.where = record.where;
-  switch (record.kind) {
+  switch (record.kind()) {
     case RecordKind::launch: {
       auto& launch = as<LaunchRecord>(record);
       call.kernel = launch.kernel;
@@ -118,11 +118,11 @@ void CpuQueue::run_single(LaunchRecord& launch) {
 void CpuQueue::run_launch(Record& record, Runner& runner) {
   KernelCall call = kernel_call(record);
   try {
-    if (record.kind == RecordKind::launch_blocks) {
+    if (record.kind() == RecordKind::launch_blocks) {
       pool_.run_parallel(&run_blocks, &call, call.blocks.blocks, runner);
     } else {
-      const std::size_t count = record.kind == RecordKind::launch ? as<LaunchRecord>(record).size
-                                                                  : as<LaunchManyRecord>(record).extent.count();
+      const std::size_t count = record.kind() == RecordKind::launch ? as<LaunchRecord>(record).size
+                                                                    : as<LaunchManyRecord>(record).extent.count();
       pool_.run_parallel(&run_elements, &call, count, runner);
     }
   } catch (...) {
@@ -132,16 +132,16 @@ void CpuQueue::run_launch(Record& record, Runner& runner) {
 }
 
 void CpuQueue::run_record(Record& record, Runner& runner) {
-  const bool observed = record.id != 0;
+  const bool observed = record.observed();
   const auto begin = observed ? Clock::now() : Clock::time_point{};
-  switch (record.kind) {
+  switch (record.kind()) {
     case RecordKind::launch:
     case RecordKind::launch_many:
     case RecordKind::launch_blocks: run_launch(record, runner); break;
     case RecordKind::copy: {
       auto& copy = as<CopyRecord>(record);
       copy_elements(pool_, runner, copy.to, copy.to_layout, copy.from, copy.from_layout);
-      if (copy.owns_source) std::free(const_cast<void*>(copy.from));
+      if (copy.flag()) std::free(const_cast<void*>(copy.from));
       break;
     }
     case RecordKind::fill: {
@@ -151,11 +151,11 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     }
     case RecordKind::call: {
       const std::unique_ptr<detail::HostFunction> function(as<CallRecord>(record).function);
-      detail::running_command = {record.external ? "foreign work" : "a host function", {}, record.where};
+      detail::running_command = {record.flag() ? "foreign work" : "a host function", {}, record.where};
       try {
         function->call(NativeStream{});
       } catch (...) {
-        fail(record, Errc::host_function_failed, record.external ? "foreign work" : "host function", {},
+        fail(record, Errc::host_function_failed, record.flag() ? "foreign work" : "host function", {},
              std::current_exception());
       }
       break;
@@ -170,19 +170,20 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
 
 /// After a failure: nothing runs on bad data, and nothing leaks.
 void CpuQueue::skip(Record& record) {
-  switch (record.kind) {
+  switch (record.kind()) {
     case RecordKind::launch:
     case RecordKind::launch_many:
     case RecordKind::launch_blocks: destroy_closure(kernel_call(record)); break;
     case RecordKind::copy:
-      if (as<CopyRecord>(record).owns_source) std::free(const_cast<void*>(as<CopyRecord>(record).from));
+      if (record.flag()) std::free(const_cast<void*>(as<CopyRecord>(record).from));
       break;
     case RecordKind::call: delete as<CallRecord>(record).function; break;
     case RecordKind::stamp: stamp(record); break;
     default: break;
   }
+  if (!record.observed()) return;
   const auto now = Clock::now();
-  if (record.id != 0) detail::report_ran(record.id, stream_, {now, now});
+  detail::report_ran(record.id, stream_, {now, now});
 }
 
 }  // namespace weir::cpu

@@ -17,26 +17,59 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
 constexpr int pauses_between_looks = 32;  ///< about a microsecond
-constexpr int most_patient_looks = 16;
+constexpr int most_patient_looks = 32;
+constexpr int gathering_looks = 32;
+constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
+constexpr auto host_presence =
+    std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
 constexpr auto stop_patience = std::chrono::milliseconds(500);
 }  // namespace
 
 WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 
-void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int level) {
+void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
   {
     SpinGuard guard(lock_);
     last->next_ready() = nullptr;
     List& list = ready_[level];
     (list.last ? list.last->next_ready() : list.first) = first;
     list.last = last;
-    pushes_.store(pushes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    ready_count_.store(ready_count_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
   }
+  call_worker();
+}
+
+/// Sees to it that ready queues find a worker. One more than there are cores for is woken by the monitor alone: the host
+/// thread is at work, too, and would lose its core to it.
+void WorkerPool::call_worker() {
   // The other side of this check is in sleep(): a sleeper is counted before it looks at the mask for the last time.
   if (spinning_.load(std::memory_order_seq_cst) || waking_.load(std::memory_order_seq_cst)) return;
-  wake_one();
+  const int others = awake();
+  if (others > 0 && others + 1 >= width_ && host_is_active()) {
+    arm();
+  } else {
+    wake_one();
+  }
+}
+
+bool WorkerPool::host_is_active() {
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  const std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
+  if (turns != seen_host_turns_.load(std::memory_order_relaxed)) {
+    seen_host_turns_.store(turns, std::memory_order_relaxed);
+    host_seen_.store(now, std::memory_order_relaxed);
+    return true;
+  }
+  return now - host_seen_.load(std::memory_order_relaxed) < host_presence.count();
+}
+
+void WorkerPool::host_sleeps() {
+  seen_host_turns_.store(host_turns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  host_seen_.store(0, std::memory_order_relaxed);
+  if (any_ready()) call_worker();
 }
 
 CpuQueue* WorkerPool::pop() {
@@ -52,23 +85,27 @@ CpuQueue* WorkerPool::pop() {
     list.last = nullptr;
     ready_mask_.fetch_and(~(1u << level), std::memory_order_relaxed);
   }
+  ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   pops_.store(pops_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return queue;
 }
 
 /// Wakes a sleeper, starts a worker that was never needed so far, or has the monitor watch: all are busy.
 void WorkerPool::wake_one() {
-  if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+  if (sleepers_.count() > 0) {
     if (waking_.exchange(true, std::memory_order_seq_cst)) return;
-    epoch_.fetch_add(1, std::memory_order_seq_cst);
-    if (futex_wake(epoch_, 1) > 0) return;  // the woken thread takes `waking_` back
+    if (sleepers_.wake()) return;  // the woken thread takes `waking_` back
     waking_.store(false, std::memory_order_seq_cst);
   }
   if (alive_.load(std::memory_order_relaxed) < width_) {
     start_worker(false);
-  } else if (!armed_.load(std::memory_order_relaxed) && !armed_.exchange(true, std::memory_order_seq_cst)) {
-    arm_monitor();
+  } else {
+    arm();
   }
+}
+
+void WorkerPool::arm() {
+  if (!armed_.load(std::memory_order_relaxed) && !armed_.exchange(true, std::memory_order_seq_cst)) arm_monitor();
 }
 
 void WorkerPool::start_worker(bool extra) {
@@ -94,43 +131,52 @@ void WorkerPool::work(bool extra) {
   detail::thread_state = detail::ThreadState::running;
   {
     Runner runner;
+    runner.worker = true;
+    Sleepers::Bed bed;
     while (!stopping_.load(std::memory_order_relaxed)) {
-      if (find_work(runner)) continue;
-      if (spin()) continue;
-      if (!sleep(extra)) break;
+      bool brief = false;
+      if (sweep(runner, brief) && !brief) continue;
+      if (spin(brief ? gathering_looks : most_patient_looks)) continue;
+      if (!sleep(bed, extra)) break;
     }
   }
   alive_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-bool WorkerPool::find_work(Runner& runner) {
-  if (CpuQueue* queue = pop()) {
-    // One wakes the next only if there is more to do.
-    if (any_ready() && !spinning_.load(std::memory_order_relaxed) && !waking_.load(std::memory_order_relaxed))
-      wake_one();
+/// Gives each queue that is ready now a turn. `brief` tells whether all were, and a host thread is feeding them. False if
+/// there was nothing to do.
+bool WorkerPool::sweep(Runner& runner, bool& brief) {
+  int turns = 0;
+  const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
+  const auto begin = Clock::now();
+  for (int left = ready_count_.load(std::memory_order_relaxed); left > 0; --left) {
+    CpuQueue* queue = pop();
+    if (queue == nullptr) break;
+    if (any_ready()) call_worker();  // one wakes the next only if there is more to do
     queue->run_popped(runner);
-    return true;
+    ++turns;
   }
-  return loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
+  if (turns == 0) return loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
+  brief = Clock::now() - begin < turns * brief_turn && host_turns_.load(std::memory_order_relaxed) != host_turns;
+  return true;
 }
 
-/// Looks for work for a short while; one worker at a time. Looks seldom, and leaves ready queues alone while their number
-/// still grows, up to a limit: a host thread that is about to wait runs its own work in a fraction of the time that handing
+/// Looks for work for a short while; one worker at a time. Looks seldom, and leaves ready queues alone while a
+/// host thread lists or runs some, up to a limit: a host thread that is about to wait runs its own work in a fraction of the time that handing
 /// it over takes, and every look of a spinner slows a submitter down.
-bool WorkerPool::spin() {
+bool WorkerPool::spin(int patience) {
   if (spinning_.exchange(true, std::memory_order_seq_cst)) return false;
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
-  int patience = most_patient_looks;
-  std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
+  std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
     pause(pauses_between_looks);
     if (loops_.load(std::memory_order_relaxed) > 0) {
       found = true;
     } else if (any_ready()) {
-      const std::uint32_t now = pushes_.load(std::memory_order_relaxed);
-      found = now == pushes || --patience == 0;
-      pushes = now;
+      const std::uint32_t now = host_turns_.load(std::memory_order_relaxed);
+      found = now == turns || --patience == 0;
+      turns = now;
     } else if (Clock::now() >= deadline) {
       break;
     }
@@ -139,23 +185,20 @@ bool WorkerPool::spin() {
   return found;
 }
 
-bool WorkerPool::sleep(bool extra) {
-  const std::uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+/// False if an extra worker was not called for so long that it may leave.
+bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
+  sleepers_.lie_down(bed);
   waking_.store(false, std::memory_order_seq_cst);
   const bool work_left = ready_mask_.load(std::memory_order_seq_cst) != 0 ||
                          loops_.load(std::memory_order_seq_cst) > 0 || stopping_.load(std::memory_order_seq_cst);
-  if (!work_left) {
-    if (extra) {
-      futex_wait_for(epoch_, epoch, extra_worker_patience);
-    } else {
-      futex_wait(epoch_, epoch);
-    }
+  if (!work_left && extra) {
+    futex_wait_for(bed.called, 0, extra_worker_patience);
+  } else if (!work_left) {
+    while (bed.called.load(std::memory_order_seq_cst) == 0) futex_wait(bed.called, 0);
   }
-  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  const bool by_itself = sleepers_.get_up(bed);
   waking_.store(false, std::memory_order_seq_cst);
-  const bool idle_for_long = extra && !work_left && epoch_.load(std::memory_order_seq_cst) == epoch;
-  return !idle_for_long;
+  return !(extra && !work_left && by_itself);
 }
 
 bool WorkerPool::watch() {
@@ -170,7 +213,7 @@ bool WorkerPool::watch() {
   quiet_ticks_ = 0;
   if (pops != watched_pops_ || spinning_.load(std::memory_order_relaxed)) {
     stuck_ticks_ = 0;
-  } else if (sleepers_.load(std::memory_order_relaxed) > 0) {
+  } else if (sleepers_.count() > 0) {
     wake_one();
   } else {
     const int wanted = 1 << (stuck_ticks_ < 3 ? stuck_ticks_ : 3);
@@ -185,8 +228,8 @@ void WorkerPool::stop() {
   stopping_.store(true, std::memory_order_seq_cst);
   const auto deadline = Clock::now() + stop_patience;
   while (alive_.load(std::memory_order_seq_cst) > 0 && Clock::now() < deadline) {
-    epoch_.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake(epoch_, most_workers);
+    while (sleepers_.wake()) {
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
