@@ -187,8 +187,13 @@ class ArrayBase : public detail::ArrayTag {
     return Slice<T>(storage_, AnyView<T>(data(), shape));
   }
 
-  /// Elements of host or pinned memory. Throws wrong_memory for device memory.
-  T& operator[](std::size_t i) const { return host_view()[i]; }
+  /// Elements of host or pinned memory in one dimension; in more, host_view()(i, j). Throws wrong_memory for device memory,
+  /// wrong_shape for more dimensions.
+  T& operator[](std::size_t i) const {
+    const AnyView<T> elements = host_view();
+    if (elements.rank() != 1) detail::refuse_one_index(elements.rank());
+    return elements[i];
+  }
   T* begin() const { return host_view().data(); }
   T* end() const { return host_view().data() + size(); }
   /// All elements of contiguous host or pinned memory.

@@ -131,6 +131,7 @@ template <detail::copyable_memory To, class V>
 void fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
   using T = detail::element_of<To>;
   static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
+  static_assert(std::is_convertible_v<const V&, T>, "weir::fill needs a value of the array's element type");
   const T element = static_cast<T>(value);
   detail::fill({}, detail::endpoint(to), &element, where);
 }
