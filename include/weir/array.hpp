@@ -187,12 +187,13 @@ class ArrayBase : public detail::ArrayTag {
     return Slice<T>(storage_, AnyView<T>(data(), shape));
   }
 
-  /// Elements of host or pinned memory in one dimension; in more, host_view()(i, j). Throws wrong_memory for device memory,
-  /// wrong_shape for more dimensions.
+  /// The i-th element, in rows, of host or pinned memory. Throws wrong_memory for device memory, wrong_shape for more than
+  /// one dimension that are not contiguous: there, host_view()(i, j).
   T& operator[](std::size_t i) const {
     const AnyView<T> elements = host_view();
-    if (elements.rank() != 1) detail::refuse_one_index(elements.rank());
-    return elements[i];
+    if (elements.rank() == 1) return elements[i];
+    if (!elements.contiguous()) detail::refuse_one_index(elements.rank());
+    return elements.data()[i];
   }
   T* begin() const { return host_view().data(); }
   T* end() const { return host_view().data() + size(); }

@@ -102,7 +102,7 @@ void check_reshape(bool contiguous, std::size_t count, const Shape& shape, Sourc
 
 void refuse_one_index(std::size_t rank) {
   throw Error(Errc::wrong_shape, "weir::Array: operator[]", "array of " + std::to_string(rank) + " dimensions",
-              "one index names an element of one dimension only: use host_view()(i, j)", {});
+              "its rows are not contiguous, so one index names no element: use host_view()(i, j)", {});
 }
 
 void refuse_host_access(const Storage* storage, SourceLocation where) {
