@@ -112,8 +112,8 @@ class CpuQueue final : public Queue {
   /// The failure that covers a command, reported or not; null if it ran.
   std::shared_ptr<const Failure> failure_at(std::uint64_t sequence, std::uint32_t reports_seen);
 
-  /// For workers: takes and runs the queue after it was popped.
-  void run_popped(Runner& runner);
+  /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
+  std::uint64_t run_popped(Runner& runner);
 
   /// Guarded by the pool's lock.
   CpuQueue*& next_ready() { return next_ready_; }
@@ -158,7 +158,7 @@ class CpuQueue final : public Queue {
 
   // the consumer (queue_run.cpp)
   bool try_acquire();
-  void run(Runner& runner, std::uint64_t until, bool worker);
+  std::uint64_t run(Runner& runner, std::uint64_t until, bool worker);
   void release();
   void run_record(Record& record, Runner& runner);
   void run_single(LaunchRecord& launch);

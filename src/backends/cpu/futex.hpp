@@ -24,6 +24,14 @@ inline void pause(int times) {
   for (int i = 0; i < times; ++i) pause();
 }
 void yield();
+/// Asks for a line of memory that will be written soon, and that another core may have.
+inline void prefetch_to_write(const void* at) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
 
 /// For sections of a few instructions. A thread that loses its core inside one makes the others yield.
 class SpinLock {

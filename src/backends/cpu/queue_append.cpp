@@ -14,6 +14,7 @@ namespace weir::cpu {
 namespace {
 constexpr std::size_t most_staged_bytes = 1
                                           << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
+constexpr std::size_t ahead = 256;                ///< how far before they are written records are asked for, in bytes
 constexpr std::uint64_t usual_patience = 8192;
 constexpr auto stall_patience = std::chrono::microseconds(50);
 
@@ -71,16 +72,16 @@ class ProducerLock {
 
 /// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
 /// stack frame: every other case is a tail call.
-void CpuQueue::launch(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) {
   if (kernel.closure_bytes != 0 || (tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] {
-    launch_slowly(stream, kernel, closure, size, site);
+    launch_slowly(0, kernel, closure, size, site);
     return;
   }
   std::byte* at = write_;
   if (at + sizeof(LaunchRecord) > write_end_ || default_stream_is_new()) [[unlikely]] {
     unlock_producers();
-    launch_slowly(stream, kernel, closure, size, site);
+    launch_slowly(0, kernel, closure, size, site);
     return;
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
@@ -88,6 +89,7 @@ void CpuQueue::launch(StreamId stream, const Kernel& kernel, const void* closure
   record->head = cpu::Record::heading(RecordKind::launch, sizeof(LaunchRecord));
   record->kernel = &kernel;
   record->size = size;
+  prefetch_to_write(at + ahead);
   write_ = at + sizeof(LaunchRecord);
   tail_.fetch_add(1, std::memory_order_seq_cst);  // one more command, and the lock is free
   if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]]
@@ -103,7 +105,7 @@ void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure
   submit_launch(command, std::get<Launch>(command.op));
 }
 
-void CpuQueue::schedule_idle() {
+[[gnu::noinline]] void CpuQueue::schedule_idle() {
   std::uint32_t idle = 0;
   if (!state_.compare_exchange_strong(idle, listed)) return;
   pool_.note_host();

@@ -65,20 +65,21 @@ bool CpuQueue::try_acquire() {
   return false;
 }
 
-void CpuQueue::run_popped(Runner& runner) {
+std::uint64_t CpuQueue::run_popped(Runner& runner) {
   std::uint32_t state = state_.load(std::memory_order_relaxed);
   for (;;) {
     const bool taken = (state & running) != 0;  // by a host thread that helps, or parked
     const std::uint32_t next = taken ? state & ~listed : (state & ~listed) | running;
     if (!state_.compare_exchange_weak(state, next, std::memory_order_seq_cst)) continue;
-    if (!taken) run(runner, ~std::uint64_t{0}, true);
-    return;
+    return taken ? 0 : run(runner, ~std::uint64_t{0}, true);
   }
 }
 
 /// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
-void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
+/// Returns how many it ran.
+std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   int share = fair_share;
+  const std::uint64_t first = done_;
   std::uint64_t tail = 0;
   while (done_ < until) {
     if (done_ >= tail) {
@@ -97,7 +98,8 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
     if (kind == RecordKind::wait) {
       const auto& wait = as<WaitRecord>(*record);
       if (!worker) help_source(wait, runner);
-      if (park(wait)) return;  // whoever completes the source has the queue now
+      const std::uint64_t ran = done_ - first;
+      if (park(wait)) return ran;  // whoever completes the source has the queue now
       if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
@@ -116,7 +118,9 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       }
     }
   }
+  const std::uint64_t ran = done_ - first;
   release();
+  return ran;
 }
 
 void CpuQueue::release() {

@@ -17,9 +17,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
 constexpr int pauses_between_looks = 32;  ///< about a microsecond
-constexpr int most_patient_looks = 32;
-constexpr int gathering_looks = 32;
-constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
+constexpr int usual_looks = 32;           ///< at ready queues, while a host thread is at work
+constexpr int most_looks = 256;
+constexpr auto cheap_command = std::chrono::nanoseconds(250);
 constexpr auto host_presence =
     std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
@@ -133,31 +133,34 @@ void WorkerPool::work(bool extra) {
     Runner runner;
     runner.worker = true;
     Sleepers::Bed bed;
+    int patience = 0;
     while (!stopping_.load(std::memory_order_relaxed)) {
-      bool brief = false;
-      if (sweep(runner, brief) && !brief) continue;
-      if (spin(brief ? gathering_looks : most_patient_looks)) continue;
+      if (sweep(runner, patience) && patience == 0) continue;
+      if (spin(std::max(patience, usual_looks))) continue;
       if (!sleep(bed, extra)) break;
     }
   }
   alive_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-/// Gives each queue that is ready now a turn. `brief` tells whether all were, and a host thread is feeding them. False if
-/// there was nothing to do.
-bool WorkerPool::sweep(Runner& runner, bool& brief) {
+/// Gives each queue that is ready now a turn; false if there was nothing to do. Where a host thread keeps feeding queues with
+/// commands that cost less than to hand them over, `patience` grows, so that many are handed over at once; else it ends.
+bool WorkerPool::sweep(Runner& runner, int& patience) {
   int turns = 0;
+  std::uint64_t commands = 0;
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
   for (int left = ready_count_.load(std::memory_order_relaxed); left > 0; --left) {
     CpuQueue* queue = pop();
     if (queue == nullptr) break;
     if (any_ready()) call_worker();  // one wakes the next only if there is more to do
-    queue->run_popped(runner);
+    commands += queue->run_popped(runner);
     ++turns;
   }
   if (turns == 0) return loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
-  brief = Clock::now() - begin < turns * brief_turn && host_turns_.load(std::memory_order_relaxed) != host_turns;
+  const bool cheap = Clock::now() - begin < (static_cast<std::int64_t>(commands) + turns) * cheap_command;
+  const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
+  patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most_looks) : 0;
   return true;
 }
 

@@ -102,7 +102,7 @@ class WorkerPool {
 
   CpuQueue* pop();
   void work(bool extra);
-  bool sweep(Runner& runner, bool& brief);
+  bool sweep(Runner& runner, int& patience);
   bool help_loop(Runner& runner);
   bool spin(int patience);
   bool sleep(Sleepers::Bed& bed, bool extra);
