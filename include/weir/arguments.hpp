@@ -255,13 +255,20 @@ struct Binder<Closure<F, B...>, std::index_sequence<I...>, A...> {
 };
 
 template <class F>
+inline constexpr bool is_host_only_kernel = false;
+template <class F>
+inline constexpr bool is_host_only_kernel<HostOnly<F>> = true;
+
+template <class F>
 constexpr void check_kernel() {
   static_assert(
       std::is_copy_constructible_v<F>,
       "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
 #if defined(__CUDACC__)
-  static_assert(std::is_trivially_copyable_v<F>,
-                "a kernel is copied to its device as bytes: capture trivially copyable values");
+  static_assert(std::is_trivially_copyable_v<F> || is_host_only_kernel<F> ||
+                    __nv_is_extended_host_device_lambda_closure_type(F),
+                "a kernel is copied to its device as bytes: capture trivially copyable values, or wrap it in "
+                "weir::host_only(...) if it is for the CPU alone");
 #endif
 }
 
