@@ -11,8 +11,8 @@ function(weir_kernel_sources target)
   if(NOT CMAKE_CUDA_COMPILER)
     message(FATAL_ERROR "weir_kernel_sources(${target} ...): enable the language first: project(... LANGUAGES CXX CUDA)")
   endif()
+  # The standard by hand: CMake before 3.26 does not know that nvcc has C++20.
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES
-                              LANGUAGE CUDA COMPILE_OPTIONS "--extended-lambda;--expt-relaxed-constexpr")
-  set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
-                                             CUDA_RUNTIME_LIBRARY Static)
+                              LANGUAGE CUDA COMPILE_OPTIONS "-std=c++20;--extended-lambda;--expt-relaxed-constexpr")
+  set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endfunction()
