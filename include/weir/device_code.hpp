@@ -80,11 +80,11 @@ __device__ void call_element(const C& closure, const I& index) {
     if (all_unit_stride(closure.arguments)) {
       C local = closure;
       assume_all_unit_stride(local.arguments);
-      local.call(I(index));
+      local.call_on_device(I(index));
       return;
     }
   }
-  closure.call(I(index));
+  closure.call_on_device(I(index));
 }
 
 template <class C>
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(1024)
   const std::size_t index = linear_block();
   if (index >= blocks || skipped(guard)) return;
   Block block(index, blocks, blockDim.x);
-  closure.call(block);
+  closure.call_on_device(block);
 }
 
 template <class C, std::size_t R>

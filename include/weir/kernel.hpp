@@ -88,13 +88,24 @@ struct Closure {
     return slot.value;
   }
   template <class First>
-  WEIR_KERNEL void call(First&& first) const {
+  void call(First&& first) const {
     call(first, std::index_sequence_for<A...>{});
   }
   template <class First, std::size_t... I>
-  WEIR_KERNEL void call(First& first, std::index_sequence<I...>) const {
+  void call(First& first, std::index_sequence<I...>) const {
     kernel(first, get<I>(arguments)...);
   }
+#if defined(__CUDACC__)
+  // A call of its own, so that nvcc refuses kernels that are not for devices here, and nowhere else.
+  template <class First>
+  __device__ void call_on_device(First&& first) const {
+    call_on_device(first, std::index_sequence_for<A...>{});
+  }
+  template <class First, std::size_t... I>
+  __device__ void call_on_device(First& first, std::index_sequence<I...>) const {
+    kernel(first, get<I>(arguments)...);
+  }
+#endif
 };
 
 template <class T>
