@@ -198,7 +198,11 @@ To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where,
                                      argument.view.stride(3)};
   *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
                         argument.storage ? argument.storage->buffer : 0, argument.access);
-  return argument.view.template as<To::rank()>(where);
+  if constexpr (std::is_same_v<To, AnyView<T>>) {
+    return argument.view;
+  } else {
+    return argument.view.template as<To::rank()>(where);
+  }
 }
 template <class To, class A>
 To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,

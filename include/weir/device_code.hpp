@@ -53,7 +53,9 @@ struct GlobalCall {
   unsigned block[3];
   std::size_t shared_bytes;
   void** arguments;
-  int (*launch)(const GlobalCall&, void* stream);  ///< returns a cudaError_t
+  int (*launch)(const GlobalCall&, void* stream);  ///< enqueues the work; returns a cudaError_t
+  /// Not null: do nothing but set it where an earlier host function may still fail.
+  bool* declined;
 };
 
 }  // namespace weir::detail

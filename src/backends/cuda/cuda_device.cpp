@@ -171,6 +171,18 @@ void CudaDevice::drain() noexcept {
   note(cudaDeviceSynchronize());
 }
 
+cudaStream_t CudaDevice::side_stream(SourceLocation where) {
+  if (const cudaStream_t made = side_stream_.load(std::memory_order_acquire)) return made;
+  start(where);
+  const std::lock_guard guard(start_mutex_);
+  if (const cudaStream_t made = side_stream_.load(std::memory_order_relaxed)) return made;
+  const DeviceScope scope(index_);
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "weir::copy", name_, where);
+  side_stream_.store(made, std::memory_order_release);
+  return made;
+}
+
 volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
   constexpr std::size_t slab = 512;
   const std::lock_guard guard(flags_mutex_);

@@ -61,6 +61,9 @@ class CudaDevice {
     return loaded->function.load(std::memory_order_acquire) != nullptr ? loaded : nullptr;
   }
 
+  /// A stream in which nothing ever waits: for copies that the driver does within a call.
+  cudaStream_t side_stream(SourceLocation where);
+
   /// A word that host functions and kernels share, set to "never". Never given back.
   volatile unsigned long long* take_flag(SourceLocation where);
 
@@ -96,6 +99,7 @@ class CudaDevice {
   const std::string name_;
   std::atomic<bool> started_{false};
   std::mutex start_mutex_;
+  std::atomic<cudaStream_t> side_stream_{nullptr};
   std::mutex code_mutex_;
   CudaPool* default_pool_;
   CudaQueue* legacy_;

@@ -2,6 +2,7 @@
 #include "backends/cuda/cuda_pool.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -233,10 +234,23 @@ void CudaPool::flush() noexcept {
   }
 }
 
+/// flush(), and the blocks of idle queues are the pool's again at the end: a free takes effect when its stream runs it.
+void CudaPool::flush_until_free() {
+  std::vector<CudaQueue*> idle;
+  {
+    const std::lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < cached_; ++i) {
+      if (cache_[i].queue->idle()) idle.push_back(cache_[i].queue);
+    }
+  }
+  flush();
+  for (CudaQueue* queue : idle) queue->drain();
+}
+
 void CudaPool::trim(std::size_t keep) {
   const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
   if (pool == nullptr) return;
-  flush();
+  flush_until_free();
   const DeviceScope scope(device_.index());
   check(cudaMemPoolTrimTo(pool, keep), "weir::Pool::trim", name_, {});
 }

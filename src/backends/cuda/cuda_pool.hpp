@@ -32,6 +32,7 @@ class CudaPool final : public detail::PoolState {
   void close() noexcept;
   /// Hands the blocks of the cache to the driver's pool, each in the order of its queue.
   void flush() noexcept;
+  void flush_until_free();
   /// Lets another device reach the pool's memory, or not any more.
   void set_access(int device, bool allowed);
 

@@ -79,6 +79,7 @@ class CudaQueue final : public Queue {
   void submit_copy(const Command& command, const Copy& copy);
   void copy_on_device(const Command& command, const Copy& copy);
   void copy_from_pageable(const Command& command, const Copy& copy);
+  void copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes);
   void copy_to_pageable(const Command& command, const Copy& copy);
   void copy_on_host(const Command& command, const Copy& copy, bool owns_source);
   bool reaches(MemoryKind kind, int device) const;

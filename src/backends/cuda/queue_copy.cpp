@@ -155,30 +155,45 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
     staged.from = memory;
     return copy_on_host(command, staged, true);
   }
-  const bool plain = is_dense(copy.to_layout) && is_dense(copy.from_layout) && !failures_.in_doubt();
-  if (plain && (waits || bytes <= most_embedded_bytes)) {
+  const bool plain = is_dense(copy.to_layout) && is_dense(copy.from_layout);
+  if (plain && bytes <= most_embedded_bytes && !failures_.in_doubt()) {
     const cudaStream_t queue = stream(command.where);
     const DeviceScope scope(device_.index());
     check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
-  } else {
-    PinnedMemory& pinned = PinnedMemory::instance();
-    Copy staged = copy;
-    void* memory = pinned.take(bytes, copying, command.where);
-    staged.from = memory;
-    staged.from_kind = MemoryKind::pinned;
-    staged.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
-    copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
-    try {
-      copy_on_device(command, staged);
-    } catch (...) {
-      pinned.give(memory);
-      throw;
-    }
-    pinned.give_after(memory, *this);
+    return;
   }
+  if (plain && waits) {
+    copy_when_idle(command, copy.to, copy.from, bytes);
+    return;
+  }
+  PinnedMemory& pinned = PinnedMemory::instance();
+  Copy staged = copy;
+  void* memory = pinned.take(bytes, copying, command.where);
+  staged.from = memory;
+  staged.from_kind = MemoryKind::pinned;
+  staged.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+  copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
+  try {
+    copy_on_device(command, staged);
+  } catch (...) {
+    pinned.give(memory);
+    throw;
+  }
+  pinned.give_after(memory, *this);
   if (!waits) return;
   wait_for_all(copying, command.where);
   throw_failure();
+}
+
+/// A copy that the driver stages itself, chunk by chunk. It would wait for the stream inside that call, and hold up every
+/// other thread's calls meanwhile (R207); so this waits first, and copies where nothing is pending.
+void CudaQueue::copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes) {
+  wait_for_all(copying, command.where);
+  throw_failure();
+  const cudaStream_t side = device_.side_stream(command.where);
+  const DeviceScope scope(device_.index());
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side), copying, label_, command.where);
+  check(cudaStreamSynchronize(side), copying, label_, command.where);
 }
 
 void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
@@ -186,34 +201,27 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
     copy_on_host(command, copy, false);
     return;
   }
-  if (failures_.in_doubt()) {
+  const std::size_t bytes = bytes_of(copy.to_layout);
+  if (bytes > most_staged_bytes && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
+    copy_when_idle(command, copy.to, copy.from, bytes);
+    return;
+  }
+  PinnedMemory& pinned = PinnedMemory::instance();
+  Copy staged = copy;
+  void* memory = pinned.take(bytes, copying, command.where);
+  staged.to = memory;
+  staged.to_kind = MemoryKind::pinned;
+  staged.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  try {
+    if (!failures_.skips_all()) copy_on_device(command, staged);
     wait_for_all(copying, command.where);
     throw_failure();
+  } catch (...) {
+    pinned.give_after(memory, *this);
+    throw;
   }
-  const std::size_t bytes = bytes_of(copy.to_layout);
-  if (is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
-    const cudaStream_t queue = stream(command.where);
-    const DeviceScope scope(device_.index());
-    check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
-    wait_for_all(copying, command.where);
-  } else {
-    PinnedMemory& pinned = PinnedMemory::instance();
-    Copy staged = copy;
-    void* memory = pinned.take(bytes, copying, command.where);
-    staged.to = memory;
-    staged.to_kind = MemoryKind::pinned;
-    staged.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
-    try {
-      copy_on_device(command, staged);
-      wait_for_all(copying, command.where);
-    } catch (...) {
-      pinned.give_after(memory, *this);
-      throw;
-    }
-    copy_by_host(copy.to, copy.to_layout, memory, staged.to_layout);
-    pinned.give(memory);
-  }
-  throw_failure();
+  copy_by_host(copy.to, copy.to_layout, memory, staged.to_layout);
+  pinned.give(memory);
 }
 
 /// Between host memories of which one is pageable: by a host function; returns when it is done unless it owns its source.

@@ -131,6 +131,10 @@ void CudaQueue::launch_global(const Command& command, const Launch& launch) {
   const auto& call = *static_cast<const detail::GlobalCall*>(launch.closure);
   const cudaStream_t queue = stream(command.where);
   if (failures_.skips_all()) return;
+  if (call.declined != nullptr && failures_.in_doubt()) {
+    *call.declined = true;
+    return;
+  }
   int previous = 0;
   check(cudaGetDevice(&previous), operation, label_, command.where);
   if (previous != device_.index()) check(cudaSetDevice(device_.index()), operation, label_, command.where);
