@@ -16,6 +16,7 @@ namespace {
 using weir_test::fails_with;
 using weir_test::ForeignStream;
 using weir_test::Gate;
+using weir_test::Marker;
 using CudaInterop = weir_test::OnGpu;
 
 constexpr std::size_t n = 1000;
@@ -104,12 +105,14 @@ TEST_F(CudaInterop, null_wraps_the_legacy_default_stream) {
   const weir::Stream legacy = weir::cuda::wrap_stream(gpu(), nullptr);
   const weir::Stream blocking(gpu());
   Gate gate;
+  Marker behind_the_gate;
   gate.hold_by_host_call(blocking);
+  weir::host_call(blocking, [word = behind_the_gate.word()] { weir_test::store_word(word, 1); });
   const auto a = weir::full(legacy, n, 2);  // behind every blocking stream
   EXPECT_FALSE(legacy.done());
   gate.open();
   legacy.synchronize();
-  EXPECT_TRUE(blocking.done());
+  EXPECT_EQ(behind_the_gate.value(), 1);
   EXPECT_EQ(a.to_host()[0], 2);
 }
 

@@ -3,8 +3,25 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/driver.hpp"
 
 namespace weir::cuda {
+
+namespace {
+
+/// The driver's own calls; the runtime's where those do not succeed, for they make the context current and say what is wrong.
+cudaError_t record_event(cudaEvent_t event, cudaStream_t stream) {
+  if (driver().record_event(event, stream) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaEventRecord(event, stream);
+}
+cudaError_t wait_for_event(cudaStream_t stream, cudaEvent_t event) {
+  if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaStreamWaitEvent(stream, event, cudaEventWaitDefault);
+}
+
+}  // namespace
 
 void CudaQueue::open(const QueueOptions& options) {
   label_ = options.label;
@@ -49,7 +66,7 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
       native = nothing;
     }
   }
-  check(cudaEventRecord(native, queue), "weir::Stream::record", label_, where);
+  check(record_event(native, queue), "weir::Stream::record", label_, where);
   if (failures_.in_doubt()) [[unlikely]] {
     event.place.store(failures_.place(), std::memory_order_relaxed);
     event.queue.store(this, std::memory_order_release);
@@ -64,8 +81,7 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
-  check(cudaStreamWaitEvent(queue, event.native.load(std::memory_order_acquire), cudaEventWaitDefault),
-        "weir::Stream::wait", label_, where);
+  check(wait_for_event(queue, event.native.load(std::memory_order_acquire)), "weir::Stream::wait", label_, where);
   if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
     ensure_flag(where);
     failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
