@@ -139,7 +139,8 @@ class Block {
   std::size_t index_;
   std::size_t count_;
   std::uint32_t threads_;
-  mutable std::uint32_t shared_used_ = 0;  ///< on a GPU: the same in all threads, which make the same calls
+  [[maybe_unused]] mutable std::uint32_t shared_used_ =
+      0;  ///< on a GPU: the same in all threads, which make the same calls
   detail::BlockMemory* memory_;
 };
 
