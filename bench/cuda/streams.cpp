@@ -1,6 +1,7 @@
 // Streams, events, host functions and stream-ordered memory, beside the driver's own calls.
 #include <limits>
 
+#include <weir/cuda_interop.hpp>
 #include <weir/weir.hpp>
 
 #include "bursts.hpp"
@@ -8,37 +9,57 @@
 
 namespace bench {
 
+namespace {
+
+/// Hops of raw CUDA there and back between two streams.
+struct RawHops {
+  cudaStream_t a;
+  cudaStream_t b;
+  raw::Event event;
+
+  void operator()() const {
+    cudaEventRecord(event, a);
+    cudaStreamWaitEvent(b, event, 0);
+    cudaEventRecord(event, b);
+    cudaStreamWaitEvent(a, event, 0);
+  }
+  void wait() const {
+    cudaStreamSynchronize(a);
+    cudaStreamSynchronize(b);
+  }
+};
+
+}  // namespace
+
 void hop(Context& context) {
   const weir::Stream a(context.device, {.blocking = false});
   const weir::Stream b(context.device, {.blocking = false});
   const weir::Event event(context.device);
   const raw::Stream raw_a;
   const raw::Stream raw_b;
-  const raw::Event raw_event;
+  const RawHops raw_hops{raw_a, raw_b, {}};
+  const RawHops raw_hops_there{weir::cuda::native(a), weir::cuda::native(b), {}};
   constexpr std::size_t count = 250;
-  const auto raw_turn = [&] {
-    cudaEventRecord(raw_event, raw_a);
-    cudaStreamWaitEvent(raw_b, raw_event, 0);
-    cudaEventRecord(raw_event, raw_b);
-    cudaStreamWaitEvent(raw_a, raw_event, 0);
-  };
-  const auto our_turn = [&] {
-    a.record(event);
-    b.wait(event);
-    b.record(event);
-    a.wait(event);
-  };
-  const auto raw_wait = [&] {
-    raw_a.synchronize();
-    raw_b.synchronize();
-  };
-  const auto our_wait = [&] {
-    a.synchronize();
-    b.synchronize();
+  const auto raw_figure = [&](const RawHops& hops) { return whole_cost(count, hops, [&] { hops.wait(); }) / 2; };
+  const auto our_figure = [&] {
+    return whole_cost(
+               count,
+               [&] {
+                 a.record(event);
+                 b.wait(event);
+                 b.record(event);
+                 a.wait(event);
+               },
+               [&] {
+                 a.synchronize();
+                 b.synchronize();
+               }) /
+           2;
   };
   const Pair pair = by_turns(
-      bursts(context), [&] { return whole_cost(count, raw_turn, raw_wait) / 2; },
-      [&] { return whole_cost(count, our_turn, our_wait) / 2; });
+      bursts(context), [&] { return raw_figure(raw_hops); }, our_figure);
+  const Pair there = by_turns(
+      bursts(context), [&] { return raw_figure(raw_hops_there); }, our_figure);
   raw::check_last();
   context.report.add({"hop",
                       "record and wait hop between streams",
@@ -47,6 +68,7 @@ void hop(Context& context) {
                       pair.raw,
                       {ratio_at_most(1.15), at_most(0.56, "us")},
                       "Numba 2.76, CuPy 0.56, PyTorch 1.52 us"});
+  context.report.add({"hop.there", "the same, raw calls on Weir's streams", "us", there.ours, there.raw, {}});
 }
 
 void allocate(Context& context) {
