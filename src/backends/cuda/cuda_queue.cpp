@@ -15,6 +15,11 @@ cudaError_t record_event(cudaEvent_t event, cudaStream_t stream) {
     return cudaSuccess;
   return cudaEventRecord(event, stream);
 }
+cudaError_t synchronize_stream(cudaStream_t stream) {
+  if (driver().synchronize_stream(stream) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaStreamSynchronize(stream);
+}
 cudaError_t wait_for_event(cudaStream_t stream, cudaEvent_t event) {
   if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) [[likely]]
     return cudaSuccess;
@@ -28,6 +33,7 @@ void CudaQueue::open(const QueueOptions& options) {
   id_ = options.stream;
   priority_ = options.priority;
   legacy_ = options.kind == QueueOptions::Kind::legacy;
+  of_current_device_ = legacy_;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
   used_.store(false, std::memory_order_relaxed);
 }
@@ -89,6 +95,8 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
 }
 
 void CudaQueue::wrap(cudaStream_t stream) {
+  if (stream == nullptr) stream = cudaStreamLegacy;
+  of_current_device_ = stream == cudaStreamLegacy || stream == cudaStreamPerThread;
   stream_.store(stream, std::memory_order_release);
   wrapped_ = true;
   ended_.store(false, std::memory_order_release);
@@ -159,7 +167,7 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
   }
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
-  check(cudaStreamSynchronize(queue), operation, label_, where);
+  check(synchronize_stream(queue), operation, label_, where);
 }
 
 void CudaQueue::throw_failure() {

@@ -23,7 +23,7 @@ class CudaQueue final : public Queue {
   explicit CudaQueue(CudaDevice& device) : device_(device) {}
 
   void open(const QueueOptions& options);
-  /// For a foreign stream, and when its owner may take it away again: work that it has taken stays known by an event.
+  /// For a foreign stream, null being the legacy default stream, and when its owner may take it away again: work that it has taken stays known by an event.
   void wrap(cudaStream_t stream);
   void unwrap() noexcept;
 
@@ -99,6 +99,7 @@ class CudaQueue final : public Queue {
   int priority_ = 0;
   bool blocking_ = true;
   bool legacy_ = false;
+  bool of_current_device_ = false;  ///< its handle is a default stream's: it means the device that is current
   bool wrapped_ = false;
   std::atomic<bool> ended_{false};  ///< the foreign stream may be gone
   std::atomic<bool> used_{false};

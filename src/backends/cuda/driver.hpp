@@ -14,9 +14,10 @@ struct Driver {
 
   // 3 % cheaper than the runtime's launch, with functions that were looked up before.
   decltype(&::cuLaunchKernel) launch_kernel = nullptr;
-  // Likewise, and two in every hop between streams.
+  // Likewise, and the first two are in every hop between streams.
   decltype(&::cuEventRecord) record_event = nullptr;
   decltype(&::cuStreamWaitEvent) wait_for_event = nullptr;
+  decltype(&::cuStreamSynchronize) synchronize_stream = nullptr;
   decltype(&::cuOccupancyMaxPotentialBlockSize) best_block = nullptr;
   decltype(&::cuFuncGetAttribute) function_attribute = nullptr;
   decltype(&::cuFuncSetAttribute) set_function_attribute = nullptr;
