@@ -11,6 +11,7 @@ configure_package_config_file(cmake/weirConfig.cmake.in ${PROJECT_BINARY_DIR}/we
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
+              cmake/weir_kernel_sources.cmake
         DESTINATION ${package_dir})
 
 # A static library needs its dependencies named by everyone who links it.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <weir/device.hpp>
+#include <weir/device_code.hpp>
 #include <weir/error.hpp>
 #include <weir/memory.hpp>
 #include <weir/observer.hpp>
@@ -48,6 +49,9 @@ struct RunningCommand {
   SourceLocation where;
 };
 extern constinit thread_local RunningCommand running_command;
+
+/// All device code that static initialisation made known so far, linked by `next`.
+DeviceCode* first_device_code() noexcept;
 
 /// Backends report the time of observed commands (id not 0).
 void report_ran(CommandId command, StreamId stream, Span span) noexcept;

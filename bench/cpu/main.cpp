@@ -1,13 +1,12 @@
 // cpu_bench: runs the benchmarks of the CPU backend, each beside its raw counterpart, and says which figures they reach.
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "bench.hpp"
+#include "support/command_line.hpp"
 #include "support/disturbance.hpp"
 
 namespace {
@@ -19,10 +18,7 @@ constexpr std::string_view usage =
     "  --json FILE   write the rows there\n"
     "names:";
 
-struct Bench {
-  std::string_view name;
-  void (*run)(bench::Context&);
-};
+using Bench = bench::Named<bench::Context>;
 
 constexpr Bench benches[] = {
     {"B1", bench::launch_rate},
@@ -43,42 +39,6 @@ constexpr Bench benches[] = {
     {"memory", bench::flat_memory},
 };
 
-struct Arguments {
-  std::vector<std::string_view> only;
-  bool quick = false;
-  std::string json;
-};
-
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (argument == "--short") {
-      arguments.quick = true;
-    } else if (argument == "--only" && has_value) {
-      arguments.only.emplace_back(argv[++i]);
-    } else if (argument == "--json" && has_value) {
-      arguments.json = argv[++i];
-    } else {
-      throw std::invalid_argument("unknown argument '" + std::string(argument) + "'");
-    }
-  }
-  return arguments;
-}
-
-std::vector<Bench> choose(const std::vector<std::string_view>& only) {
-  if (only.empty()) return {std::begin(benches), std::end(benches)};
-  std::vector<Bench> chosen;
-  for (const std::string_view name : only) {
-    const auto* found =
-        std::find_if(std::begin(benches), std::end(benches), [name](const Bench& bench) { return bench.name == name; });
-    if (found == std::end(benches)) throw std::invalid_argument("no benchmark '" + std::string(name) + "'");
-    chosen.push_back(*found);
-  }
-  return chosen;
-}
-
 void run(const Bench& bench, bench::Context& context) {
   const bench::Disturbance disturbance;
   try {
@@ -91,9 +51,8 @@ void run(const Bench& bench, bench::Context& context) {
   }
 }
 
-bool run_all(const Arguments& arguments, const std::vector<Bench>& chosen, const bench::Neighbour& neighbour) {
-  bench::Options options;
-  if (arguments.quick) options = {.repetitions = 3, .divide = 10};
+bool run_all(const bench::Arguments& arguments, const std::vector<Bench>& chosen, const bench::Neighbour& neighbour) {
+  const bench::Options options = arguments.options();
   const std::filesystem::path probe = std::filesystem::read_symlink("/proc/self/exe").replace_filename("cpu_probe");
   bench::Report report(std::cout);
   bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
@@ -101,22 +60,18 @@ bool run_all(const Arguments& arguments, const std::vector<Bench>& chosen, const
             << options.repetitions << " repetitions: median [lowest to highest]" << std::endl;
   for (const Bench& bench : chosen) run(bench, context);
   report.print_table();
-  if (!arguments.json.empty()) {
-    std::ofstream file(arguments.json);
-    report.write_json(file);
-    if (!file.flush()) throw std::runtime_error("cannot write " + arguments.json);
-  }
+  if (!arguments.json.empty()) report.write_json(arguments.json);
   return report.all_ran();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments arguments;
+  bench::Arguments arguments;
   std::vector<Bench> chosen;
   try {
-    arguments = parse(argc, argv);
-    chosen = choose(arguments.only);
+    arguments = bench::parse(argc, argv);
+    chosen = bench::choose(benches, arguments.only);
   } catch (const std::invalid_argument& mistake) {
     std::cerr << "cpu_bench: " << mistake.what() << '\n' << usage;
     for (const Bench& bench : benches) std::cerr << ' ' << bench.name;

@@ -17,7 +17,9 @@ Spread spread(std::vector<double> figures) {
   return {median, figures.front(), figures.back()};
 }
 
-void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+void settle(const Options& options) {
+  if (options.pause.count() != 0) std::this_thread::sleep_for(options.pause);
+}
 
 double cpu_seconds() {
   timespec time{};

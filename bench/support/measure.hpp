@@ -9,7 +9,8 @@ namespace bench {
 
 struct Options {
   std::size_t repetitions = 9;
-  std::size_t divide = 1;  ///< short runs do this part of the work
+  std::size_t divide = 1;               ///< short runs do this part of the work
+  std::chrono::milliseconds pause{30};  ///< before each figure: threads of libgomp spin for some milliseconds
 
   /// The count of a long run, cut down for a short one.
   std::size_t cut(std::size_t count) const { return count / divide < 1 ? 1 : count / divide; }
@@ -35,7 +36,7 @@ double seconds(F&& work) {
 }
 
 /// Lets threads that still spin from the measurement before go to sleep: libgomp's do so for some milliseconds.
-void settle();
+void settle(const Options& options);
 
 /// CPU time that this process has used, all threads.
 double cpu_seconds();
@@ -48,9 +49,9 @@ Pair by_turns(const Options& options, Raw&& raw, Ours&& ours) {
   std::vector<double> raw_figures;
   std::vector<double> our_figures;
   for (std::size_t turn = 0; turn <= options.repetitions; ++turn) {
-    settle();
+    settle(options);
     const double raw_figure = raw();
-    settle();
+    settle(options);
     const double our_figure = ours();
     if (turn == 0) continue;
     raw_figures.push_back(raw_figure);
@@ -63,7 +64,7 @@ template <class Ours>
 Spread repeat(const Options& options, Ours&& ours) {
   std::vector<double> figures;
   for (std::size_t turn = 0; turn <= options.repetitions; ++turn) {
-    settle();
+    settle(options);
     const double figure = ours();
     if (turn != 0) figures.push_back(figure);
   }

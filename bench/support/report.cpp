@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <tuple>
 
 namespace bench {
 
@@ -26,9 +29,10 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-using Cells = std::array<std::string, 8>;
+using Cells = std::array<std::string, 9>;
 
 Cells cells_of(const Row& row) {
+  if (row.skipped) return {row.name, row.work, "-", row.unit, "-", "-", row.reach_text(), "skipped", row.note};
   const std::optional<double> ratio = row.ratio();
   return {row.name,
           row.work,
@@ -39,7 +43,8 @@ Cells cells_of(const Row& row) {
           row.reach_text(),
           row.reach.empty() ? "-"
           : row.ok()        ? "ok"
-                            : "MISSED"};
+                            : "MISSED",
+          row.note};
 }
 
 }  // namespace
@@ -79,10 +84,21 @@ void Report::fail(const std::string& name, const std::string& why) {
   out_ << failures_.back() << std::endl;
 }
 
+void Report::skip(Row row, const std::string& why) {
+  out_ << row.name << ": " << row.work << ": skipped: " << why << std::endl;
+  row.note = why;
+  row.skipped = true;
+  rows_.push_back(std::move(row));
+}
+
+bool Report::all_reached() const {
+  return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.skipped || row.ok(); });
+}
+
 void Report::print_table() const {
-  std::vector<Cells> lines = {{"name", "work", "value", "unit", "raw", "ratio", "reach", "ok"}};
+  std::vector<Cells> lines = {{"name", "work", "value", "unit", "raw", "ratio", "reach", "ok", "note"}};
   for (const Row& row : rows_) lines.push_back(cells_of(row));
-  std::array<std::size_t, 8> width{};
+  std::array<std::size_t, std::tuple_size_v<Cells>> width{};
   for (const Cells& line : lines) {
     for (std::size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
   }
@@ -102,13 +118,23 @@ void Report::write_json(std::ostream& file) const {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
     const std::optional<double> ratio = row.ratio();
-    file << "  {\"name\": " << quoted(row.name) << ", \"value\": " << number(row.value.median)
+    file << "  {\"name\": " << quoted(row.name) << ", \"value\": " << (row.skipped ? "null" : number(row.value.median))
          << ", \"unit\": " << quoted(row.unit) << ", \"raw\": " << (row.raw ? number(row.raw->median) : "null")
          << ", \"ratio\": " << (ratio ? number(*ratio) : "null")
-         << ", \"reach\": " << (row.reach.empty() ? "null" : quoted(row.reach_text()))
-         << ", \"ok\": " << (row.ok() ? "true" : "false") << (i + 1 == rows_.size() ? "}\n" : "},\n");
+         << ", \"reach\": " << (row.reach.empty() ? "null" : quoted(row.reach_text())) << ", \"ok\": "
+         << (row.skipped ? "null"
+             : row.ok()  ? "true"
+                         : "false");
+    if (!row.note.empty()) file << ", \"note\": " << quoted(row.note);
+    file << (i + 1 == rows_.size() ? "}\n" : "},\n");
   }
   file << "]\n";
+}
+
+void Report::write_json(const std::string& path) const {
+  std::ofstream file(path);
+  write_json(file);
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
 }  // namespace bench

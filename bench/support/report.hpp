@@ -33,6 +33,8 @@ struct Row {
   Spread value = {};
   std::optional<Spread> raw = {};  ///< absent where there is no raw counterpart
   std::vector<Bound> reach = {};   ///< all of them; none for a row that only informs
+  std::string note = {};           ///< what others need for the same
+  bool skipped = false;            ///< not measured here; the note says why
 
   /// Of the medians, ours to raw.
   std::optional<double> ratio() const;
@@ -48,10 +50,16 @@ class Report {
   void add(Row row);
   /// A benchmark that could not run.
   void fail(const std::string& name, const std::string& why);
+  /// A row that this machine cannot have.
+  void skip(Row row, const std::string& why);
   bool all_ran() const { return failures_.empty(); }
+  /// Whether every row that was measured reaches what it must.
+  bool all_reached() const;
 
   void print_table() const;
   void write_json(std::ostream& file) const;
+  /// Throws if it cannot be written.
+  void write_json(const std::string& path) const;
 
  private:
   std::ostream& out_;

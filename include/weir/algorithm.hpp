@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include <weir/array.hpp>
+#include <weir/copy.hpp>
+#include <weir/device_algorithm.hpp>
 #include <weir/launch.hpp>
 
 namespace weir {
@@ -102,6 +104,32 @@ struct TransformTwo {
   }
 };
 
+/// What a device compiler adds: an algorithm of its own for GPUs. True if it did the work.
+template <class Compiler>
+struct OnDevice {
+  template <class... A>
+  static bool reduce(const A&...) {
+    return false;
+  }
+  template <class... A>
+  static bool scan(const A&...) {
+    return false;
+  }
+};
+#if defined(__CUDACC__)
+template <>
+struct OnDevice<DeviceCompiler> {
+  template <class X, class T, class Op>
+  static bool reduce(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op, SourceLocation where) {
+    return reduce_on_device<T, Op>(stream, x, result, op, where);
+  }
+  template <class X, class T, class Op>
+  static bool scan(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op, SourceLocation where) {
+    return scan_on_device<T, Op>(stream, x, y, op, where);
+  }
+};
+#endif
+
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where);
 
 /// An operand's length. Throws invalid_handle for an array that was moved from.
@@ -135,13 +163,14 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
 
 /// result[0] = x[0] op x[1] op ...; op is associative. The grouping is fixed by the length alone, so a result in floating
 /// point is the same each time. Asynchronous. x has at least one element. Throws wrong_shape.
-template <class X, class T, class Op = Plus>
+template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::reduce needs a result of the elements' type");
   detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false,
                           stream.where);
   detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false,
                           stream.where);
+  if (detail::OnDevice<Compiler>::reduce(stream.stream, x, result, op, stream.where)) return;
   const std::size_t chunks = detail::chunk_count(x.size());
   if (chunks == 1) {
     launch(stream, Extent{.size = 1, .name = "reduce"}, detail::ReduceAll<T, Op>{op}, in(x, stream.where),
@@ -156,12 +185,13 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
 }
 
 /// y[i] = x[0] op ... op x[i]. As reduce; y may be x. An empty x is nothing to do.
-template <class X, class T, class Op = Plus>
+template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::inclusive_scan needs a result of the elements' type");
   detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, "weir::inclusive_scan", stream.where),
                           detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
   if (x.size() == 0) return;
+  if (detail::OnDevice<Compiler>::scan(stream.stream, x, y, op, stream.where)) return;
   const std::size_t chunks = detail::chunk_count(x.size());
   auto totals = empty<T>(Place(stream.stream, stream.where), chunks);
   if (chunks > 1) {

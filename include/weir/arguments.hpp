@@ -198,7 +198,11 @@ To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where,
                                      argument.view.stride(3)};
   *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
                         argument.storage ? argument.storage->buffer : 0, argument.access);
-  return argument.view.template as<To::rank()>(where);
+  if constexpr (std::is_same_v<To, AnyView<T>>) {
+    return argument.view;
+  } else {
+    return argument.view.template as<To::rank()>(where);
+  }
 }
 template <class To, class A>
 To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,
@@ -255,13 +259,20 @@ struct Binder<Closure<F, B...>, std::index_sequence<I...>, A...> {
 };
 
 template <class F>
+inline constexpr bool is_host_only_kernel = false;
+template <class F>
+inline constexpr bool is_host_only_kernel<HostOnly<F>> = true;
+
+template <class F>
 constexpr void check_kernel() {
   static_assert(
       std::is_copy_constructible_v<F>,
       "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
 #if defined(__CUDACC__)
-  static_assert(std::is_trivially_copyable_v<F>,
-                "a kernel is copied to its device as bytes: capture trivially copyable values");
+  static_assert(std::is_trivially_copyable_v<F> || is_host_only_kernel<F> ||
+                    __nv_is_extended_host_device_lambda_closure_type(F),
+                "a kernel is copied to its device as bytes: capture trivially copyable values, or wrap it in "
+                "weir::host_only(...) if it is for the CPU alone");
 #endif
 }
 

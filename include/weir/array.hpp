@@ -92,7 +92,9 @@ class AnyView {
   template <std::size_t R>
     requires(!std::is_const_v<T>)
   operator View<const T, R>() const { return as<R>(); }
-  operator AnyView<const T>() const requires(!std::is_const_v<T>) { return AnyView<const T>(data_, shape_, stride_); }
+  template <class U>
+    requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
+  operator AnyView<U>() const { return AnyView<U>(data_, shape_, stride_); }
 
   /// One range for each dimension, from the first; dimensions without one stay whole. Throws wrong_shape out of bounds.
   AnyView slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -41,8 +42,19 @@ struct Kernel {
   void (*run_blocks)(const void* closure, const BlockRange&);
   void (*copy)(void* to, const void* from);  ///< null: the bytes are the copy
   void (*destroy)(void* closure) noexcept;   ///< null: nothing to destroy
-  const void* device_code;  ///< what the CUDA backend launches; null where only g++ or clang met the kernel
+  const void* device_code;  ///< a DeviceCode, what GPUs launch; null where nvcc did not meet the kernel
 };
+
+/// A kernel that never runs on a GPU: `host_only([&](std::size_t i) {...})`. Files that nvcc compiles need it around a
+/// kernel without WEIR_KERNEL: one that calls host code, owns something, or is a lambda that is not for GPUs.
+template <class F>
+struct HostOnly : F {
+  using F::operator();
+};
+template <class F>
+HostOnly<std::decay_t<F>> host_only(F&& kernel) {
+  return {static_cast<F&&>(kernel)};
+}
 
 namespace detail {
 
@@ -76,13 +88,24 @@ struct Closure {
     return slot.value;
   }
   template <class First>
-  WEIR_KERNEL void call(First&& first) const {
+  void call(First&& first) const {
     call(first, std::index_sequence_for<A...>{});
   }
   template <class First, std::size_t... I>
-  WEIR_KERNEL void call(First& first, std::index_sequence<I...>) const {
+  void call(First& first, std::index_sequence<I...>) const {
     kernel(first, get<I>(arguments)...);
   }
+#if defined(__CUDACC__)
+  // A call of its own, so that nvcc refuses kernels that are not for devices here, and nowhere else.
+  template <class First>
+  __device__ void call_on_device(First&& first) const {
+    call_on_device(first, std::index_sequence_for<A...>{});
+  }
+  template <class First, std::size_t... I>
+  __device__ void call_on_device(First& first, std::index_sequence<I...>) const {
+    kernel(first, get<I>(arguments)...);
+  }
+#endif
 };
 
 template <class T>
@@ -91,7 +114,7 @@ template <class T, std::size_t R>
 inline constexpr bool is_view<View<T, R>> = true;
 
 template <std::size_t I, class T>
-constexpr bool unit_stride(const Slot<I, T>& slot) {
+WEIR_KERNEL constexpr bool unit_stride(const Slot<I, T>& slot) {
   if constexpr (is_view<T>) {
     return slot.value.unit_stride();
   } else {
@@ -99,15 +122,15 @@ constexpr bool unit_stride(const Slot<I, T>& slot) {
   }
 }
 template <std::size_t I, class T>
-constexpr void assume_unit_stride(Slot<I, T>& slot) {
+WEIR_KERNEL constexpr void assume_unit_stride(Slot<I, T>& slot) {
   if constexpr (is_view<T>) slot.value.assume_unit_stride();
 }
 template <std::size_t... I, class... T>
-constexpr bool all_unit_stride(const Slots<std::index_sequence<I...>, T...>& slots) {
+WEIR_KERNEL constexpr bool all_unit_stride(const Slots<std::index_sequence<I...>, T...>& slots) {
   return (unit_stride<I>(slots) && ...);
 }
 template <std::size_t... I, class... T>
-constexpr void assume_all_unit_stride(Slots<std::index_sequence<I...>, T...>& slots) {
+WEIR_KERNEL constexpr void assume_all_unit_stride(Slots<std::index_sequence<I...>, T...>& slots) {
   (assume_unit_stride<I>(slots), ...);
 }
 
@@ -199,6 +222,13 @@ constexpr void (*closure_copy)(void*, const void*) = std::is_trivially_copyable_
 template <class C>
 constexpr void (*closure_destroy)(void*) noexcept = std::is_trivially_destructible_v<C> ? nullptr : &destroy_closure<C>;
 
+template <class C>
+inline constexpr bool is_host_only = false;
+template <class F, class... A>
+inline constexpr bool is_host_only<Closure<HostOnly<F>, A...>> = true;
+template <class R, class... P, class... A>
+inline constexpr bool is_host_only<Closure<R (*)(P...), A...>> = true;  // the address of a host function
+
 /// What a device compiler adds to a kernel: specialised where nvcc is at work, null elsewhere.
 template <class C, std::size_t R, class Compiler>
 inline constexpr const void* device_code = nullptr;
@@ -222,3 +252,5 @@ inline constexpr Kernel block_kernel{type_name<F>(),
 
 }  // namespace detail
 }  // namespace weir
+
+#include <weir/device_code.hpp>

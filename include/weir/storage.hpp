@@ -18,6 +18,12 @@ namespace weir::detail {
 
 struct Users;
 
+/// Whose memory it is, if not Weir's: `release(context)` is called once nobody in Weir uses it any more.
+struct ForeignOwner {
+  void (*release)(void* context) = nullptr;
+  void* context = nullptr;
+};
+
 /// One allocation: where it is, whose it is, and which streams other than its own were given it.
 struct Storage {
   void* data = nullptr;
@@ -30,6 +36,7 @@ struct Storage {
   PoolState* pool = nullptr;
   std::atomic<std::uint32_t> owners{1};
   std::atomic<bool> freed{false};
+  ForeignOwner foreign;
   Users* users = nullptr;  ///< guarded by users_lock
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
 };

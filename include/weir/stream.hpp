@@ -89,7 +89,8 @@ StreamRef legacy_stream(Device device);
 /// This host thread's default stream on the device: a blocking stream like any other (R21, R22, R202).
 StreamRef per_thread_stream(Device device);
 
-/// A stream for a foreign native handle, which the caller keeps alive (W10). Throws not_supported where the backend has none.
+/// A stream for a foreign native handle, which the caller keeps alive (W10). On CUDA a null handle, which is what other
+/// libraries call the default stream, means the legacy default stream. Throws not_supported where the backend has none.
 Stream wrap_stream(Device device, void* native_handle, SourceLocation where = SourceLocation::current());
 
 /// The current stream of a device on this host thread (W12): the device's own stream until set_stream. Calls without a

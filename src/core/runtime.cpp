@@ -117,8 +117,8 @@ StreamState& Runtime::new_state() {
   return *state;
 }
 
-StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options, bool legacy, void* native,
-                               SourceLocation where) {
+StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options, bool legacy,
+                               std::optional<void*> native, SourceLocation where) {
   const StreamId id = next_stream_.fetch_add(1, std::memory_order_relaxed);
   QueueOptions queue;
   queue.kind = legacy ? QueueOptions::Kind::legacy : QueueOptions::Kind::stream;
@@ -131,8 +131,8 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   queue.stream = id;
   const std::string name = options.name.empty() ? std::to_string(id) : options.name;
   queue.label = "stream '" + name + "' on " + device.name;
-  Queue* opened = native == nullptr ? &device.backend->open_queue(device.index, queue)
-                                    : device.backend->wrap_queue(device.index, native, queue);
+  Queue* opened = native ? device.backend->wrap_queue(device.index, *native, queue)
+                         : &device.backend->open_queue(device.index, queue);
   if (opened == nullptr) {
     throw Error(Errc::not_supported, "weir::wrap_stream", device.name, "this backend has no native streams", where);
   }

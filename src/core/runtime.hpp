@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,9 @@ class Runtime {
 
   const std::vector<DeviceState*>& devices() const { return devices_; }
   DeviceState* first_of(std::string_view backend) const;
-  StreamRef open_stream(DeviceState& device, const StreamOptions& options, bool legacy = false, void* native = nullptr,
-                        SourceLocation where = {});
+  /// `native`: a handle to wrap, which may be null (CUDA's legacy default stream).
+  StreamRef open_stream(DeviceState& device, const StreamOptions& options, bool legacy = false,
+                        std::optional<void*> native = {}, SourceLocation where = {});
   void close_stream(StreamRef stream) noexcept;
   /// Waits for all devices; failures stay where they are.
   void drain_all() noexcept;

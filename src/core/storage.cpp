@@ -10,6 +10,7 @@
 #include <weir/host_call.hpp>
 
 #include "core/checks.hpp"
+#include "core/foreign_memory.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -107,6 +108,11 @@ void free_host_memory(Storage& storage) {
 }
 
 void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
+  if (storage.foreign.release != nullptr) {
+    observe_memory(storage, true, where);
+    hand_back(storage.foreign, queues_of(storage));
+    return;
+  }
   if (storage.data == nullptr) return;
   observe_memory(storage, true, where);
   if (storage.kind != MemoryKind::device) {
@@ -119,6 +125,14 @@ void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
 }
 
 }  // namespace
+
+std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage) {
+  std::vector<std::pair<Queue*, DeviceState*>> queues;
+  const UsersGuard guard(storage.users_lock);
+  if (storage.users != nullptr) queues = storage.users->queues;
+  if (storage.queue != nullptr) queues.emplace_back(storage.queue, storage.device);
+  return queues;
+}
 
 Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape,
                       std::size_t element_bytes, std::size_t alignment, PoolState* pool, SourceLocation where) {
@@ -152,6 +166,22 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
       }
     }
   }
+  observe_memory(*storage, false, where);
+  return storage.release();
+}
+
+Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where) {
+  auto storage = std::make_unique<Storage>();
+  storage->data = memory.data;
+  storage->bytes = memory.bytes;
+  storage->kind = memory.kind;
+  storage->buffer = next_buffer.fetch_add(1, std::memory_order_relaxed);
+  storage->device = memory.device;
+  if (memory.kind == MemoryKind::device) {
+    storage->home = memory.stream;
+    storage->queue = memory.stream.state()->queue;
+  }
+  storage->foreign = memory.owner;
   observe_memory(*storage, false, where);
   return storage.release();
 }

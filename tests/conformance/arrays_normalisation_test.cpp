@@ -25,7 +25,7 @@ namespace {
 
 /// Every thread sums every (blocks * threads)-th element; the block adds its threads' sums in shared memory.
 struct PartialSums {
-  void operator()(weir::Block& block, weir::View<const float> x, weir::View<float> partial) const {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<const float> x, weir::View<float> partial) const {
     const auto sums = block.shared<float>(block.threads());
     block.each([&](std::size_t thread) {
       float sum = 0.0f;

@@ -222,7 +222,7 @@ TEST_P(OfTwoDevices, a_failure_of_one_leaves_the_other_usable) {
   weir::Stream a(first());
   weir::Stream b(second());
   auto array = weir::zeros<int>(b, 100);
-  weir::launch(a, 1, Fails{});
+  weir::launch(a, 1, weir::host_only(Fails{}));
   weir::launch(b, 100, AddValue{}, weir::inout(array), 1);
   b.synchronize();
   second().synchronize();

@@ -140,7 +140,7 @@ TEST_P(NotPermitted, C13_calls_inside_a_kernel_are_refused_by_name) {
   if (!on("cpu")) GTEST_SKIP() << "kernels of this backend cannot call the library at all";
   Objects objects(device());
   Trial trial(objects);
-  weir::launch(objects.stream, 1, RunTrial{&trial});
+  weir::launch(objects.stream, 1, weir::host_only(RunTrial{&trial}));
   objects.stream.synchronize();
   trial.expect_all_refused();
 }

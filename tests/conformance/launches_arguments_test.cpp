@@ -141,7 +141,7 @@ TEST_F(HostKernels, a_kernel_that_owns_something_is_copied_and_destroyed_with_it
   weir::Stream s(cpu_);
   const auto values = std::make_shared<std::vector<int>>(10'000);
   gate.hold(s);
-  for (int round = 0; round < 10; ++round) weir::launch(s, 10'000, Owner{values});
+  for (int round = 0; round < 10; ++round) weir::launch(s, 10'000, weir::host_only(Owner{values}));
   EXPECT_EQ(values.use_count(), 11);
   gate.open();
   s.synchronize();
@@ -154,7 +154,8 @@ TEST_F(HostKernels, lambdas_capture_what_they_need) {
   auto x = weir::zeros<int>(s, 1000);
   const int offset = 7;
   weir::launch(
-      s, 1000, [=](std::size_t i, weir::View<int> v) { v[i] = static_cast<int>(i) + offset; }, weir::out(x));
+      s, 1000, weir::host_only([=](std::size_t i, weir::View<int> v) { v[i] = static_cast<int>(i) + offset; }),
+      weir::out(x));
   EXPECT_EQ(x.to_host()[999], 1006);
 }
 
@@ -163,9 +164,11 @@ TEST_F(HostKernels, generic_lambdas_are_kernels) {
   auto x = weir::full<float>(s, 100, 1.5f);
   auto y = weir::full<std::int64_t>(s, {4, 5}, std::int64_t{3});
   weir::launch(
-      s, 100, [](std::size_t i, auto v, auto by) { v[i] *= by; }, weir::inout(x), 2.0f);
+      s, 100, weir::host_only([](std::size_t i, auto v, auto by) { v[i] *= by; }), weir::inout(x), 2.0f);
   weir::launch(
-      s, {4, 5}, [](weir::Index<2> i, auto v) { v[i] += static_cast<std::int64_t>(10 * i[0] + i[1]); }, weir::inout(y));
+      s, {4, 5},
+      weir::host_only([](weir::Index<2> i, auto v) { v[i] += static_cast<std::int64_t>(10 * i[0] + i[1]); }),
+      weir::inout(y));
   EXPECT_EQ(x.to_host(), std::vector<float>(100, 3.0f));
   EXPECT_EQ(y.to_host()[19], 3 + 34);
 }

@@ -3,6 +3,14 @@
 
 using namespace weir_test;
 
+namespace {
+
+struct Add {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> from, weir::View<int> to) const { to[i] += from[i]; }
+};
+
+}  // namespace
+
 class CopiesBetweenDevices : public TwoDevices {
  protected:
   static constexpr std::size_t n = std::size_t{1} << 20;
@@ -170,11 +178,6 @@ TEST_P(CopiesBetweenDevices, join_work_of_both_devices) {
   auto x = weir::from(a, counted(n));
   auto y = weir::from(b, counted(n));
   auto z = weir::empty<int>(a, n);
-  struct Add {
-    WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> from, weir::View<int> to) const {
-      to[i] += from[i];
-    }
-  };
   weir::launch(a, n, AddValue{}, weir::inout(x), 1);
   weir::launch(b, n, AddValue{}, weir::inout(y), 2);
   a.wait(b);

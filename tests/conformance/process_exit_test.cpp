@@ -68,7 +68,7 @@ WEIR_SCENE(a_failure_is_never_reported) {
   struct Burst {
     void operator()(std::size_t) const { throw std::runtime_error("the pipe burst"); }
   };
-  weir::launch(s, 1, Burst{});
+  weir::launch(s, 1, weir::host_only(Burst{}));
   keep_busy(s);
 }
 

@@ -295,7 +295,7 @@ TEST_P(Observed, a_skipped_command_ran_for_no_time) {
   Witness witness;
   Marker marker;
   weir::Stream s(device());
-  weir::launch(s, 1, Burst{});
+  weir::launch(s, 1, weir::host_only(Burst{}));
   mark(s, marker);
   EXPECT_THROW(s.synchronize(), weir::Error);
   ASSERT_TRUE(eventually([&] { return witness.ran(s).size() == 2; }));

@@ -77,6 +77,19 @@ struct AddOneToPlane {
   WEIR_KERNEL void operator()(weir::Index<2> at, weir::View<int, 2> x) const { x[at] += 1; }
 };
 
+struct DoNothing {
+  WEIR_KERNEL void operator()(std::size_t) const {}
+};
+struct DoNothingInBlocks {
+  WEIR_KERNEL void operator()(weir::Block&) const {}
+};
+struct LookAt {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<const int>) const {}
+};
+struct Same {
+  WEIR_KERNEL int operator()(int x) const { return x; }
+};
+
 /// A value that has been moved from.
 template <class T>
 T& moved_from(T& value) {

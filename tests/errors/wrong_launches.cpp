@@ -7,8 +7,6 @@ using weir::Errc;
 
 namespace {
 
-void nothing(weir::Block&) {}
-
 void add_extents(Table& table) {
   table.add("two dimensions for a kernel of one", Errc::wrong_shape, {"weir::launch", "[2, 5]"}, [](Room& room) {
     weir::launch(room.stream, {2, 5}, AddOne{}, weir::inout(room.a));
@@ -43,13 +41,13 @@ void add_blocks(Table& table) {
              {.blocks = 1, .threads = 32, .shared_bytes = std::size_t{1} << 40},
              "shared"}}) {
     table.add(size.name, Errc::invalid_value, {"weir::launch_blocks", size.word},
-              [extent = size.extent](Room& room) { weir::launch_blocks(room.stream, extent, &nothing); });
+              [extent = size.extent](Room& room) { weir::launch_blocks(room.stream, extent, DoNothingInBlocks{}); });
   }
   table.add(
       "a block that takes more shared memory than it asked for", Errc::invalid_value, {"64"},
       [](Room& room) {
         weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1, .shared_bytes = 64, .name = "greedy"},
-                            [](weir::Block& block) { (void)block.shared<int>(17); });
+                            weir::host_only([](weir::Block& block) { (void)block.shared<int>(17); }));
         try {
           room.stream.synchronize();
         } catch (const weir::Error& error) {
@@ -98,7 +96,7 @@ void add_arguments(Table& table) {
 
 void add_algorithms(Table& table) {
   table.add("transform of arrays of two lengths", Errc::wrong_shape, {"weir::transform", "10", "9"},
-            [](Room& room) { weir::transform(room.stream, room.a, room.b.slice(0, 9), [](int x) { return x; }); });
+            [](Room& room) { weir::transform(room.stream, room.a, room.b.slice(0, 9), Same{}); });
   table.add("transform of a pair of arrays of two lengths", Errc::wrong_shape, {"weir::transform"},
             [](Room& room) { weir::transform(room.stream, room.a, room.b.slice(0, 9), room.b, weir::Plus{}); });
   table.add("reduce of nothing", Errc::wrong_shape, {"weir::reduce"},

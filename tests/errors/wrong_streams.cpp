@@ -30,9 +30,9 @@ const std::vector<Use>& uses() {
   static const std::vector<Use> all = {
       {"launch", "weir::launch", [](Room& r, weir::StreamRef s) { weir::launch(s, 10, AddOne{}, weir::inout(r.a)); }},
       {"launch without arrays", "weir::launch",
-       [](Room&, weir::StreamRef s) { weir::launch(s, 1, [](std::size_t) {}); }},
+       [](Room&, weir::StreamRef s) { weir::launch(s, 1, DoNothing{}); }},
       {"launch_blocks", "weir::launch_blocks",
-       [](Room&, weir::StreamRef s) { weir::launch_blocks(s, {.blocks = 1, .threads = 1}, [](weir::Block&) {}); }},
+       [](Room&, weir::StreamRef s) { weir::launch_blocks(s, {.blocks = 1, .threads = 1}, DoNothingInBlocks{}); }},
       {"copy", "weir::copy", [](Room& r, weir::StreamRef s) { weir::copy(s, r.a, r.b); }},
       {"fill", "weir::fill", [](Room& r, weir::StreamRef s) { weir::fill(s, r.a, 7); }},
       {"zeros", "weir:", [](Room&, weir::StreamRef s) { (void)weir::zeros<int>(s, 10); }},
@@ -76,7 +76,7 @@ std::vector<WrongInput> wrong_streams() {
                 weir::set_stream(current);
               }
               try {
-                weir::launch(1, [](std::size_t) {});
+                weir::launch(1, DoNothing{});
               } catch (...) {
                 weir::set_stream(before);
                 throw;
@@ -93,7 +93,8 @@ std::vector<WrongInput> wrong_streams() {
   table.add(
       "a launch inside a kernel", Errc::not_permitted, {"weir::launch"},
       [](Room& room) {
-        weir::launch(room.stream, 1, [&room](std::size_t) { weir::launch(room.stream, 1, [](std::size_t) {}); });
+        weir::launch(room.stream, 1,
+                     weir::host_only([&room](std::size_t) { weir::launch(room.stream, 1, DoNothing{}); }));
         try {
           room.stream.synchronize();
         } catch (const weir::Error& error) {

@@ -29,10 +29,7 @@ const std::vector<ZeroSize>& zero_sizes() {
       {"launch with an empty array",
        [](Room& r) { weir::launch(r.stream, 0, AddOne{}, weir::inout(weir::empty<int>(r.stream, 0))); }},
       {"kernel that ignores a view of nothing",
-       [](Room& r) {
-         weir::launch(
-             r.stream, 3, [](std::size_t, weir::View<int>) {}, weir::View<int>());
-       }},
+       [](Room& r) { weir::launch(r.stream, 3, LookAt{}, weir::View<int>()); }},
       {"fill nothing", [](Room& r) { weir::fill(r.stream, r.a.slice(4, 4), 9); }},
       {"fill a view of nothing", [](Room& r) { weir::fill(r.stream, weir::View<int>(), 9); }},
       {"copy nothing", [](Room& r) { weir::copy(r.stream, r.a.slice(2, 2), r.b.slice(7, 7)); }},
@@ -41,7 +38,7 @@ const std::vector<ZeroSize>& zero_sizes() {
       {"copy an empty vector without a stream", [](Room& r) { weir::copy(r.a.slice(0, 0), std::vector<int>()); }},
       {"copy views of nothing", [](Room& r) { weir::copy(r.stream, weir::View<int>(), weir::View<const int>()); }},
       {"transform nothing",
-       [](Room& r) { weir::transform(r.stream, r.a.slice(0, 0), r.b.slice(0, 0), [](int x) { return x; }); }},
+       [](Room& r) { weir::transform(r.stream, r.a.slice(0, 0), r.b.slice(0, 0), Same{}); }},
       {"inclusive_scan nothing", [](Room& r) { weir::inclusive_scan(r.stream, r.a.slice(0, 0), r.b.slice(0, 0)); }},
       {"zeros of nothing", [](Room& r) { EXPECT_TRUE(weir::zeros<int>(r.stream, 0).to_host().empty()); }},
       {"pinned array of nothing", [](Room&) { EXPECT_TRUE(weir::full<int>(weir::pinned, 0, 3).span().empty()); }},

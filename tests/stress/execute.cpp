@@ -2,6 +2,7 @@
 #include "execute.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "kernels.hpp"
@@ -28,6 +29,11 @@ struct Open {
 
 }  // namespace
 
+std::string_view tested_backend() {
+  static const char* const wanted = std::getenv("WEIR_TEST_BACKEND");
+  return wanted != nullptr && *wanted != '\0' ? wanted : "cpu";
+}
+
 Outcome execute(const Program& program, const std::optional<Hold>& hold) {
   const Watchdog watchdog([&] { return "seed " + std::to_string(program.seed) + "\n" + to_text(program); });
   return Machine(program, hold).run();
@@ -36,7 +42,7 @@ Outcome execute(const Program& program, const std::optional<Hold>& hold) {
 Machine::Machine(const Program& program, const std::optional<Hold>& hold)
     : program_(program),
       hold_(hold),
-      devices_(devices("cpu")),
+      devices_(devices(tested_backend())),
       refs_(program.streams.size()),
       made_(program.streams.size()),
       events_(program.events.size()),
@@ -126,11 +132,11 @@ void Machine::run_command(std::size_t number, Scopes& scopes, Outcome& outcome) 
   guarded(number, outcome, [&] {
     const bool held = hold_ && hold_->command == number;
     const bool lets_go = hold_ && hold_->until == number;
-    if (held) launch(stream(c), 1, Gate{&held_command_may_go_, hold_->limit});
+    if (held) launch(stream(c), 1, host_only(Gate{&held_command_may_go_, hold_->limit}));
     dispatch(number, c, scopes, outcome);
     if (!lets_go) return;
     if (runs_in_stream(c.kind)) {
-      launch(stream(c), 1, Open{&held_command_may_go_});
+      launch(stream(c), 1, host_only(Open{&held_command_may_go_}));
     } else {
       held_command_may_go_ = true;
     }

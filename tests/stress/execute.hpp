@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "interpret.hpp"
 #include "program.hpp"
@@ -17,7 +18,10 @@ struct Hold {
   std::chrono::milliseconds limit;
 };
 
-/// Runs the program on the first devices of the backend "cpu", each host thread's part in a thread of its own.
+/// The backend that programs run on: WEIR_TEST_BACKEND, else "cpu".
+std::string_view tested_backend();
+
+/// Runs the program on the first devices of that backend, each host thread's part in a thread of its own.
 /// Ends the process, with the program's text, if the program does not end.
 Outcome execute(const Program& program, const std::optional<Hold>& hold = std::nullopt);
 

@@ -9,7 +9,7 @@
 namespace weir::stress {
 
 /// Some time, roughly a nanosecond a turn, that a compiler cannot take away.
-inline void spin(std::uint32_t turns) {
+WEIR_KERNEL inline void spin(std::uint32_t turns) {
   for (std::uint32_t i = 0; i < turns; ++i) asm volatile("" ::: "memory");
 }
 

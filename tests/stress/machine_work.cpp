@@ -182,7 +182,7 @@ void Machine::host_function(const Command& c) {
   const Argument<Element> y = output(c.out, true);
   HostWork function{c, {}, window_of(y.view), token_};
   const auto call = [&](const auto&... uses) {
-    if (c.kind == Kind::host_call) {
+    if (c.kind == Kind::host_call || device_of(c).backend() != "cpu") {  // GPUs call foreign work at once
       host_call(stream_arg(c), std::move(function), uses...);
     } else {
       external(
@@ -202,11 +202,11 @@ void Machine::host_work(const Command& c) {
 }
 
 void Machine::fail(const Command& c) {
-  if (c.kind == Kind::fail_host) {
+  if (c.kind == Kind::fail_host || device_of(c).backend() != "cpu") {  // device code cannot throw
     return host_call(stream_arg(c), [salt = c.salt, token = token_] { throw PlannedFailure(salt); });
   }
   const std::size_t count = 1 + c.salt % 50;
-  launch(stream_arg(c), count, Fail{c.salt, c.delay, count});
+  launch(stream_arg(c), count, host_only(Fail{c.salt, c.delay, count}));
 }
 
 void Machine::make_array(const Command& c) {

@@ -1,15 +1,20 @@
 // Thousands of random programs on the library, each compared with its commands run one by one.
 //
+// On WEIR_TEST_BACKEND, else on the CPU.
 //   WEIR_SEED=7 WEIR_PROGRAMS=1 weir_stress_tests --gtest_filter=RandomPrograms.of_two_host_threads --gtest_repeat=100
 #include <gtest/gtest.h>
 #include <weir/weir.hpp>
 
 #include "campaign.hpp"
+#include "execute.hpp"
 
 namespace weir::stress {
 namespace {
 
 void expect_right(const Theme& theme, std::size_t count) {
+  if (devices(tested_backend()).empty()) {
+    GTEST_SKIP() << "no device of backend '" << tested_backend() << "': " << why_absent(tested_backend());
+  }
   const auto failure = run_campaign(theme, program_count(count));
   EXPECT_FALSE(failure.has_value()) << *failure;
 }
@@ -29,14 +34,14 @@ TEST(RandomPrograms, of_four_host_threads) {
 TEST(RandomPrograms, that_fail_at_random_places) { expect_right({.failures = true, .defaults = false}, 4000); }
 
 TEST(RandomPrograms, on_several_devices) {
-  const int present = static_cast<int>(devices("cpu").size());
-  if (present < 2) GTEST_SKIP() << "one device; WEIR_CPU_DEVICES=3 makes three";
+  const int present = static_cast<int>(devices(tested_backend()).size());
+  if (present < 2) GTEST_SKIP() << "fewer than two devices; WEIR_CPU_DEVICES=3 makes three of the CPU";
   expect_right({.devices = present, .allocations = 14}, 2500);
 }
 
 TEST(RandomPrograms, of_three_host_threads_on_several_devices) {
-  const int present = static_cast<int>(devices("cpu").size());
-  if (present < 2) GTEST_SKIP() << "one device; WEIR_CPU_DEVICES=3 makes three";
+  const int present = static_cast<int>(devices(tested_backend()).size());
+  if (present < 2) GTEST_SKIP() << "fewer than two devices; WEIR_CPU_DEVICES=3 makes three of the CPU";
   expect_right({.threads = 3, .devices = present, .max_commands = 60}, 1500);
 }
 

@@ -6,19 +6,21 @@
 #include <cstdint>
 #include <vector>
 
+#include <weir/shape.hpp>
+
 #include "program.hpp"
 
 namespace weir::stress {
 
 /// Arithmetic in which order shows: no two of these commute.
-constexpr Element scramble(Element a, Element b) {
+WEIR_KERNEL constexpr Element scramble(Element a, Element b) {
   Element x = a * 0x9E3779B1u + ((b << 13) | (b >> 19)) + 0x7F4A7C15u;
   x ^= x >> 15;
   x *= 0x85EBCA77u;
   x ^= x >> 13;
   return x;
 }
-constexpr Element scramble(Element a, Element b, Element c) { return scramble(scramble(a, b), c); }
+WEIR_KERNEL constexpr Element scramble(Element a, Element b, Element c) { return scramble(scramble(a, b), c); }
 
 /// The operator of reductions and scans: associative, and commutative, as those ask.
 enum class Reduction : std::uint8_t { plus, maximum };

@@ -133,12 +133,15 @@ bool eventually(Predicate&& predicate) {
 }
 
 /// Whether a predicate holds for as long as definite other work takes: kernels sent one after the other through a
-/// non-blocking stream of the least priority, run by the device itself and not by this thread. Work that may run, and
+/// non-blocking stream of the least priority (on a GPU of the greatest: streams of one priority share its work queues,
+/// R182), run by the device itself and not by this thread. Work that may run, and
 /// was there before, has had its turn by then.
 template <class Predicate>
 testing::AssertionResult stays(weir::Device device, Predicate&& predicate, int rounds = 16) {
-  weir::Stream probe(device,
-                     {.priority = device.properties().stream_priorities.least, .blocking = false, .name = "probe"});
+  const weir::PriorityRange priorities = device.properties().stream_priorities;
+  weir::Stream probe(device, {.priority = device.backend() == "cpu" ? priorities.least : priorities.greatest,
+                              .blocking = false,
+                              .name = "probe"});
   Marker trips;
   for (int round = 1; round <= rounds; ++round) {
     if (!predicate()) return testing::AssertionFailure() << "it changed before round trip " << round;

@@ -1,0 +1,182 @@
+// What nvcc adds to a kernel: its entry point on a GPU, and how a backend finds it. Part of kernel.hpp where nvcc is at
+// work; the declarations at the top are for backends too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace weir::detail {
+
+/// The sizes of a launch of 2 to 4 dimensions, with what turns a linear index into one of each dimension: a division by a
+/// constant is a multiplication and a shift as long as there are fewer than 2^31 elements.
+struct DeviceExtent {
+  std::uint64_t count;
+  std::uint64_t size[4];
+  std::uint32_t factor[4];
+  std::uint32_t shift[4];
+  std::uint32_t narrow;  ///< fewer than 2^31 elements
+};
+
+/// Commands behind a host function that may still fail look here first: they do nothing if their stream failed at or
+/// before their place in it. Null: nothing can have failed.
+struct DeviceGuard {
+  const volatile unsigned long long* failed_at;
+  unsigned long long place;
+};
+
+/// The device code of one kernel. Made by static initialisation in the program or library that holds the code; the backend
+/// keeps in `loaded` what it knows about it.
+struct DeviceCode {
+  enum class Kind : std::uint8_t {
+    line,    ///< (closure, std::uint64_t count, DeviceGuard)
+    shaped,  ///< (closure, DeviceExtent, DeviceGuard)
+    blocks,  ///< (closure, std::uint64_t blocks, DeviceGuard)
+    global   ///< the closure is a GlobalCall
+  };
+
+  DeviceCode(Kind k, int (*l)(void**));
+
+  Kind kind;
+  /// Finds the function in the current device: in the runtime library that is linked to the code itself, for there may be
+  /// several in one process. Returns a cudaError_t.
+  int (*load)(void** function);
+  std::atomic<void*> loaded{nullptr};
+  DeviceCode* next = nullptr;
+};
+
+/// A launch of a __global__ function of the user's.
+struct GlobalCall {
+  const void* function;  ///< as the runtime that is linked to the code knows it
+  unsigned grid[3];
+  unsigned block[3];
+  std::size_t shared_bytes;
+  void** arguments;
+  int (*launch)(const GlobalCall&, void* stream);  ///< enqueues the work; returns a cudaError_t
+  /// Not null: do nothing but set it where an earlier host function may still fail.
+  bool* declined;
+};
+
+}  // namespace weir::detail
+
+#if defined(__CUDACC__)
+
+#include <weir/kernel.hpp>
+
+namespace weir::detail {
+
+__device__ inline bool skipped(const DeviceGuard& guard) {
+  return guard.failed_at != nullptr && *guard.failed_at <= guard.place;
+}
+
+/// The linear block of a grid whose y continues where x ends.
+__device__ inline std::size_t linear_block() {
+  return static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+}
+
+/// Calls the closure for one index; with dense views the strides become constants, as on the CPU.
+template <class C, class I>
+__device__ void call_element(const C& closure, const I& index) {
+  if constexpr (view_count<C> != 0 && std::is_trivially_copyable_v<C>) {
+    if (all_unit_stride(closure.arguments)) {
+      C local = closure;
+      assume_all_unit_stride(local.arguments);
+      local.call_on_device(I(index));
+      return;
+    }
+  }
+  closure.call_on_device(I(index));
+}
+
+template <class C>
+__global__ void run_line_on_device(const __grid_constant__ C closure, const std::uint64_t count,
+                                   const DeviceGuard guard) {
+  const std::size_t i = linear_block() * blockDim.x + threadIdx.x;
+  if (i >= count || skipped(guard)) return;
+  call_element(closure, i);
+}
+
+template <class C, std::size_t R>
+__global__ void run_shaped_on_device(const __grid_constant__ C closure, const __grid_constant__ DeviceExtent extent,
+                                     const DeviceGuard guard) {
+  const std::size_t linear = linear_block() * blockDim.x + threadIdx.x;
+  if (linear >= extent.count || skipped(guard)) return;
+  Index<R> index;
+  if (extent.narrow != 0) {
+    std::uint32_t rest = static_cast<std::uint32_t>(linear);
+#pragma unroll
+    for (std::size_t d = R - 1; d > 0; --d) {
+      const std::uint32_t quotient = (__umulhi(rest, extent.factor[d]) + rest) >> extent.shift[d];
+      index.value[d] = rest - quotient * static_cast<std::uint32_t>(extent.size[d]);
+      rest = quotient;
+    }
+    index.value[0] = rest;
+  } else {
+    std::size_t rest = linear;
+#pragma unroll
+    for (std::size_t d = R - 1; d > 0; --d) {
+      index.value[d] = rest % extent.size[d];
+      rest /= extent.size[d];
+    }
+    index.value[0] = rest;
+  }
+  call_element(closure, index);
+}
+
+template <class C>
+__global__ void __launch_bounds__(1024)
+    run_blocks_on_device(const __grid_constant__ C closure, const std::uint64_t blocks, const DeviceGuard guard) {
+  const std::size_t index = linear_block();
+  if (index >= blocks || skipped(guard)) return;
+  Block block(index, blocks, blockDim.x);
+  closure.call_on_device(block);
+}
+
+template <class C, std::size_t R>
+constexpr DeviceCode::Kind device_kind() {
+  return R == 0 ? DeviceCode::Kind::blocks : R == 1 ? DeviceCode::Kind::line : DeviceCode::Kind::shaped;
+}
+
+template <class C, std::size_t R>
+const void* device_symbol() {
+  if constexpr (R == 0) {
+    return reinterpret_cast<const void*>(&run_blocks_on_device<C>);
+  } else if constexpr (R == 1) {
+    return reinterpret_cast<const void*>(&run_line_on_device<C>);
+  } else {
+    return reinterpret_cast<const void*>(&run_shaped_on_device<C, R>);
+  }
+}
+
+inline int load_symbol(const void* symbol, void** function) {
+  cudaFunction_t found = nullptr;
+  const cudaError_t answer = cudaGetFuncBySymbol(&found, symbol);
+  *function = found;
+  if (answer != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return answer;
+}
+
+template <class C, std::size_t R>
+int load_device_code(void** function) {
+  return load_symbol(device_symbol<C, R>(), function);
+}
+
+template <class C, std::size_t R>
+inline DeviceCode device_code_object{device_kind<C, R>(), &load_device_code<C, R>};
+
+template <class C, std::size_t R>
+constexpr const void* find_device_code() {
+  if constexpr (is_host_only<C>) {
+    return nullptr;
+  } else {
+    return &device_code_object<C, R>;
+  }
+}
+
+template <class C, std::size_t R>
+inline constexpr const void* device_code<C, R, DeviceCompiler> = find_device_code<C, R>();
+
+}  // namespace weir::detail
+
+#endif

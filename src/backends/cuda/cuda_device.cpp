@@ -1,0 +1,254 @@
+// Queues, events and synchronisation of one GPU.
+#include "backends/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_pool.hpp"
+#include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/strided_kernels.hpp"
+
+namespace weir::cuda {
+
+CudaDevice::CudaDevice(Backend& backend, int index)
+    : backend_(backend),
+      index_(index),
+      name_("cuda:" + std::to_string(index)),
+      default_pool_(new CudaPool(*this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0,
+                                                    .name = "default pool"})),
+      legacy_(new CudaQueue(*this)),
+      peers_(static_cast<std::size_t>(driver().device_count)),
+      reached_by_(static_cast<std::size_t>(driver().device_count)) {
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::legacy;
+  options.label = "the legacy stream of " + name_;
+  legacy_->open(options);
+  queues_.push_back(legacy_);
+  pools_.push_back(default_pool_);
+}
+
+void CudaDevice::start(SourceLocation where) {
+  if (started()) return;
+  const std::lock_guard guard(start_mutex_);
+  if (started()) return;
+  const DeviceScope scope(index_);
+  check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
+  check(load_strided_kernels(), "weir: starting a device", name_, where);
+  for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
+    if (code->kind == detail::DeviceCode::Kind::global) continue;
+    try {
+      load(*code, where);
+    } catch (const Error&) {
+      // Whoever launches it is told why there is no code for this device.
+    }
+  }
+  started_.store(true, std::memory_order_release);
+}
+
+CudaDevice::Kept& CudaDevice::kept(bool blocking, int priority) {
+  for (Kept& one : kept_) {
+    if (one.blocking == blocking && one.priority == priority) return one;
+  }
+  return kept_.emplace_back(Kept{blocking, priority, {}, {}});
+}
+
+/// A queue without pending work: nobody's new stream waits for somebody's old one. The lock is held.
+CudaQueue* CudaDevice::take_kept(Kept& kept) {
+  if (!kept.idle.empty()) {
+    CudaQueue* queue = kept.idle.back();
+    kept.idle.pop_back();
+    return queue;
+  }
+  constexpr std::size_t most_asked = 4;
+  for (std::size_t i = 0; i < std::min(kept.in_doubt.size(), most_asked); ++i) {
+    CudaQueue* queue = kept.in_doubt[i];
+    if (!queue->idle()) continue;
+    kept.in_doubt.erase(kept.in_doubt.begin() + static_cast<std::ptrdiff_t>(i));
+    if (const auto error = queue->failures().take()) failures_.push_back(*error);
+    return queue;
+  }
+  return nullptr;
+}
+
+CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
+  check_not_failed("weir::Stream", options.label, {});
+  if (options.kind == QueueOptions::Kind::legacy) {
+    legacy_->open(options);
+    return *legacy_;
+  }
+  const bool blocking = options.kind == QueueOptions::Kind::stream && options.blocking;
+  const std::lock_guard guard(queues_mutex_);
+  CudaQueue* queue = take_kept(kept(blocking, options.priority));
+  if (queue == nullptr) {
+    queues_.reserve(queues_.size() + 1);
+    queue = new CudaQueue(*this);
+    queues_.push_back(queue);
+  }
+  queue->open(options);
+  return *queue;
+}
+
+CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& options) {
+  start({});
+  const std::lock_guard guard(queues_mutex_);
+  CudaQueue* queue = nullptr;
+  const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(), [](CudaQueue* q) { return q->idle(); });
+  if (free != free_wrappers_.end()) {
+    queue = *free;
+    free_wrappers_.erase(free);
+    if (const auto error = queue->failures().take()) failures_.push_back(*error);
+  } else {
+    queues_.reserve(queues_.size() + 1);
+    queue = new CudaQueue(*this);
+    queues_.push_back(queue);
+  }
+  queue->open(options);
+  queue->wrap(stream);
+  return *queue;
+}
+
+void CudaDevice::take_back(CudaQueue& queue) {
+  if (queue.legacy()) return;
+  const std::lock_guard guard(queues_mutex_);
+  if (queue.wrapped()) {
+    queue.unwrap();
+    free_wrappers_.push_back(&queue);
+    return;
+  }
+  Kept& place = kept(queue.blocking(), queue.priority());
+  if (queue.used()) {
+    place.in_doubt.push_back(&queue);
+  } else {
+    place.idle.push_back(&queue);
+  }
+}
+
+CudaEvent& CudaDevice::open_event(bool timed) {
+  const std::lock_guard guard(events_mutex_);
+  std::vector<CudaEvent*>& free = free_events_[timed ? 1 : 0];
+  if (free.empty()) {
+    auto event = std::make_unique<CudaEvent>();
+    event->backend = &backend_;
+    event->device = index_;
+    event->timed = timed;
+    return *event.release();
+  }
+  CudaEvent* event = free.back();
+  free.pop_back();
+  return *event;
+}
+
+void CudaDevice::close_event(CudaEvent& event) {
+  event.recorded.store(false, std::memory_order_relaxed);
+  event.queue.store(nullptr, std::memory_order_relaxed);
+  const std::lock_guard guard(events_mutex_);
+  free_events_[event.timed ? 1 : 0].push_back(&event);
+}
+
+void CudaDevice::synchronize(const char* operation, SourceLocation where) {
+  if (started()) {
+    const DeviceScope scope(index_);
+    check(cudaDeviceSynchronize(), operation, name_, where);
+  } else {
+    check_not_failed(operation, name_, where);
+  }
+  const std::lock_guard guard(queues_mutex_);
+  if (!failures_.empty()) {
+    const Error error = failures_.front();
+    failures_.erase(failures_.begin());
+    throw Error(error);
+  }
+  for (CudaQueue* queue : queues_) {
+    if (const auto error = queue->failures().take()) throw Error(*error);
+  }
+}
+
+void CudaDevice::drain() noexcept {
+  if (!started()) return;
+  const DeviceScope scope(index_);
+  note(cudaDeviceSynchronize());
+}
+
+cudaStream_t CudaDevice::side_stream(SourceLocation where) {
+  if (const cudaStream_t made = side_stream_.load(std::memory_order_acquire)) return made;
+  start(where);
+  const std::lock_guard guard(start_mutex_);
+  if (const cudaStream_t made = side_stream_.load(std::memory_order_relaxed)) return made;
+  const DeviceScope scope(index_);
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "weir::copy", name_, where);
+  side_stream_.store(made, std::memory_order_release);
+  return made;
+}
+
+volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
+  constexpr std::size_t slab = 512;
+  const std::lock_guard guard(flags_mutex_);
+  if (flags_left_ == 0) {
+    const DeviceScope scope(index_);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, slab * sizeof(unsigned long long), cudaHostAllocPortable), "weir::host_call", name_,
+          where);
+    flags_ = static_cast<unsigned long long*>(memory);
+    flags_left_ = slab;
+  }
+  return &flags_[--flags_left_];
+}
+
+CudaPool& CudaDevice::open_pool(const PoolOptions& options) {
+  auto pool = std::make_unique<CudaPool>(*this, options);
+  const std::lock_guard guard(pools_mutex_);
+  pools_.push_back(pool.get());
+  return *pool.release();
+}
+
+void CudaDevice::close_pool(CudaPool& pool) noexcept {
+  {
+    const std::lock_guard guard(pools_mutex_);
+    std::erase(pools_, &pool);
+  }
+  pool.close();
+}
+
+std::size_t CudaDevice::memory() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const DeviceScope scope(index_);
+  note(cudaMemGetInfo(&free, &total));
+  return total;
+}
+
+bool CudaDevice::can_access(int peer) const {
+  int possible = 0;
+  return peer != index_ && cudaDeviceCanAccessPeer(&possible, index_, peer) == cudaSuccess && possible != 0;
+}
+bool CudaDevice::peer_access(int peer) const {
+  return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
+}
+bool CudaDevice::reached_by(int peer) const {
+  return reached_by_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
+}
+
+void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
+  const char* operation = enabled ? "weir::enable_peer_access" : "weir::disable_peer_access";
+  start({});
+  peer.start({});
+  {
+    const DeviceScope scope(index_);
+    cudaError_t answer = enabled ? cudaDeviceEnablePeerAccess(peer.index(), 0) : cudaDeviceDisablePeerAccess(peer.index());
+    // Another library of the process may have done it before.
+    if (answer == cudaErrorPeerAccessAlreadyEnabled || answer == cudaErrorPeerAccessNotEnabled) {
+      note(answer);
+      answer = cudaSuccess;
+    }
+    check(answer, operation, name_ + " to " + peer.name(), {});
+  }
+  peers_[static_cast<std::size_t>(peer.index())].store(enabled);
+  peer.reached_by_[static_cast<std::size_t>(index_)].store(enabled);
+  // Memory of pools has rights of its own (R204).
+  peer.for_each_pool([&](CudaPool& pool) { pool.set_access(index_, enabled); });
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,127 @@
+// One GPU: its queues and events, kept for use again; the code that is loaded on it; its failures.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend.hpp"
+#include "backends/cuda/driver.hpp"
+
+namespace weir::cuda {
+
+class CudaQueue;
+class CudaPool;
+struct CudaEvent;
+
+/// What launching a kernel on one device needs.
+struct LoadedCode {
+  std::atomic<CUfunction> function{nullptr};  ///< set last
+  unsigned block = 0;                         ///< chosen by occupancy
+  unsigned most_threads = 0;
+};
+
+class CudaDevice {
+ public:
+  CudaDevice(Backend& backend, int index);
+
+  int index() const { return index_; }
+  const std::string& name() const { return name_; }
+  Backend& backend() const { return backend_; }
+  DeviceProperties properties() const;
+
+  /// The first use of the device: makes its context and loads the kernels of the program, so that no launch has to load
+  /// one while others run (R66). With the device current.
+  void start(SourceLocation where);
+  bool started() const { return started_.load(std::memory_order_acquire); }
+
+  CudaQueue& open_queue(const QueueOptions& options);
+  CudaQueue& wrap_queue(cudaStream_t stream, const QueueOptions& options);
+  /// A queue that nobody owns any more; its work may be pending.
+  void take_back(CudaQueue& queue);
+  CudaQueue& legacy() { return *legacy_; }
+
+  CudaEvent& open_event(bool timed);
+  void close_event(CudaEvent& event);
+
+  void synchronize(const char* operation, SourceLocation where);
+  void drain() noexcept;
+
+  /// The code of a kernel here, loaded if it was not. Throws not_supported for one without code for this device.
+  const LoadedCode& code_of(const Kernel& kernel, const char* operation, const std::string& object,
+                            SourceLocation where);
+  const LoadedCode* known(const detail::DeviceCode& code) const {
+    const auto* table = static_cast<const LoadedCode*>(code.loaded.load(std::memory_order_acquire));
+    if (table == nullptr) return nullptr;
+    const LoadedCode* loaded = table + index_;
+    return loaded->function.load(std::memory_order_acquire) != nullptr ? loaded : nullptr;
+  }
+
+  /// A stream in which nothing ever waits: for copies that the driver does within a call.
+  cudaStream_t side_stream(SourceLocation where);
+
+  /// A word that host functions and kernels share, set to "never". Never given back.
+  volatile unsigned long long* take_flag(SourceLocation where);
+
+  CudaPool& default_pool() { return *default_pool_; }
+  CudaPool& open_pool(const PoolOptions& options);
+  void close_pool(CudaPool& pool) noexcept;
+  template <class F>
+  void for_each_pool(F&& f) {
+    const std::lock_guard guard(pools_mutex_);
+    for (CudaPool* pool : pools_) f(*pool);
+  }
+
+  bool can_access(int peer) const;
+  /// Whether kernels here may reach a peer's memory, and the other way round.
+  bool peer_access(int peer) const;
+  bool reached_by(int peer) const;
+  void set_peer_access(CudaDevice& peer, bool enabled);
+  std::size_t memory() const;
+
+ private:
+  struct Kept {
+    bool blocking;
+    int priority;
+    std::vector<CudaQueue*> idle;     ///< never used since it was opened, or found done
+    std::deque<CudaQueue*> in_doubt;  ///< the oldest first
+  };
+  Kept& kept(bool blocking, int priority);
+  CudaQueue* take_kept(Kept& kept);
+  void load(detail::DeviceCode& code, SourceLocation where);
+
+  Backend& backend_;
+  const int index_;
+  const std::string name_;
+  std::atomic<bool> started_{false};
+  std::mutex start_mutex_;
+  std::atomic<cudaStream_t> side_stream_{nullptr};
+  std::mutex code_mutex_;
+  CudaPool* default_pool_;
+  CudaQueue* legacy_;
+
+  std::mutex queues_mutex_;
+  std::vector<CudaQueue*> queues_;  ///< guarded by queues_mutex_, as the next
+  std::deque<Kept> kept_;
+  std::vector<CudaQueue*> free_wrappers_;
+  std::vector<Error> failures_;  ///< of queues that are used again
+
+  std::mutex events_mutex_;
+  std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]
+
+  std::mutex pools_mutex_;
+  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_
+
+  std::mutex flags_mutex_;
+  unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next
+  std::size_t flags_left_ = 0;
+
+  std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
+  std::deque<std::atomic<bool>> reached_by_;
+};
+
+}  // namespace weir::cuda

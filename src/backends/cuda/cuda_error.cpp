@@ -1,0 +1,75 @@
+// From CUDA's answers to Weir's codes.
+#include "backends/cuda/cuda_error.hpp"
+
+#include <atomic>
+
+namespace weir::cuda {
+
+constinit bool several_devices = false;
+
+namespace {
+
+constinit std::atomic<int> first_sticky{cudaSuccess};
+
+Errc code_of(cudaError_t answer) {
+  switch (answer) {
+    case cudaErrorMemoryAllocation: return Errc::out_of_memory;
+    case cudaErrorInvalidDevice: return Errc::unknown_device;
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorContextIsDestroyed: return Errc::invalid_handle;
+    case cudaErrorNotReady: return Errc::not_ready;
+    case cudaErrorNotSupported:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion: return Errc::not_supported;
+    case cudaErrorNotPermitted: return Errc::not_permitted;
+    case cudaErrorHostMemoryAlreadyRegistered: return Errc::already_pinned;
+    case cudaErrorHostMemoryNotRegistered: return Errc::not_pinned;
+    case cudaErrorPeerAccessAlreadyEnabled: return Errc::peer_already_enabled;
+    case cudaErrorPeerAccessNotEnabled: return Errc::peer_not_enabled;
+    case cudaErrorPeerAccessUnsupported: return Errc::peer_unsupported;
+    case cudaErrorCudartUnloading: return Errc::process_exiting;
+    default: return is_sticky(answer) ? Errc::device_failed : Errc::invalid_value;
+  }
+}
+
+}  // namespace
+
+bool is_sticky(cudaError_t answer) {
+  switch (answer) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorUnknown: return true;
+    default: return false;
+  }
+}
+
+cudaError_t sticky_failure() { return static_cast<cudaError_t>(first_sticky.load(std::memory_order_relaxed)); }
+
+void note(cudaError_t answer) noexcept {
+  if (answer == cudaSuccess) return;
+  int none = cudaSuccess;
+  if (is_sticky(answer)) first_sticky.compare_exchange_strong(none, answer);
+  static_cast<void>(cudaGetLastError());
+}
+
+void refuse(cudaError_t answer, const char* operation, const std::string& object, SourceLocation where) {
+  note(answer);
+  std::string text = std::string(cudaGetErrorName(answer)) + ": " + cudaGetErrorString(answer);
+  if (is_sticky(answer)) {
+    text += "; work on the device failed, and this process can use no GPU any more";
+  }
+  throw Error(code_of(answer), operation, object, text, where);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,88 @@
+// A stream-ordered pool: the driver's, with the books that misuse is found by. The default pool has a small cache of
+// blocks in front of the driver's, each for the queue that freed it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "backend.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+class CudaQueue;
+
+class CudaPool final : public detail::PoolState {
+ public:
+  CudaPool(CudaDevice& device, const PoolOptions& options);
+
+  void* allocate(CudaQueue& queue, std::size_t bytes, SourceLocation where);
+  void release(CudaQueue& queue, void* data, SourceLocation where);
+  void trim(std::size_t keep);
+  std::size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
+  void set_threshold(std::size_t bytes);
+  PoolStatistics statistics();
+  void reset_high_marks();
+  /// The owner is gone: the pool ends with its last allocation.
+  void close() noexcept;
+  /// Hands the blocks of the cache to the driver's pool, each in the order of its queue.
+  void flush() noexcept;
+  void flush_until_free();
+  /// Lets another device reach the pool's memory, or not any more.
+  void set_access(int device, bool allowed);
+
+ private:
+  struct Block {
+    std::size_t asked = 0;  ///< as told in the statistics
+    std::size_t bytes = 0;  ///< as taken from the driver
+    bool live = false;
+  };
+  struct Cached {
+    void* data;
+    std::size_t bytes;
+    CudaQueue* queue;
+  };
+  static constexpr std::size_t most_cached = 32;
+  static constexpr std::size_t most_cached_bytes = std::size_t{1} << 30;
+  static constexpr std::size_t most_remembered = 4096;
+
+  cudaMemPool_t native(SourceLocation where);
+  bool caches() const { return threshold() == ~std::size_t{0}; }
+  Block* find(void* data);
+  void* take_cached(CudaQueue& queue, std::size_t bytes);
+  void count_taken(std::size_t bytes);
+  cudaError_t take_from_driver(CudaQueue& queue, std::size_t bytes, void** data, SourceLocation where);
+  void give_to_driver(const Cached& cached) noexcept;
+  bool over_budget();
+  void evict_oldest() noexcept;
+  void forget_freed();
+  [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, SourceLocation where);
+  void delete_if_ended();
+
+  CudaDevice& device_;
+  const std::string name_;
+  const std::size_t max_size_;
+  std::atomic<std::size_t> threshold_;
+  std::mutex make_mutex_;
+  std::atomic<cudaMemPool_t> native_{nullptr};
+
+  std::mutex mutex_;  ///< of everything below
+  std::unordered_map<void*, Block> blocks_;  ///< live ones, and some that were freed, to tell what was freed twice
+  void* last_data_ = nullptr;                ///< the block that was asked for last
+  Block* last_ = nullptr;
+  std::array<Cached, most_cached> cache_;
+  std::size_t cached_ = 0;
+  std::size_t cached_bytes_ = 0;
+  std::size_t live_ = 0;
+  std::size_t freed_ = 0;  ///< entries of blocks_ that are not live
+  std::size_t used_ = 0;
+  std::size_t used_high_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace weir::cuda

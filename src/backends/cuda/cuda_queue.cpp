@@ -1,0 +1,197 @@
+// A queue's life: opened, asked, waited for, retired, used again; events in it.
+#include "backends/cuda/cuda_queue.hpp"
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/driver.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+/// The driver's own calls; the runtime's where those do not succeed, for they make the context current and say what is wrong.
+cudaError_t record_event(cudaEvent_t event, cudaStream_t stream) {
+  if (driver().record_event(event, stream) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaEventRecord(event, stream);
+}
+cudaError_t synchronize_stream(cudaStream_t stream) {
+  if (driver().synchronize_stream(stream) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaStreamSynchronize(stream);
+}
+cudaError_t wait_for_event(cudaStream_t stream, cudaEvent_t event) {
+  if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) [[likely]]
+    return cudaSuccess;
+  return cudaStreamWaitEvent(stream, event, cudaEventWaitDefault);
+}
+
+}  // namespace
+
+void CudaQueue::open(const QueueOptions& options) {
+  label_ = options.label;
+  id_ = options.stream;
+  priority_ = options.priority;
+  legacy_ = options.kind == QueueOptions::Kind::legacy;
+  of_current_device_ = legacy_;
+  blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
+  used_.store(false, std::memory_order_relaxed);
+}
+
+cudaStream_t CudaQueue::make_stream(SourceLocation where) {
+  constexpr const char* operation = "weir::Stream";
+  const std::lock_guard guard(mutex_);
+  if (const cudaStream_t made = stream_.load(std::memory_order_relaxed)) return made;
+  const DeviceScope scope(device_.index());
+  device_.start(where);
+  cudaStream_t stream = cudaStreamLegacy;
+  if (!legacy_) {
+    check(cudaStreamCreateWithPriority(&stream, blocking_ ? cudaStreamDefault : cudaStreamNonBlocking, priority_),
+          operation, label_, where);
+  }
+  stream_.store(stream, std::memory_order_release);
+  return stream;
+}
+
+void CudaQueue::ensure_flag(SourceLocation where) {
+  if (failures_.has_flag()) return;
+  failures_.set_flag(device_.take_flag(where));
+}
+
+void CudaQueue::record(detail::EventState& state, SourceLocation where) {
+  auto& event = static_cast<CudaEvent&>(state);
+  const cudaStream_t queue = stream(where);
+  const DeviceScope scope(device_.index());
+  cudaEvent_t native = event.native.load(std::memory_order_acquire);
+  if (native == nullptr) {
+    check(cudaEventCreateWithFlags(&native, event.timed ? cudaEventDefault : cudaEventDisableTiming), "weir::Event",
+          label_, where);
+    cudaEvent_t nothing = nullptr;
+    if (!event.native.compare_exchange_strong(nothing, native)) {
+      static_cast<void>(cudaEventDestroy(native));
+      native = nothing;
+    }
+  }
+  check(record_event(native, queue), "weir::Stream::record", label_, where);
+  if (failures_.in_doubt()) [[unlikely]] {
+    event.place.store(failures_.place(), std::memory_order_relaxed);
+    event.queue.store(this, std::memory_order_release);
+  } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
+    event.queue.store(nullptr, std::memory_order_release);
+  }
+  event.recorded.store(true, std::memory_order_release);
+}
+
+void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
+  auto& event = static_cast<CudaEvent&>(state);
+  if (!event.recorded.load(std::memory_order_acquire)) return;
+  const cudaStream_t queue = stream(where);
+  const DeviceScope scope(device_.index());
+  check(wait_for_event(queue, event.native.load(std::memory_order_acquire)), "weir::Stream::wait", label_, where);
+  if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
+    ensure_flag(where);
+    failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
+  }
+}
+
+void CudaQueue::wrap(cudaStream_t stream) {
+  if (stream == nullptr) stream = cudaStreamLegacy;
+  of_current_device_ = stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  stream_.store(stream, std::memory_order_release);
+  wrapped_ = true;
+  ended_.store(false, std::memory_order_release);
+}
+
+void CudaQueue::unwrap() noexcept {
+  try {
+    if (used()) mark_end();
+  } catch (const Error&) {
+    // The driver answers no more: there is nothing to follow.
+  }
+  ended_.store(true, std::memory_order_release);
+}
+
+/// Records the event of follow() at the present end.
+cudaEvent_t CudaQueue::mark_end() {
+  constexpr const char* operation = "weir: giving memory back";
+  const DeviceScope scope(device_.index());
+  if (follow_event_ == nullptr) {
+    check(cudaEventCreateWithFlags(&follow_event_, cudaEventDisableTiming), operation, label_, {});
+  }
+  check(cudaEventRecord(follow_event_, stream_.load(std::memory_order_relaxed)), operation, label_, {});
+  return follow_event_;
+}
+
+void CudaQueue::follow(Queue& other) {
+  auto& source = static_cast<CudaQueue&>(other);
+  if (&source == this || !source.used() || source.idle()) return;
+  const cudaStream_t queue = stream({});
+  const std::lock_guard guard(source.mutex_);
+  const cudaEvent_t end = source.ended_.load(std::memory_order_acquire) ? source.follow_event_ : source.mark_end();
+  const DeviceScope scope(device_.index());
+  check(cudaStreamWaitEvent(queue, end, cudaEventWaitDefault), "weir: giving memory back", label_, {});
+}
+
+bool CudaQueue::done() {
+  if (!legacy_ && stream_.load(std::memory_order_acquire) == nullptr) {
+    check_not_failed("weir::Stream::done", label_, {});
+    return true;
+  }
+  if (legacy_ && !device_.started()) return true;
+  const cudaStream_t queue = stream({});
+  const DeviceScope scope(device_.index());
+  const cudaError_t answer = cudaStreamQuery(queue);
+  if (answer == cudaErrorNotReady) return false;
+  check(answer, "weir::Stream::done", label_, {});
+  return true;
+}
+
+bool CudaQueue::idle() noexcept {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  if (queue == nullptr) return true;
+  const DeviceScope scope(device_.index());
+  cudaError_t answer = cudaSuccess;
+  if (ended_.load(std::memory_order_acquire)) {
+    answer = follow_event_ != nullptr ? cudaEventQuery(follow_event_) : cudaSuccess;
+  } else {
+    answer = cudaStreamQuery(queue);
+  }
+  note(answer == cudaErrorNotReady ? cudaSuccess : answer);
+  return answer != cudaErrorNotReady;
+}
+
+void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
+  if (legacy_ ? !device_.started() : stream_.load(std::memory_order_acquire) == nullptr) {
+    check_not_failed(operation, label_, where);
+    return;
+  }
+  const cudaStream_t queue = stream(where);
+  const DeviceScope scope(device_.index());
+  check(synchronize_stream(queue), operation, label_, where);
+}
+
+void CudaQueue::throw_failure() {
+  if (const std::shared_ptr<const Error> error = failures_.take()) throw Error(*error);
+}
+
+void CudaQueue::synchronize(const char* operation, SourceLocation where) {
+  wait_for_all(operation, where);
+  if (failures_.failed()) throw_failure();
+}
+
+void CudaQueue::drain() noexcept {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  if (queue == nullptr || ended_.load(std::memory_order_acquire)) return;
+  const DeviceScope scope(device_.index());
+  note(cudaStreamSynchronize(queue));
+}
+
+void CudaQueue::retire() noexcept {
+  try {
+    device_.take_back(*this);
+  } catch (...) {
+    // Without memory for the list the stream is not used again.
+  }
+}
+
+}  // namespace weir::cuda

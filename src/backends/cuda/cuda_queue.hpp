@@ -1,0 +1,125 @@
+// A stream on a GPU: a driver's stream, made at its first use and kept for use again.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/failures.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+struct CudaEvent;
+struct LoadedCode;
+
+class CudaQueue final : public Queue {
+ public:
+  explicit CudaQueue(CudaDevice& device) : device_(device) {}
+
+  void open(const QueueOptions& options);
+  /// For a foreign stream, null being the legacy default stream, and when its owner may take it away again: work that it has taken stays known by an event.
+  void wrap(cudaStream_t stream);
+  void unwrap() noexcept;
+
+  void submit(const Command& command) override;
+  void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+              const detail::LaunchSite& site) override;
+  void record(detail::EventState& event, SourceLocation where) override;
+  void wait(detail::EventState& event, SourceLocation where) override;
+  void follow(Queue& other) override;
+  bool done() override;
+  void synchronize(const char* operation, SourceLocation where) override;
+  void drain() noexcept override;
+  void retire() noexcept override;
+  void* native() override { return stream(SourceLocation{}); }
+
+  CudaDevice& device() { return device_; }
+  const std::string& label() const { return label_; }
+  bool blocking() const { return blocking_; }
+  bool legacy() const { return legacy_; }
+  bool wrapped() const { return wrapped_; }
+  int priority() const { return priority_; }
+  FailureState& failures() { return failures_; }
+
+  /// The driver's stream; starts the device and makes it at the first use.
+  cudaStream_t stream(SourceLocation where) {
+    used_.store(true, std::memory_order_relaxed);
+    const cudaStream_t stream = stream_.load(std::memory_order_acquire);
+    return stream != nullptr ? stream : make_stream(where);
+  }
+  /// Whether anything was submitted since it was opened.
+  bool used() const { return used_.load(std::memory_order_relaxed); }
+  /// Whether nothing is pending; true too where the driver does not answer any more.
+  bool idle() noexcept;
+  /// Waits for everything so far; throws the driver's failures, not those of host functions.
+  void wait_for_all(const char* operation, SourceLocation where);
+  /// Throws the failure of a host function, and forgets it.
+  void throw_failure();
+
+ private:
+  cudaStream_t make_stream(SourceLocation where);
+  void ensure_flag(SourceLocation where);
+  cudaEvent_t mark_end();
+
+  // queue_launch.cpp
+  void submit_launch(const Command& command, const Launch& launch);
+  void launch_global(const Command& command, const Launch& launch);
+  void launch_function(const LoadedCode& code, std::size_t blocks, unsigned threads, std::size_t shared_bytes,
+                       void** arguments, std::string_view name, const char* operation, SourceLocation where);
+  [[gnu::noinline]] void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
+                                       const detail::LaunchSite& site);
+
+  // queue_copy.cpp
+  void submit_copy(const Command& command, const Copy& copy);
+  void copy_on_device(const Command& command, const Copy& copy);
+  void copy_from_pageable(const Command& command, const Copy& copy);
+  void copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes);
+  void copy_to_pageable(const Command& command, const Copy& copy);
+  void copy_on_host(const Command& command, const Copy& copy, bool owns_source);
+  bool reaches(MemoryKind kind, int device) const;
+
+  // queue_fill.cpp
+  void submit_fill(const Command& command, const Fill& fill);
+  void fill_large(const Command& command, const Fill& fill, const detail::DeviceGuard& guard);
+
+  // queue_host.cpp
+  void submit_call(const Command& command, detail::HostFunction* function);
+  void submit_external(const Command& command, detail::HostFunction* function);
+  friend class Watched;
+
+  CudaDevice& device_;
+  std::string label_;
+  StreamId id_ = 0;
+  int priority_ = 0;
+  bool blocking_ = true;
+  bool legacy_ = false;
+  bool of_current_device_ = false;  ///< its handle is a default stream's: it means the device that is current
+  bool wrapped_ = false;
+  std::atomic<bool> ended_{false};  ///< the foreign stream may be gone
+  std::atomic<bool> used_{false};
+  std::atomic<cudaStream_t> stream_{nullptr};
+  std::mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
+  cudaEvent_t follow_event_ = nullptr;
+  FailureState failures_;
+};
+
+/// Reports when an observed command ran: host functions before and after it take the time.
+class Watched {
+ public:
+  Watched(CudaQueue& queue, const Command& command);
+  void end();
+
+ private:
+  struct Times;
+  CudaQueue& queue_;
+  Times* times_ = nullptr;
+  SourceLocation where_;
+};
+
+}  // namespace weir::cuda

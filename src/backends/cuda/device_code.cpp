@@ -1,0 +1,76 @@
+// Kernels on a device: found, measured once, and remembered with their code.
+#include <algorithm>
+#include <memory>
+
+#include <weir/kernel.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+/// More threads in a block are no faster where the elements are independent, and end later.
+constexpr int usual_block = 256;
+
+std::size_t no_shared_memory(int) { return 0; }
+
+LoadedCode* table_of(detail::DeviceCode& code) {
+  if (void* table = code.loaded.load(std::memory_order_acquire)) return static_cast<LoadedCode*>(table);
+  auto table = std::make_unique<LoadedCode[]>(static_cast<std::size_t>(driver().device_count));
+  void* nothing = nullptr;
+  if (code.loaded.compare_exchange_strong(nothing, table.get())) return table.release();
+  return static_cast<LoadedCode*>(nothing);
+}
+
+}  // namespace
+
+void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
+  constexpr const char* operation = "weir::launch";
+  LoadedCode& loaded = table_of(code)[index_];
+  const std::lock_guard guard(code_mutex_);
+  if (loaded.function.load(std::memory_order_relaxed) != nullptr) return;
+  const DeviceScope scope(index_);
+  const Driver& d = driver();
+  void* found = nullptr;
+  check(static_cast<cudaError_t>(code.load(&found)), operation, name_, where);
+  auto* function = static_cast<CUfunction>(found);
+  int most = 0;
+  check(static_cast<cudaError_t>(d.function_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)),
+        operation, name_, where);
+  loaded.most_threads = static_cast<unsigned>(most);
+  if (code.kind == detail::DeviceCode::Kind::blocks) {
+    int shared = 0;
+    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index_), operation, name_, where);
+    check(static_cast<cudaError_t>(d.set_function_attribute(
+              function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)),
+          operation, name_, where);
+  } else {
+    int grid = 0;
+    int block = 0;
+    check(static_cast<cudaError_t>(
+              d.best_block(&grid, &block, function, &no_shared_memory, 0, std::min(usual_block, most))),
+          operation, name_, where);
+    loaded.block = static_cast<unsigned>(block);
+  }
+  loaded.function.store(function, std::memory_order_release);
+}
+
+const LoadedCode& CudaDevice::code_of(const Kernel& kernel, const char* operation, const std::string& object,
+                                      SourceLocation where) {
+  auto* code = static_cast<detail::DeviceCode*>(const_cast<void*>(kernel.device_code));
+  if (code == nullptr) {
+    throw Error(Errc::not_supported, operation, object,
+                "kernel '" + std::string(kernel.name) +
+                    "' has no GPU code: compile the file that launches it with nvcc (in CMake: "
+                    "weir_kernel_sources(target file)), mark the kernel WEIR_KERNEL, and do not wrap it in host_only",
+                where);
+  }
+  start(where);
+  if (const LoadedCode* loaded = known(*code)) return *loaded;
+  load(*code, where);
+  return *known(*code);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,65 @@
+// How a failed host function stops the work behind it, in its stream and in those that wait for it, although that work
+// may have been handed to the driver already. docs/architecture.md explains it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <weir/device_code.hpp>
+#include <weir/error.hpp>
+
+namespace weir::cuda {
+
+/// One queue's part. Places number what may fail in a queue: its host functions, and its waits for queues in which one may
+/// still fail. Commands behind an unsettled place carry a guard.
+class FailureState {
+ public:
+  static constexpr unsigned long long never = ~0ull;
+
+  /// Whether a command must be guarded or skipped: one load in the common case.
+  bool in_doubt() const { return doubt_.load(std::memory_order_acquire) != 0; }
+  bool failed() const { return failed_at_.load(std::memory_order_acquire) != never; }
+  /// Nothing is unsettled, and the queue failed: later commands need not reach the driver.
+  bool skips_all() const;
+  bool skips(std::uint64_t place) const { return failed_at_.load(std::memory_order_acquire) <= place; }
+  std::uint64_t place() const { return place_.load(std::memory_order_acquire); }
+  /// For commands that are submitted now. `flag` is what the device reads.
+  detail::DeviceGuard guard() const { return {flag_, place()}; }
+  /// Memory that device and host share; set once, before the first place.
+  void set_flag(volatile unsigned long long* flag);
+  bool has_flag() const { return flag_ != nullptr; }
+
+  /// A host function is about to be submitted.
+  std::uint64_t open_place();
+  /// It ran, was skipped, or could not be submitted. Null error: nothing failed.
+  void settle(std::uint64_t place, std::shared_ptr<const Error> error);
+  /// This queue's later commands wait for `source`'s up to `place`.
+  void depend_on(FailureState& source, std::uint64_t place);
+
+  /// The failure at or before a place; null if there is none.
+  std::shared_ptr<const Error> failure_at(std::uint64_t place) const;
+  /// Takes the failure away: the host knows of it, and the queue runs again.
+  std::shared_ptr<const Error> take();
+
+ private:
+  struct Dependent {
+    std::uint64_t source_place;
+    FailureState* queue;
+    std::uint64_t place;
+  };
+  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error);
+  bool settled_until(std::uint64_t place) const;
+
+  std::atomic<std::uint64_t> place_{0};
+  std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
+  std::atomic<unsigned long long> failed_at_{never};
+  volatile unsigned long long* flag_ = nullptr;
+  std::shared_ptr<const Error> error_;      ///< guarded by the module's mutex, as the rest
+  std::vector<std::uint64_t> unsettled_;
+  std::vector<Dependent> dependents_;
+};
+
+}  // namespace weir::cuda

@@ -1,0 +1,237 @@
+// Copies: which engine or kernel does them, and what pageable memory asks for (R36 to R42).
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include <weir/host_call.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/layout.hpp"
+#include "backends/cuda/pinned_memory.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+constexpr const char* copying = "weir::copy";
+constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;  ///< taken at the call
+constexpr std::size_t most_embedded_bytes = 64 * 1024;           ///< the driver takes these along with the command
+constexpr std::size_t least_engine_run = 64;                     ///< shorter rows are faster by a kernel
+constexpr std::size_t most_pitch = 0x7fffffff;
+
+std::size_t bytes_of(const Layout& layout) { return layout.shape.count() * layout.element_bytes; }
+
+/// Runs on the host in stream order; may own its source.
+class HostCopy final : public detail::HostFunction {
+ public:
+  HostCopy(const Copy& copy, bool owns_source) : copy_(copy), owns_source_(owns_source) {}
+  ~HostCopy() override {
+    if (owns_source_) std::free(const_cast<void*>(copy_.from));
+  }
+  void call(NativeStream) override { copy_by_host(copy_.to, copy_.to_layout, copy_.from, copy_.from_layout); }
+
+ private:
+  Copy copy_;
+  bool owns_source_;
+};
+
+bool pitched(const Rows& rows) {
+  const std::size_t last = rows.rank - 1;
+  const auto fits = [&](std::ptrdiff_t pitch) {
+    return pitch >= static_cast<std::ptrdiff_t>(rows.run) && pitch <= static_cast<std::ptrdiff_t>(most_pitch);
+  };
+  return fits(rows.to[last]) && fits(rows.from[last]);
+}
+
+cudaError_t copy_plane(const Rows& rows, void* to, const void* from, cudaStream_t stream) {
+  const std::size_t last = rows.rank - 1;
+  return cudaMemcpy2DAsync(to, static_cast<std::size_t>(rows.to[last]), from, static_cast<std::size_t>(rows.from[last]),
+                           rows.run, rows.size[last], cudaMemcpyDefault, stream);
+}
+
+/// Whether slices lie a whole number of rows apart on both sides, as the driver's 3-D copies need it.
+bool is_volume(const Rows& rows) {
+  const auto whole = [&](const auto& stride) {
+    return stride[0] > 0 && stride[0] % stride[1] == 0 &&
+           stride[0] / stride[1] >= static_cast<std::ptrdiff_t>(rows.size[1]);
+  };
+  return rows.rank == 2 && pitched(rows) && whole(rows.to) && whole(rows.from);
+}
+
+cudaError_t copy_volume(const Rows& rows, void* to, const void* from, cudaStream_t stream) {
+  const auto pitched_pointer = [&](void* data, const auto& stride) {
+    return cudaPitchedPtr{data, static_cast<std::size_t>(stride[1]), rows.run,
+                          static_cast<std::size_t>(stride[0] / stride[1])};
+  };
+  cudaMemcpy3DParms parameters{};
+  parameters.srcPtr = pitched_pointer(const_cast<void*>(from), rows.from);
+  parameters.dstPtr = pitched_pointer(to, rows.to);
+  parameters.extent = cudaExtent{rows.run, rows.size[1], rows.size[0]};
+  parameters.kind = cudaMemcpyDefault;
+  return cudaMemcpy3DAsync(&parameters, stream);
+}
+
+/// Plane by plane, where neither an engine takes the whole nor a kernel reaches both sides.
+cudaError_t copy_planes(Rows rows, char* to, const char* from, cudaStream_t stream) {
+  if (rows.rank == 0) return cudaMemcpyAsync(to, from, rows.run, cudaMemcpyDefault, stream);
+  if (rows.rank == 1 && pitched(rows)) return copy_plane(rows, to, from, stream);
+  const std::size_t steps = rows.size[0];
+  Rows inner = rows;
+  inner.rank = rows.rank - 1;
+  for (std::size_t d = 0; d < inner.rank; ++d) {
+    inner.size[d] = rows.size[d + 1];
+    inner.to[d] = rows.to[d + 1];
+    inner.from[d] = rows.from[d + 1];
+  }
+  for (std::size_t i = 0; i < steps; ++i) {
+    const auto step = static_cast<std::ptrdiff_t>(i);
+    const cudaError_t answer = copy_planes(inner, to + step * rows.to[0], from + step * rows.from[0], stream);
+    if (answer != cudaSuccess) return answer;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void CudaQueue::submit_copy(const Command& command, const Copy& copy) {
+  const bool to_pageable = copy.to_kind == MemoryKind::pageable;
+  if (to_pageable) {
+    copy_to_pageable(command, copy);
+  } else if (copy.from_kind == MemoryKind::pageable) {
+    copy_from_pageable(command, copy);
+  } else if (!failures_.skips_all()) {
+    copy_on_device(command, copy);
+  }
+}
+
+/// Whether kernels of this queue's device reach the memory.
+bool CudaQueue::reaches(MemoryKind kind, int device) const {
+  return kind != MemoryKind::device || device == device_.index() || device_.peer_access(device);
+}
+
+void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
+  const Rows rows = merge(copy.to_layout, copy.from_layout);
+  const cudaStream_t queue = stream(command.where);
+  const DeviceScope scope(device_.index());
+  const bool host_only = copy.to_kind != MemoryKind::device && copy.from_kind != MemoryKind::device;
+  const bool reached = reaches(copy.to_kind, copy.to_device) && reaches(copy.from_kind, copy.from_device);
+  const bool between = copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device &&
+                       copy.to_device != copy.from_device;
+  const bool doubt = failures_.in_doubt();
+  const bool by_kernel =
+      reached && (host_only || doubt ||
+                  (rows.rank > 0 && (rows.run < least_engine_run || !(is_volume(rows) || (rows.rank == 1 && pitched(rows))))));
+  cudaError_t answer = cudaSuccess;
+  if (by_kernel) {
+    std::size_t unit = 0;
+    const StridedJob job = job_of(rows, copy.to, copy.from, 16, unit);
+    answer = launch_strided_copy(job, unit, doubt ? failures_.guard() : detail::DeviceGuard{nullptr, 0}, queue);
+  } else if (rows.rank == 0 && between) {
+    answer = cudaMemcpyPeerAsync(copy.to, copy.to_device, copy.from, copy.from_device, rows.run, queue);
+  } else if (is_volume(rows)) {
+    answer = copy_volume(rows, copy.to, copy.from, queue);
+  } else {
+    answer = copy_planes(rows, static_cast<char*>(copy.to), static_cast<const char*>(copy.from), queue);
+  }
+  check(answer, copying, label_, command.where);
+}
+
+void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
+  const std::size_t bytes = bytes_of(copy.from_layout);
+  const bool waits = bytes > most_staged_bytes;
+  if (failures_.skips_all()) {
+    if (waits) throw_failure();
+    return;
+  }
+  if (copy.to_kind == MemoryKind::pinned) {
+    if (waits) return copy_on_host(command, copy, false);
+    Copy staged = copy;
+    staged.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+    void* memory = std::malloc(bytes);
+    if (memory == nullptr) refuse(cudaErrorMemoryAllocation, copying, "host memory", command.where);
+    copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
+    staged.from = memory;
+    return copy_on_host(command, staged, true);
+  }
+  const bool plain = is_dense(copy.to_layout) && is_dense(copy.from_layout);
+  if (plain && bytes <= most_embedded_bytes && !failures_.in_doubt()) {
+    const cudaStream_t queue = stream(command.where);
+    const DeviceScope scope(device_.index());
+    check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
+    return;
+  }
+  if (plain && waits) {
+    copy_when_idle(command, copy.to, copy.from, bytes);
+    return;
+  }
+  PinnedMemory& pinned = PinnedMemory::instance();
+  Copy staged = copy;
+  void* memory = pinned.take(bytes, copying, command.where);
+  staged.from = memory;
+  staged.from_kind = MemoryKind::pinned;
+  staged.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+  copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
+  try {
+    copy_on_device(command, staged);
+  } catch (...) {
+    pinned.give(memory);
+    throw;
+  }
+  pinned.give_after(memory, *this);
+  if (!waits) return;
+  wait_for_all(copying, command.where);
+  throw_failure();
+}
+
+/// A copy that the driver stages itself, chunk by chunk. It would wait for the stream inside that call, and hold up every
+/// other thread's calls meanwhile (R207); so this waits first, and copies where nothing is pending.
+void CudaQueue::copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes) {
+  wait_for_all(copying, command.where);
+  throw_failure();
+  const cudaStream_t side = device_.side_stream(command.where);
+  const DeviceScope scope(device_.index());
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side), copying, label_, command.where);
+  check(cudaStreamSynchronize(side), copying, label_, command.where);
+}
+
+void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
+  if (copy.from_kind != MemoryKind::device) {
+    copy_on_host(command, copy, false);
+    return;
+  }
+  const std::size_t bytes = bytes_of(copy.to_layout);
+  if (bytes > most_staged_bytes && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
+    copy_when_idle(command, copy.to, copy.from, bytes);
+    return;
+  }
+  PinnedMemory& pinned = PinnedMemory::instance();
+  Copy staged = copy;
+  void* memory = pinned.take(bytes, copying, command.where);
+  staged.to = memory;
+  staged.to_kind = MemoryKind::pinned;
+  staged.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  try {
+    if (!failures_.skips_all()) copy_on_device(command, staged);
+    wait_for_all(copying, command.where);
+    throw_failure();
+  } catch (...) {
+    pinned.give_after(memory, *this);
+    throw;
+  }
+  copy_by_host(copy.to, copy.to_layout, memory, staged.to_layout);
+  pinned.give(memory);
+}
+
+/// Between host memories of which one is pageable: by a host function; returns when it is done unless it owns its source.
+void CudaQueue::copy_on_host(const Command& command, const Copy& copy, bool owns_source) {
+  auto function = std::make_unique<HostCopy>(copy, owns_source);
+  submit_call(command, function.get());
+  static_cast<void>(function.release());
+  if (owns_source) return;
+  wait_for_all(copying, command.where);
+  throw_failure();
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,62 @@
+// The list of all device code in the process, filled by static initialisation of the files that nvcc compiled; and calls
+// in the driver's own form.
+#include <weir/device_code.hpp>
+#include <weir/launch.hpp>
+
+#include "backend.hpp"
+#include "core/runtime.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+constinit std::atomic<DeviceCode*> first{nullptr};
+
+int load_nothing(void** function) {
+  *function = nullptr;
+  return 0;
+}
+void refuse_on_host(const void*, const BlockRange&) {
+  throw Error(Errc::not_supported, "weir::cuda::launch", "__global__ function", "it runs on GPUs only", {});
+}
+
+/// The kernel of all calls of the driver's own form.
+const Kernel& global_kernel() {
+  static DeviceCode code{DeviceCode::Kind::global, &load_nothing};
+  static const Kernel kernel{"__global__ function",
+                             0,
+                             0,
+                             sizeof(GlobalCall),
+                             alignof(GlobalCall),
+                             nullptr,
+                             &refuse_on_host,
+                             nullptr,
+                             nullptr,
+                             &code};
+  return kernel;
+}
+
+}  // namespace
+
+DeviceCode::DeviceCode(Kind k, int (*l)(void**)) : kind(k), load(l) {
+  next = first.load(std::memory_order_relaxed);
+  while (!first.compare_exchange_weak(next, this, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+DeviceCode* first_device_code() noexcept { return first.load(std::memory_order_acquire); }
+
+void submit_global(StreamRef stream, const GlobalCall& call, std::span<const Region> uses, const char* name,
+                   const char* operation, SourceLocation where) {
+  const StreamState& state = state_of(stream, operation, where);
+  if (state.device->backend->name() != "cuda") {
+    throw Error(Errc::not_supported, operation, describe(state), "__global__ functions run on GPUs only", where);
+  }
+  Command command;
+  command.where = where;
+  command.uses = uses;
+  command.op = Launch{&global_kernel(), &call, Shape(1), 0, 1, 0, name};
+  submit(stream, command, operation);
+}
+
+}  // namespace weir::detail
