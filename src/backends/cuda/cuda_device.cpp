@@ -36,6 +36,7 @@ void CudaDevice::start(SourceLocation where) {
   const DeviceScope scope(index_);
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
   check(load_strided_kernels(), "weir: starting a device", name_, where);
+  make_room_for_streams(where);
   for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
     if (code->kind == detail::DeviceCode::Kind::global) continue;
     try {
@@ -45,6 +46,17 @@ void CudaDevice::start(SourceLocation where) {
     }
   }
   started_.store(true, std::memory_order_release);
+}
+
+/// The driver's room for streams grows in steps, and each step waits for all running kernels. One step now, for 5 us a
+/// stream, and the first thousand streams come without waiting (C10, R60).
+void CudaDevice::make_room_for_streams(SourceLocation where) {
+  constexpr std::size_t room = 1024;
+  std::vector<cudaStream_t> streams(room);
+  for (cudaStream_t& stream : streams) {
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "weir: starting a device", name_, where);
+  }
+  for (cudaStream_t stream : streams) static_cast<void>(cudaStreamDestroy(stream));
 }
 
 CudaDevice::Kept& CudaDevice::kept(bool blocking, int priority) {
@@ -171,15 +183,15 @@ void CudaDevice::drain() noexcept {
   note(cudaDeviceSynchronize());
 }
 
-cudaStream_t CudaDevice::side_stream(SourceLocation where) {
-  if (const cudaStream_t made = side_stream_.load(std::memory_order_acquire)) return made;
+cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where) {
+  if (const cudaStream_t made = place.load(std::memory_order_acquire)) return made;
   start(where);
   const std::lock_guard guard(start_mutex_);
-  if (const cudaStream_t made = side_stream_.load(std::memory_order_relaxed)) return made;
+  if (const cudaStream_t made = place.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(index_);
   cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "weir::copy", name_, where);
-  side_stream_.store(made, std::memory_order_release);
+  check(cudaStreamCreateWithFlags(&made, flags), "weir: starting a device", name_, where);
+  place.store(made, std::memory_order_release);
   return made;
 }
 

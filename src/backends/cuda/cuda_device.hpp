@@ -62,7 +62,11 @@ class CudaDevice {
   }
 
   /// A stream in which nothing ever waits: for copies that the driver does within a call.
-  cudaStream_t side_stream(SourceLocation where);
+  cudaStream_t side_stream(SourceLocation where) {
+    return own_stream(side_stream_, cudaStreamNonBlocking, where);
+  }
+  /// A blocking stream without commands: events in it stand for the legacy stream's work.
+  cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
 
   /// A word that host functions and kernels share, set to "never". Never given back.
   volatile unsigned long long* take_flag(SourceLocation where);
@@ -90,9 +94,11 @@ class CudaDevice {
     std::vector<CudaQueue*> idle;     ///< never used since it was opened, or found done
     std::deque<CudaQueue*> in_doubt;  ///< the oldest first
   };
+  cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
   Kept& kept(bool blocking, int priority);
   CudaQueue* take_kept(Kept& kept);
   void load(detail::DeviceCode& code, SourceLocation where);
+  void make_room_for_streams(SourceLocation where);
 
   Backend& backend_;
   const int index_;
@@ -100,6 +106,7 @@ class CudaDevice {
   std::atomic<bool> started_{false};
   std::mutex start_mutex_;
   std::atomic<cudaStream_t> side_stream_{nullptr};
+  std::atomic<cudaStream_t> legacy_mirror_{nullptr};
   std::mutex code_mutex_;
   CudaPool* default_pool_;
   CudaQueue* legacy_;

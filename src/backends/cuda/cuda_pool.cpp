@@ -165,7 +165,7 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
     used_ -= block->asked;
     last_data_ = data;
     last_ = block;
-    if (caches() && !closed_ && !queue.wrapped() && queue.device().index() == device_.index() &&
+    if (caches() && !closed_ && !queue.wrapped() && !queue.internal() && queue.device().index() == device_.index() &&
         freed.bytes <= most_cached_bytes) {
       if (cached_ == most_cached) {
         evicted = cache_[0];
