@@ -16,8 +16,8 @@ CudaDevice::CudaDevice(Backend& backend, int index)
     : backend_(backend),
       index_(index),
       name_("cuda:" + std::to_string(index)),
-      default_pool_(new CudaPool(*this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0,
-                                                    .name = "default pool"})),
+      default_pool_(new CudaPool(
+          *this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"})),
       legacy_(new CudaQueue(*this)),
       peers_(static_cast<std::size_t>(driver().device_count)),
       reached_by_(static_cast<std::size_t>(driver().device_count)) {
@@ -224,6 +224,45 @@ void CudaDevice::close_pool(CudaPool& pool) noexcept {
   pool.close();
 }
 
+cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where) {
+  {
+    const std::lock_guard guard(pools_mutex_);
+    for (auto spare = spare_pools_.begin(); spare != spare_pools_.end(); ++spare) {
+      cuuint64_t reserved = 1;
+      if (spare->second != max_size) continue;
+      note(cudaMemPoolTrimTo(spare->first, 0));
+      note(cudaMemPoolGetAttribute(spare->first, cudaMemPoolAttrReservedMemCurrent, &reserved));
+      if (reserved != 0) continue;
+      const cudaMemPool_t pool = spare->first;
+      spare_pools_.erase(spare);
+      cuuint64_t zero = 0;
+      note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero));
+      return pool;
+    }
+  }
+  // Never the driver's own default pool: other libraries of the process use that one, with thresholds of their own.
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = index_;
+  props.maxSize = max_size;
+  cudaMemPool_t pool = nullptr;
+  check(cudaMemPoolCreate(&pool, &props), "weir::Pool", object, where);
+  return pool;
+}
+
+void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept {
+  cuuint64_t nothing = 0;
+  note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &nothing));
+  note(cudaMemPoolTrimTo(pool, 0));
+  try {
+    const std::lock_guard guard(pools_mutex_);
+    spare_pools_.emplace_back(pool, max_size);
+  } catch (...) {
+    // Without memory for the list it is not used again; what it holds goes at the next synchronisation.
+  }
+}
+
 std::size_t CudaDevice::memory() const {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -249,7 +288,8 @@ void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
   peer.start({});
   {
     const DeviceScope scope(index_);
-    cudaError_t answer = enabled ? cudaDeviceEnablePeerAccess(peer.index(), 0) : cudaDeviceDisablePeerAccess(peer.index());
+    cudaError_t answer =
+        enabled ? cudaDeviceEnablePeerAccess(peer.index(), 0) : cudaDeviceDisablePeerAccess(peer.index());
     // Another library of the process may have done it before.
     if (answer == cudaErrorPeerAccessAlreadyEnabled || answer == cudaErrorPeerAccessNotEnabled) {
       note(answer);

@@ -62,9 +62,7 @@ class CudaDevice {
   }
 
   /// A stream in which nothing ever waits: for copies that the driver does within a call.
-  cudaStream_t side_stream(SourceLocation where) {
-    return own_stream(side_stream_, cudaStreamNonBlocking, where);
-  }
+  cudaStream_t side_stream(SourceLocation where) { return own_stream(side_stream_, cudaStreamNonBlocking, where); }
   /// A blocking stream without commands: events in it stand for the legacy stream's work.
   cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
 
@@ -74,6 +72,10 @@ class CudaDevice {
   CudaPool& default_pool() { return *default_pool_; }
   CudaPool& open_pool(const PoolOptions& options);
   void close_pool(CudaPool& pool) noexcept;
+  /// A driver's pool of that size limit, without any memory; made or used again.
+  cudaMemPool_t take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where);
+  /// For use again: destroying a pool whose frees are pending crashes in the driver now and then.
+  void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept;
   template <class F>
   void for_each_pool(F&& f) {
     const std::lock_guard guard(pools_mutex_);
@@ -121,7 +123,8 @@ class CudaDevice {
   std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]
 
   std::mutex pools_mutex_;
-  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_
+  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_, as the next
+  std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_;
 
   std::mutex flags_mutex_;
   unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next
