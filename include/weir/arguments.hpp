@@ -269,10 +269,10 @@ constexpr void check_kernel() {
       std::is_copy_constructible_v<F>,
       "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
 #if defined(__CUDACC__)
-  static_assert(std::is_trivially_copyable_v<F> || is_host_only_kernel<F> ||
-                    __nv_is_extended_host_device_lambda_closure_type(F),
-                "a kernel is copied to its device as bytes: capture trivially copyable values, or wrap it in "
-                "weir::host_only(...) if it is for the CPU alone");
+  static_assert(
+      std::is_trivially_copyable_v<F> || is_host_only_kernel<F> || __nv_is_extended_host_device_lambda_closure_type(F),
+      "a kernel is copied to its device as bytes: capture trivially copyable values, or wrap it in "
+      "weir::host_only(...) if it is for the CPU alone");
 #endif
 }
 

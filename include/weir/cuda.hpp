@@ -36,10 +36,9 @@ P global_argument(A&& argument, StreamRef stream, SourceLocation where, Region*&
 }
 
 inline int launch_global_function(const GlobalCall& call, void* stream) {
-  const cudaError_t answer =
-      cudaLaunchKernel(call.function, dim3(call.grid[0], call.grid[1], call.grid[2]),
-                       dim3(call.block[0], call.block[1], call.block[2]), call.arguments, call.shared_bytes,
-                       static_cast<cudaStream_t>(stream));
+  const cudaError_t answer = cudaLaunchKernel(call.function, dim3(call.grid[0], call.grid[1], call.grid[2]),
+                                              dim3(call.block[0], call.block[1], call.block[2]), call.arguments,
+                                              call.shared_bytes, static_cast<cudaStream_t>(stream));
   if (answer != cudaSuccess) static_cast<void>(cudaGetLastError());
   return answer;
 }
@@ -50,12 +49,16 @@ void launch_global(StreamRef stream, SourceLocation where, dim3 grid, dim3 block
   constexpr std::size_t count = (0 + ... + regions_of<A>);
   Region regions[count == 0 ? 1 : count];
   [[maybe_unused]] Region* region = regions;
-  Slots<std::index_sequence<I...>, std::remove_cv_t<P>...> values{
-      Slot<I, std::remove_cv_t<P>>{global_argument<std::remove_cv_t<P>>(static_cast<A&&>(arguments), stream, where,
-                                                                       region)}...};
+  Slots<std::index_sequence<I...>, std::remove_cv_t<P>...> values{Slot<I, std::remove_cv_t<P>>{
+      global_argument<std::remove_cv_t<P>>(static_cast<A&&>(arguments), stream, where, region)}...};
   void* pointers[sizeof...(P) + 1] = {&static_cast<Slot<I, std::remove_cv_t<P>>&>(values).value..., nullptr};
-  const GlobalCall call{reinterpret_cast<const void*>(function), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                        shared_bytes, pointers, &launch_global_function, nullptr};
+  const GlobalCall call{reinterpret_cast<const void*>(function),
+                        {grid.x, grid.y, grid.z},
+                        {block.x, block.y, block.z},
+                        shared_bytes,
+                        pointers,
+                        &launch_global_function,
+                        nullptr};
   submit_global(stream, call, std::span<const Region>(regions, count), nullptr, "weir::cuda::launch", where);
 }
 
@@ -71,7 +74,8 @@ namespace cuda {
 template <class... P, class... A>
 void launch(StreamArg stream, dim3 grid, dim3 block, std::size_t shared_bytes, void (*function)(P...),
             A&&... arguments) {
-  static_assert(sizeof...(P) == sizeof...(A), "weir::cuda::launch needs as many arguments as the function has parameters");
+  static_assert(sizeof...(P) == sizeof...(A),
+                "weir::cuda::launch needs as many arguments as the function has parameters");
   if constexpr (sizeof...(P) == sizeof...(A)) {
     detail::launch_global(stream.stream, stream.where, grid, block, shared_bytes, function,
                           std::index_sequence_for<P...>{}, static_cast<A&&>(arguments)...);

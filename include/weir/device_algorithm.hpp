@@ -23,9 +23,9 @@ namespace detail {
 /// The operators whose order does not matter, with the value that changes nothing: what CUB's reduction needs. Others go
 /// by CUB's scan, which keeps the order.
 template <class T, class Op>
-inline constexpr bool has_identity =
-    std::is_arithmetic_v<T> && (std::is_same_v<Op, Plus> || std::is_same_v<Op, Multiplies> ||
-                                std::is_same_v<Op, Minimum> || std::is_same_v<Op, Maximum>);
+inline constexpr bool has_identity = std::is_arithmetic_v<T> &&
+                                     (std::is_same_v<Op, Plus> || std::is_same_v<Op, Multiplies> ||
+                                      std::is_same_v<Op, Minimum> || std::is_same_v<Op, Maximum>);
 template <class T, class Op>
 constexpr T identity_of() {
   using Limits = std::numeric_limits<T>;
@@ -95,7 +95,8 @@ bool scan_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>&
 }
 
 template <class T, class Op, class X>
-bool reduce_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op, SourceLocation where) {
+bool reduce_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op,
+                      SourceLocation where) {
   constexpr const char* operation = "weir::reduce";
   if (!on_gpu(stream, x, where)) return false;
   if constexpr (has_identity<T, Op>) {

@@ -71,9 +71,7 @@ __device__ inline bool skipped(const DeviceGuard& guard) {
 }
 
 /// The linear block of a grid whose y continues where x ends.
-__device__ inline std::size_t linear_block() {
-  return static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x;
-}
+__device__ inline std::size_t linear_block() { return static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x; }
 
 /// Calls the closure for one index; with dense views the strides become constants, as on the CPU.
 template <class C, class I>

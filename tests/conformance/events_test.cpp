@@ -263,7 +263,9 @@ TEST_P(Events, P2_fork_and_join_by_events) {
   std::vector<weir::Stream> branches;
   gate.hold(root);
   const weir::Event start = root.record();
-  for (int i = 0; i < 50; ++i) {
+  // Held streams of a GPU share its work queues, and hold up others behind them (R182).
+  const int count_of_branches = on("cpu") ? 50 : 5;
+  for (int i = 0; i < count_of_branches; ++i) {
     const weir::Stream& branch = branches.emplace_back(device());
     branch.wait(start);
     count_up(branch, count);
@@ -273,7 +275,7 @@ TEST_P(Events, P2_fork_and_join_by_events) {
   EXPECT_TRUE(stays(device(), [&] { return count.value() == 0 && seen.value() == 0; }));
   gate.open();
   end.synchronize();
-  EXPECT_EQ(seen.value(), 50);
+  EXPECT_EQ(seen.value(), count_of_branches);
 }
 
 }  // namespace

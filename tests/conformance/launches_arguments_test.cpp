@@ -153,9 +153,8 @@ TEST_F(HostKernels, lambdas_capture_what_they_need) {
   weir::Stream s(cpu_);
   auto x = weir::zeros<int>(s, 1000);
   const int offset = 7;
-  weir::launch(
-      s, 1000, weir::host_only([=](std::size_t i, weir::View<int> v) { v[i] = static_cast<int>(i) + offset; }),
-      weir::out(x));
+  weir::launch(s, 1000, weir::host_only([=](std::size_t i, weir::View<int> v) { v[i] = static_cast<int>(i) + offset; }),
+               weir::out(x));
   EXPECT_EQ(x.to_host()[999], 1006);
 }
 
@@ -163,12 +162,10 @@ TEST_F(HostKernels, generic_lambdas_are_kernels) {
   weir::Stream s(cpu_);
   auto x = weir::full<float>(s, 100, 1.5f);
   auto y = weir::full<std::int64_t>(s, {4, 5}, std::int64_t{3});
-  weir::launch(
-      s, 100, weir::host_only([](std::size_t i, auto v, auto by) { v[i] *= by; }), weir::inout(x), 2.0f);
-  weir::launch(
-      s, {4, 5},
-      weir::host_only([](weir::Index<2> i, auto v) { v[i] += static_cast<std::int64_t>(10 * i[0] + i[1]); }),
-      weir::inout(y));
+  weir::launch(s, 100, weir::host_only([](std::size_t i, auto v, auto by) { v[i] *= by; }), weir::inout(x), 2.0f);
+  weir::launch(s, {4, 5},
+               weir::host_only([](weir::Index<2> i, auto v) { v[i] += static_cast<std::int64_t>(10 * i[0] + i[1]); }),
+               weir::inout(y));
   EXPECT_EQ(x.to_host(), std::vector<float>(100, 3.0f));
   EXPECT_EQ(y.to_host()[19], 3 + 34);
 }

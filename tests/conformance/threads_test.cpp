@@ -190,8 +190,11 @@ TEST_P(Threads, threads_end_with_work_pending) {
   weir::Stream held(device());
   gate.hold(held);
   const weir::Event e = held.record();
-  for (int round = 0; round < 20; ++round) {
-    on_threads(4, [&](int) {
+  // Held streams of a GPU share its work queues, and hold up others behind them (R182).
+  const int rounds = on("cpu") ? 20 : 1;
+  const int threads = on("cpu") ? 4 : 2;
+  for (int round = 0; round < rounds; ++round) {
+    on_threads(threads, [&](int) {
       const weir::ScopedDevice scope(device());
       const weir::StreamRef mine = weir::per_thread_stream(device());
       mine.wait(e);
@@ -205,7 +208,7 @@ TEST_P(Threads, threads_end_with_work_pending) {
   EXPECT_TRUE(stays(device(), [&] { return count.value() == 0; }));
   gate.open();
   device().synchronize();
-  EXPECT_EQ(count.value(), 160);
+  EXPECT_EQ(count.value(), rounds * threads * 2);
 }
 
 TEST_P(Threads, device_synchronise_by_one_thread_while_others_launch) {

@@ -1,4 +1,7 @@
 // The CUDA side of streams: handles, foreign streams, foreign work, __global__ functions.
+#include <chrono>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <weir/cuda.hpp>
@@ -136,6 +139,43 @@ TEST_F(Native, arrays_outlive_the_foreign_streams_that_used_them) {
   device().synchronize();
   EXPECT_EQ(result[0], 1);
   EXPECT_EQ(result[999], 1);
+}
+
+//  s: [hold ......]      200 streams more, each with work
+TEST_F(Native, R60_many_new_streams_come_without_waiting_for_running_kernels) {
+  Gate gate;
+  weir::Stream held(device());
+  gate.hold(held);
+  std::vector<weir::Stream> streams;
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    for (int i = 0; i < 200; ++i) {
+      streams.emplace_back(device(), weir::StreamOptions{.blocking = i % 2 == 0});
+      EXPECT_NE(streams.back().native(), nullptr);
+    }
+  }));
+}
+
+//  legacy: [host function ......]      s: [small copy of what it writes]      and the other way round
+TEST_F(Native, small_copies_from_pinned_memory_keep_the_legacy_streams_order) {
+  const weir::StreamRef legacy = weir::legacy_stream(device());
+  weir::Stream s(device());
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{40}, std::size_t{1000}, std::size_t{16384}, std::size_t{20000}}) {
+    auto p = weir::full<int>(weir::pinned, n, 1);
+    const auto write = [first = p.data()] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // not for an order: to be late if there is none
+      *first = 7;
+    };
+    for (const auto& [writer, reader] : {std::pair<weir::StreamRef, weir::StreamRef>{legacy, s}, {s, legacy}}) {
+      auto x = weir::zeros<int>(reader, n);
+      weir::synchronize();
+      p.data()[0] = 1;
+      weir::host_call(writer, write);
+      weir::copy(reader, x, p);
+      reader.synchronize();
+      EXPECT_EQ(x.to_host()[0], 7) << n;
+    }
+  }
 }
 
 TEST_F(Native, the_current_device_is_left_as_it_was) {

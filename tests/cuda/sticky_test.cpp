@@ -11,7 +11,9 @@ namespace weir_test {
 namespace {
 
 struct WriteToNowhere {
-  WEIR_KERNEL void operator()(std::size_t, std::uintptr_t address) const { *reinterpret_cast<volatile int*>(address) = 1; }
+  WEIR_KERNEL void operator()(std::size_t, std::uintptr_t address) const {
+    *reinterpret_cast<volatile int*>(address) = 1;
+  }
 };
 struct TakeTooMuch {
   WEIR_KERNEL void operator()(weir::Block& block, int* word) const {
@@ -27,7 +29,8 @@ void insist_device_failed(const char* what, std::initializer_list<std::string_vi
   const auto error = error_of(call);
   insist(error.has_value(), what);
   insist(error->errc() == weir::Errc::device_failed, error->what());
-  for (std::string_view word : words) insist(std::string_view(error->what()).find(word) != std::string_view::npos, error->what());
+  for (std::string_view word : words)
+    insist(std::string_view(error->what()).find(word) != std::string_view::npos, error->what());
 }
 
 WEIR_SCENE(a_kernel_writes_to_nowhere) {

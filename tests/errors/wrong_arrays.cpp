@@ -108,8 +108,7 @@ const std::vector<Use>& uses() {
   static const std::vector<Use> all = {
       {"to_host", [](Room&, weir::Array<int>& x) { (void)x.to_host(); }},
       {"clone", [](Room& r, weir::Array<int>& x) { (void)x.clone(r.stream); }},
-      {"launch in",
-       [](Room& r, weir::Array<int>& x) { weir::launch(r.stream, 10, LookAt{}, weir::in(x)); }},
+      {"launch in", [](Room& r, weir::Array<int>& x) { weir::launch(r.stream, 10, LookAt{}, weir::in(x)); }},
       {"launch inout", [](Room& r, weir::Array<int>& x) { weir::launch(r.stream, 10, AddOne{}, weir::inout(x)); }},
       {"launch out", [](Room& r, weir::Array<int>& x) { weir::launch(r.stream, 10, AddOne{}, weir::out(x)); }},
       {"launch on another stream",

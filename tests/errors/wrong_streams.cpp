@@ -29,8 +29,7 @@ const std::vector<Broken>& broken_streams() {
 const std::vector<Use>& uses() {
   static const std::vector<Use> all = {
       {"launch", "weir::launch", [](Room& r, weir::StreamRef s) { weir::launch(s, 10, AddOne{}, weir::inout(r.a)); }},
-      {"launch without arrays", "weir::launch",
-       [](Room&, weir::StreamRef s) { weir::launch(s, 1, DoNothing{}); }},
+      {"launch without arrays", "weir::launch", [](Room&, weir::StreamRef s) { weir::launch(s, 1, DoNothing{}); }},
       {"launch_blocks", "weir::launch_blocks",
        [](Room&, weir::StreamRef s) { weir::launch_blocks(s, {.blocks = 1, .threads = 1}, DoNothingInBlocks{}); }},
       {"copy", "weir::copy", [](Room& r, weir::StreamRef s) { weir::copy(s, r.a, r.b); }},

@@ -36,10 +36,13 @@ WEIR_KERNEL inline int add_to_word(int* word, int value) { return __atomic_fetch
 /// broken, and going on lets the test report it.
 WEIR_KERNEL inline bool wait_for_word(const int* word) {
 #if defined(__CUDA_ARCH__)
-  for (long long turn = 0; turn < 20'000'000; ++turn) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
     if (load_word(word) != 0) return true;
     __nanosleep(1000);
-  }
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < 20'000'000'000ull);
 #else
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (std::chrono::steady_clock::now() < limit) {

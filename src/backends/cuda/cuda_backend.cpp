@@ -73,7 +73,9 @@ class CudaBackend final : public Backend {
   }
   void trim(detail::PoolState& pool, std::size_t keep) override { as_cuda(pool).trim(keep); }
   std::size_t release_threshold(detail::PoolState& pool) override { return as_cuda(pool).threshold(); }
-  void set_release_threshold(detail::PoolState& pool, std::size_t bytes) override { as_cuda(pool).set_threshold(bytes); }
+  void set_release_threshold(detail::PoolState& pool, std::size_t bytes) override {
+    as_cuda(pool).set_threshold(bytes);
+  }
   PoolStatistics statistics(detail::PoolState& pool) override { return as_cuda(pool).statistics(); }
   void reset_high_marks(detail::PoolState& pool) override { as_cuda(pool).reset_high_marks(); }
 

@@ -16,8 +16,8 @@ CudaDevice::CudaDevice(Backend& backend, int index)
     : backend_(backend),
       index_(index),
       name_("cuda:" + std::to_string(index)),
-      default_pool_(new CudaPool(*this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0,
-                                                    .name = "default pool"})),
+      default_pool_(new CudaPool(
+          *this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"})),
       legacy_(new CudaQueue(*this)),
       peers_(static_cast<std::size_t>(driver().device_count)),
       reached_by_(static_cast<std::size_t>(driver().device_count)) {
@@ -36,6 +36,7 @@ void CudaDevice::start(SourceLocation where) {
   const DeviceScope scope(index_);
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
   check(load_strided_kernels(), "weir: starting a device", name_, where);
+  make_room_for_streams(where);
   for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
     if (code->kind == detail::DeviceCode::Kind::global) continue;
     try {
@@ -45,6 +46,17 @@ void CudaDevice::start(SourceLocation where) {
     }
   }
   started_.store(true, std::memory_order_release);
+}
+
+/// The driver's room for streams grows in steps, and each step waits for all running kernels. One step now, for 5 us a
+/// stream, and the first thousand streams come without waiting (C10, R60).
+void CudaDevice::make_room_for_streams(SourceLocation where) {
+  constexpr std::size_t room = 1024;
+  std::vector<cudaStream_t> streams(room);
+  for (cudaStream_t& stream : streams) {
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "weir: starting a device", name_, where);
+  }
+  for (cudaStream_t stream : streams) static_cast<void>(cudaStreamDestroy(stream));
 }
 
 CudaDevice::Kept& CudaDevice::kept(bool blocking, int priority) {
@@ -171,15 +183,15 @@ void CudaDevice::drain() noexcept {
   note(cudaDeviceSynchronize());
 }
 
-cudaStream_t CudaDevice::side_stream(SourceLocation where) {
-  if (const cudaStream_t made = side_stream_.load(std::memory_order_acquire)) return made;
+cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where) {
+  if (const cudaStream_t made = place.load(std::memory_order_acquire)) return made;
   start(where);
   const std::lock_guard guard(start_mutex_);
-  if (const cudaStream_t made = side_stream_.load(std::memory_order_relaxed)) return made;
+  if (const cudaStream_t made = place.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(index_);
   cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "weir::copy", name_, where);
-  side_stream_.store(made, std::memory_order_release);
+  check(cudaStreamCreateWithFlags(&made, flags), "weir: starting a device", name_, where);
+  place.store(made, std::memory_order_release);
   return made;
 }
 
@@ -212,6 +224,45 @@ void CudaDevice::close_pool(CudaPool& pool) noexcept {
   pool.close();
 }
 
+cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where) {
+  {
+    const std::lock_guard guard(pools_mutex_);
+    for (auto spare = spare_pools_.begin(); spare != spare_pools_.end(); ++spare) {
+      cuuint64_t reserved = 1;
+      if (spare->second != max_size) continue;
+      note(cudaMemPoolTrimTo(spare->first, 0));
+      note(cudaMemPoolGetAttribute(spare->first, cudaMemPoolAttrReservedMemCurrent, &reserved));
+      if (reserved != 0) continue;
+      const cudaMemPool_t pool = spare->first;
+      spare_pools_.erase(spare);
+      cuuint64_t zero = 0;
+      note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero));
+      return pool;
+    }
+  }
+  // Never the driver's own default pool: other libraries of the process use that one, with thresholds of their own.
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = index_;
+  props.maxSize = max_size;
+  cudaMemPool_t pool = nullptr;
+  check(cudaMemPoolCreate(&pool, &props), "weir::Pool", object, where);
+  return pool;
+}
+
+void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept {
+  cuuint64_t nothing = 0;
+  note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &nothing));
+  note(cudaMemPoolTrimTo(pool, 0));
+  try {
+    const std::lock_guard guard(pools_mutex_);
+    spare_pools_.emplace_back(pool, max_size);
+  } catch (...) {
+    // Without memory for the list it is not used again; what it holds goes at the next synchronisation.
+  }
+}
+
 std::size_t CudaDevice::memory() const {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -237,7 +288,8 @@ void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
   peer.start({});
   {
     const DeviceScope scope(index_);
-    cudaError_t answer = enabled ? cudaDeviceEnablePeerAccess(peer.index(), 0) : cudaDeviceDisablePeerAccess(peer.index());
+    cudaError_t answer =
+        enabled ? cudaDeviceEnablePeerAccess(peer.index(), 0) : cudaDeviceDisablePeerAccess(peer.index());
     // Another library of the process may have done it before.
     if (answer == cudaErrorPeerAccessAlreadyEnabled || answer == cudaErrorPeerAccessNotEnabled) {
       note(answer);

@@ -62,7 +62,9 @@ class CudaDevice {
   }
 
   /// A stream in which nothing ever waits: for copies that the driver does within a call.
-  cudaStream_t side_stream(SourceLocation where);
+  cudaStream_t side_stream(SourceLocation where) { return own_stream(side_stream_, cudaStreamNonBlocking, where); }
+  /// A blocking stream without commands: events in it stand for the legacy stream's work.
+  cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
 
   /// A word that host functions and kernels share, set to "never". Never given back.
   volatile unsigned long long* take_flag(SourceLocation where);
@@ -70,6 +72,10 @@ class CudaDevice {
   CudaPool& default_pool() { return *default_pool_; }
   CudaPool& open_pool(const PoolOptions& options);
   void close_pool(CudaPool& pool) noexcept;
+  /// A driver's pool of that size limit, without any memory; made or used again.
+  cudaMemPool_t take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where);
+  /// For use again: destroying a pool whose frees are pending crashes in the driver now and then.
+  void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept;
   template <class F>
   void for_each_pool(F&& f) {
     const std::lock_guard guard(pools_mutex_);
@@ -90,9 +96,11 @@ class CudaDevice {
     std::vector<CudaQueue*> idle;     ///< never used since it was opened, or found done
     std::deque<CudaQueue*> in_doubt;  ///< the oldest first
   };
+  cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
   Kept& kept(bool blocking, int priority);
   CudaQueue* take_kept(Kept& kept);
   void load(detail::DeviceCode& code, SourceLocation where);
+  void make_room_for_streams(SourceLocation where);
 
   Backend& backend_;
   const int index_;
@@ -100,6 +108,7 @@ class CudaDevice {
   std::atomic<bool> started_{false};
   std::mutex start_mutex_;
   std::atomic<cudaStream_t> side_stream_{nullptr};
+  std::atomic<cudaStream_t> legacy_mirror_{nullptr};
   std::mutex code_mutex_;
   CudaPool* default_pool_;
   CudaQueue* legacy_;
@@ -114,7 +123,8 @@ class CudaDevice {
   std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]
 
   std::mutex pools_mutex_;
-  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_
+  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_, as the next
+  std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_;
 
   std::mutex flags_mutex_;
   unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next

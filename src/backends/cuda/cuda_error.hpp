@@ -41,7 +41,8 @@ class DeviceScope {
  public:
   explicit DeviceScope(int device) {
     if (!several_devices) return;
-    if (cudaGetDevice(&previous_) == cudaSuccess && previous_ != device) changed_ = cudaSetDevice(device) == cudaSuccess;
+    if (cudaGetDevice(&previous_) == cudaSuccess && previous_ != device)
+      changed_ = cudaSetDevice(device) == cudaSuccess;
   }
   ~DeviceScope() {
     if (changed_) static_cast<void>(cudaSetDevice(previous_));

@@ -31,14 +31,7 @@ cudaMemPool_t CudaPool::native(SourceLocation where) {
   const std::lock_guard guard(make_mutex_);
   if (const cudaMemPool_t made = native_.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(device_.index());
-  // Never the driver's own default pool: other libraries of the process use that one, with thresholds of their own.
-  cudaMemPoolProps props{};
-  props.allocType = cudaMemAllocationTypePinned;
-  props.location.type = cudaMemLocationTypeDevice;
-  props.location.id = device_.index();
-  props.maxSize = max_size_;
-  cudaMemPool_t pool = nullptr;
-  check(cudaMemPoolCreate(&pool, &props), "weir::Pool", "pool '" + name_ + "' on " + device_.name(), where);
+  const cudaMemPool_t pool = device_.take_driver_pool(max_size_, "pool '" + name_ + "' on " + device_.name(), where);
   auto threshold = static_cast<cuuint64_t>(threshold_.load());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
   native_.store(pool, std::memory_order_release);
@@ -78,8 +71,8 @@ void* CudaPool::take_cached(CudaQueue& queue, std::size_t bytes) {
     void* data = cached.data;
     Block* block = find(data);
     cached_bytes_ -= cached.bytes;
-    std::copy(cache_.begin() + static_cast<std::ptrdiff_t>(i) + 1, cache_.begin() + static_cast<std::ptrdiff_t>(cached_),
-              cache_.begin() + static_cast<std::ptrdiff_t>(i));
+    std::copy(cache_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+              cache_.begin() + static_cast<std::ptrdiff_t>(cached_), cache_.begin() + static_cast<std::ptrdiff_t>(i));
     --cached_;
     --freed_;
     block->live = true;
@@ -165,7 +158,7 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
     used_ -= block->asked;
     last_data_ = data;
     last_ = block;
-    if (caches() && !closed_ && !queue.wrapped() && queue.device().index() == device_.index() &&
+    if (caches() && !closed_ && !queue.wrapped() && !queue.internal() && queue.device().index() == device_.index() &&
         freed.bytes <= most_cached_bytes) {
       if (cached_ == most_cached) {
         evicted = cache_[0];
@@ -307,7 +300,7 @@ void CudaPool::delete_if_ended() {
     const std::lock_guard guard(mutex_);
     if (!closed_ || live_ != 0) return;
   }
-  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) note(cudaMemPoolDestroy(pool));
+  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);
   delete this;
 }
 

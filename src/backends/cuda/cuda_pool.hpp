@@ -71,7 +71,7 @@ class CudaPool final : public detail::PoolState {
   std::mutex make_mutex_;
   std::atomic<cudaMemPool_t> native_{nullptr};
 
-  std::mutex mutex_;  ///< of everything below
+  std::mutex mutex_;                         ///< of everything below
   std::unordered_map<void*, Block> blocks_;  ///< live ones, and some that were freed, to tell what was freed twice
   void* last_data_ = nullptr;                ///< the block that was asked for last
   Block* last_ = nullptr;

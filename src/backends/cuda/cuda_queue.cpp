@@ -35,6 +35,7 @@ void CudaQueue::open(const QueueOptions& options) {
   legacy_ = options.kind == QueueOptions::Kind::legacy;
   of_current_device_ = legacy_;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
+  internal_ = options.kind == QueueOptions::Kind::internal;
   used_.store(false, std::memory_order_relaxed);
 }
 
@@ -118,7 +119,10 @@ cudaEvent_t CudaQueue::mark_end() {
   if (follow_event_ == nullptr) {
     check(cudaEventCreateWithFlags(&follow_event_, cudaEventDisableTiming), operation, label_, {});
   }
-  check(cudaEventRecord(follow_event_, stream_.load(std::memory_order_relaxed)), operation, label_, {});
+  // A record in the legacy stream would order all blocking streams; in a blocking stream without work of its own it stands
+  // for the legacy work so far, and orders nobody.
+  const cudaStream_t at = legacy_ ? device_.legacy_mirror({}) : stream_.load(std::memory_order_relaxed);
+  check(cudaEventRecord(follow_event_, at), operation, label_, {});
   return follow_event_;
 }
 
@@ -138,6 +142,7 @@ bool CudaQueue::done() {
     return true;
   }
   if (legacy_ && !device_.started()) return true;
+  if (ended_.load(std::memory_order_acquire)) return idle();
   const cudaStream_t queue = stream({});
   const DeviceScope scope(device_.index());
   const cudaError_t answer = cudaStreamQuery(queue);

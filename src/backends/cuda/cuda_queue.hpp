@@ -44,6 +44,8 @@ class CudaQueue final : public Queue {
   bool blocking() const { return blocking_; }
   bool legacy() const { return legacy_; }
   bool wrapped() const { return wrapped_; }
+  /// The library's own: no user's later command goes there.
+  bool internal() const { return internal_; }
   int priority() const { return priority_; }
   FailureState& failures() { return failures_; }
 
@@ -101,6 +103,7 @@ class CudaQueue final : public Queue {
   bool legacy_ = false;
   bool of_current_device_ = false;  ///< its handle is a default stream's: it means the device that is current
   bool wrapped_ = false;
+  bool internal_ = false;
   std::atomic<bool> ended_{false};  ///< the foreign stream may be gone
   std::atomic<bool> used_{false};
   std::atomic<cudaStream_t> stream_{nullptr};

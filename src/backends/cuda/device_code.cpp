@@ -43,8 +43,8 @@ void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
   if (code.kind == detail::DeviceCode::Kind::blocks) {
     int shared = 0;
     check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index_), operation, name_, where);
-    check(static_cast<cudaError_t>(d.set_function_attribute(
-              function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)),
+    check(static_cast<cudaError_t>(
+              d.set_function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)),
           operation, name_, where);
   } else {
     int grid = 0;

@@ -57,7 +57,7 @@ class FailureState {
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
   std::atomic<unsigned long long> failed_at_{never};
   volatile unsigned long long* flag_ = nullptr;
-  std::shared_ptr<const Error> error_;      ///< guarded by the module's mutex, as the rest
+  std::shared_ptr<const Error> error_;  ///< guarded by the module's mutex, as the rest
   std::vector<std::uint64_t> unsettled_;
   std::vector<Dependent> dependents_;
 };

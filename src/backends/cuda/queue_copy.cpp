@@ -18,7 +18,8 @@ namespace {
 constexpr const char* copying = "weir::copy";
 constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;  ///< taken at the call
 constexpr std::size_t most_embedded_bytes = 64 * 1024;           ///< the driver takes these along with the command
-constexpr std::size_t least_engine_run = 64;                     ///< shorter rows are faster by a kernel
+constexpr std::size_t most_early_bytes = 64 * 1024;  ///< the driver may read pinned memory too early for these
+constexpr std::size_t least_engine_run = 64;         ///< shorter rows are faster by a kernel
 constexpr std::size_t most_pitch = 0x7fffffff;
 
 std::size_t bytes_of(const Layout& layout) { return layout.shape.count() * layout.element_bytes; }
@@ -117,12 +118,15 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
   const DeviceScope scope(device_.index());
   const bool host_only = copy.to_kind != MemoryKind::device && copy.from_kind != MemoryKind::device;
   const bool reached = reaches(copy.to_kind, copy.to_device) && reaches(copy.from_kind, copy.from_device);
-  const bool between = copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device &&
-                       copy.to_device != copy.from_device;
+  const bool between =
+      copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device && copy.to_device != copy.from_device;
   const bool doubt = failures_.in_doubt();
-  const bool by_kernel =
-      reached && (host_only || doubt ||
-                  (rows.rank > 0 && (rows.run < least_engine_run || !(is_volume(rows) || (rows.rank == 1 && pitched(rows))))));
+  // The driver reads a small pinned source at the call where only the legacy stream's rules put other work first.
+  const bool early = (blocking_ || legacy_ || wrapped_) && copy.from_kind == MemoryKind::pinned &&
+                     bytes_of(copy.from_layout) <= most_early_bytes;
+  const bool engine =
+      rows.rank == 0 || (rows.run >= least_engine_run && (is_volume(rows) || (rows.rank == 1 && pitched(rows))));
+  const bool by_kernel = reached && (host_only || doubt || early || !engine);
   cudaError_t answer = cudaSuccess;
   if (by_kernel) {
     std::size_t unit = 0;

@@ -88,8 +88,7 @@ void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
     const cudaError_t answer = fill_by_driver(fill, rows.run, queue);
     if (answer == cudaSuccess) return;
     // Memory of a peer the driver does not fill (R189), a kernel does.
-    if (answer != cudaErrorNotSupported && answer != cudaErrorInvalidValue &&
-        answer != cudaErrorDeviceUninitialized) {
+    if (answer != cudaErrorNotSupported && answer != cudaErrorInvalidValue && answer != cudaErrorDeviceUninitialized) {
       check(answer, filling, label_, command.where);
     }
   }

@@ -57,7 +57,8 @@ __global__ void fill_units(const __grid_constant__ StridedJob job, const __grid_
   std::uint64_t last;
   if (!place_of(job, to, from, last) || detail::skipped(guard)) return;
   const Unit* units = reinterpret_cast<const Unit*>(pattern.bytes);
-  *reinterpret_cast<Unit*>(static_cast<char*>(job.to) + to) = pattern.units == 1 ? units[0] : units[last % pattern.units];
+  *reinterpret_cast<Unit*>(static_cast<char*>(job.to) + to) =
+      pattern.units == 1 ? units[0] : units[last % pattern.units];
 }
 
 dim3 grid_of(std::uint64_t count) {
