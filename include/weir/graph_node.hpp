@@ -83,9 +83,11 @@ namespace detail {
 template <class F>
 concept IsExtent = std::is_convertible_v<F, ExtentArg>;
 template <class F, class... A>
-concept BindsTo =
-    BindingOf<F, rank_of_kernel<F, A&&...>(), std::index_sequence_for<A...>, A&&...>::template invocable<
-        std::conditional_t<rank_of_kernel<F, A&&...>() == 1, std::size_t, Index<rank_of_kernel<F, A&&...>()>>>;
+concept BindsTo = BindingOf < F,
+        rank_of_kernel<F, A&&...>()
+, std::index_sequence_for<A...>,
+    A&&... > ::template invocable<
+                 std::conditional_t<rank_of_kernel<F, A&&...>() == 1, std::size_t, Index<rank_of_kernel<F, A&&...>()>>>;
 }  // namespace detail
 
 }  // namespace weir

@@ -51,7 +51,8 @@ TEST_P(GraphsForbidden, WaitingForTheDevice) {  // R116
   breaks(Errc::capture_unsupported, "weir::synchronize_device", [&](auto&, auto&, auto&) { device().synchronize(); });
   breaks(Errc::capture_unsupported, "weir::synchronize", [](auto&, auto&, auto&) { weir::synchronize(); });
   breaks(
-      Errc::capture_unsupported, "weir::synchronize_device", [&](auto&, auto&, auto&) { device().synchronize(); }, false);
+      Errc::capture_unsupported, "weir::synchronize_device", [&](auto&, auto&, auto&) { device().synchronize(); },
+      false);
 }
 
 TEST_P(GraphsForbidden, WaitingForOtherThingsOnTheSameThread) {  // R117
@@ -76,8 +77,7 @@ TEST_P(GraphsForbidden, ReadingBack) {  // W15
 TEST_P(GraphsForbidden, PinningMemory) {  // R122
   std::vector<int> memory(4096);
   breaks(Errc::capture_unsupported, "weir::pin", [&](auto&, auto&, auto&) { weir::pin(memory.data(), 4096); });
-  breaks(Errc::capture_unsupported, "weir::empty",
-         [&](auto&, auto&, auto&) { weir::empty<int>(weir::pinned, 100); });
+  breaks(Errc::capture_unsupported, "weir::empty", [&](auto&, auto&, auto&) { weir::empty<int>(weir::pinned, 100); });
 }
 
 TEST_P(GraphsForbidden, TheLegacyStreamWhileABlockingStreamCaptures) {  // R125, R127
@@ -107,8 +107,8 @@ TEST_P(GraphsForbidden, TheLegacyStreamRunsWhileANonBlockingStreamCaptures) {  /
 }
 
 TEST_P(GraphsForbidden, CapturingTheLegacyStream) {  // R111
-  EXPECT_TRUE(fails_with(
-      Errc::capture_unsupported, [&] { weir::capture_begin(weir::legacy_stream(device())); }, {"weir::capture_begin"}));
+  EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { weir::capture_begin(weir::legacy_stream(device())); },
+                         {"weir::capture_begin"}));
   const weir::StreamRef mine = weir::per_thread_stream(device());
   weir::capture_begin(mine);
   EXPECT_EQ(weir::capture_end(mine).size(), 0u);
@@ -196,9 +196,7 @@ TEST_P(GraphsForbidden, MergingTwoCaptures) {  // R132
 TEST_P(GraphsForbidden, EndingInAnotherThread) {  // R133
   weir::Stream s(device());
   weir::capture_begin(s);
-  std::thread([&] {
-    EXPECT_TRUE(fails_with(Errc::capture_wrong_thread, [&] { weir::capture_end(s); }));
-  }).join();
+  std::thread([&] { EXPECT_TRUE(fails_with(Errc::capture_wrong_thread, [&] { weir::capture_end(s); })); }).join();
   EXPECT_FALSE(weir::is_capturing(s));
   EXPECT_TRUE(fails_with(Errc::not_capturing, [&] { weir::capture_end(s); }));
 }
@@ -239,8 +237,8 @@ TEST_P(GraphsForbidden, AnExceptionOfTheBodyEndsTheCaptureAndPasses) {
 
 TEST_P(GraphsForbidden, AnErrorInsideTheBodyPasses) {
   weir::Stream s(device());
-  EXPECT_TRUE(fails_with(
-      Errc::capture_unsupported, [&] { weir::capture(s, [&] { s.synchronize(); }); }, {"weir::synchronize_stream"}));
+  EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { weir::capture(s, [&] { s.synchronize(); }); },
+                         {"weir::synchronize_stream"}));
   s.synchronize();
 }
 

@@ -139,7 +139,8 @@ void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
 /// While segments are ready there is a ticket, so that a node that lasts, or waits for another one, holds up nothing. A
 /// short replay writes it without waking anybody: most often it is over before anybody could have come.
 void CpuGraph::offer() {
-  const bool loud = loud_.load(std::memory_order_relaxed) && helpers_.load(std::memory_order_relaxed) + 1 < device_.pool().width();
+  const bool loud =
+      loud_.load(std::memory_order_relaxed) && helpers_.load(std::memory_order_relaxed) + 1 < device_.pool().width();
   if (ticket_.load(std::memory_order_relaxed)) {
     if (loud && !ticket_loud_.load(std::memory_order_relaxed) && !ticket_loud_.exchange(true)) device_.pool().nudge();
     return;

@@ -16,9 +16,7 @@ using detail::GraphForm;
 bool begins_segment(const FormNode& node) {
   return node.kind == NodeKind::conditional || node.kind == NodeKind::graph || node.kind == NodeKind::wait;
 }
-bool ends_segment(const FormNode& node) {
-  return node.kind == NodeKind::conditional || node.kind == NodeKind::graph;
-}
+bool ends_segment(const FormNode& node) { return node.kind == NodeKind::conditional || node.kind == NodeKind::graph; }
 
 }  // namespace
 
@@ -167,9 +165,9 @@ void Plan::set_step(std::size_t node, const FormNode& form) {
       step.closure = launch.closure;
       step.run = launch.kernel->run;
       if (launch.extent.count() == 0) return;
-      step.kind = launch.kernel->rank == 0                              ? Step::Kind::blocks
+      step.kind = launch.kernel->rank == 0                            ? Step::Kind::blocks
                   : launch.kernel->rank == 1 && launch.extent[0] == 1 ? Step::Kind::single
-                                                                        : Step::Kind::launch;
+                                                                      : Step::Kind::launch;
       return;
     }
     case NodeKind::copy: step.kind = Step::Kind::copy; return;

@@ -40,9 +40,9 @@ struct Segment {
   std::uint32_t successors = 0;
   std::uint32_t in_degree = 0;
   std::uint32_t scope = 0;
-  std::int32_t control = -1;    ///< the conditional or child graph node that it is: its bodies' scopes follow each other
-  std::uint32_t bodies = 0;     ///< first scope of the bodies
-  std::uint64_t urgency = 0;    ///< stream priority, then what depends on it: greater goes first
+  std::int32_t control = -1;  ///< the conditional or child graph node that it is: its bodies' scopes follow each other
+  std::uint32_t bodies = 0;   ///< first scope of the bodies
+  std::uint64_t urgency = 0;  ///< stream priority, then what depends on it: greater goes first
 };
 
 /// Nodes of one parent and branch. The whole graph is scope 0.

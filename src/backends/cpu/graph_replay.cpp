@@ -37,8 +37,8 @@ void run_blocks(void* context, std::size_t begin, std::size_t end, Runner& runne
   const auto& payload = *static_cast<const detail::Payload*>(context);
   const RunningNode running(payload);
   const auto& launch = std::get<Launch>(payload.op());
-  launch.kernel->run_blocks(launch.closure, BlockRange{launch.extent[0], begin, end, launch.threads, launch.shared_bytes,
-                                                       &runner.block_memory});
+  launch.kernel->run_blocks(launch.closure, BlockRange{launch.extent[0], begin, end, launch.threads,
+                                                       launch.shared_bytes, &runner.block_memory});
 }
 
 }  // namespace
@@ -166,7 +166,8 @@ bool CpuGraph::defer(std::uint32_t index) {
   const std::uint32_t node = plan_->steps[plan_->segments[index].first_step].node;
   const auto place = std::find(plan_->waits.begin(), plan_->waits.end(), node) - plan_->waits.begin();
   CpuEvent::Mark& mark = marks_[place];
-  if (mark.queue == nullptr || mark.queue->reached(mark.sequence) || failed_.load(std::memory_order_relaxed)) return false;
+  if (mark.queue == nullptr || mark.queue->reached(mark.sequence) || failed_.load(std::memory_order_relaxed))
+    return false;
   retain();
   CpuQueue& lane = take_lane();
   lane.append_wait(*mark.queue, mark.sequence, Origin{});
@@ -236,7 +237,8 @@ std::uint32_t CpuGraph::finish(std::uint32_t index) {
     const std::uint32_t next = release_successors(segment);
     const Scope& scope = plan_->scopes[segment.scope];
     // The last segment of a scope ends it; whoever was not the last touches neither again.
-    if (scope.segments != 1 && plan_->remaining[segment.scope].fetch_sub(1, std::memory_order_acq_rel) != 1) return next;
+    if (scope.segments != 1 && plan_->remaining[segment.scope].fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return next;
     plan_->remaining[segment.scope].store(scope.segments, std::memory_order_relaxed);
     if (scope.parent < 0) {
       complete();
@@ -261,8 +263,10 @@ void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
   std::string what = kernel ? "kernel" : external ? "foreign work" : "host function";
   if (!step.payload->name().empty()) what += " '" + step.payload->name() + "'";
   const Error error(kernel ? Errc::kernel_failed : Errc::host_function_failed,
-                    kernel ? "weir::launch" : external ? "weir::external" : "weir::host_call", queue_->label(),
-                    what + " threw: " + message, step.payload->where(), cause);
+                    kernel     ? "weir::launch"
+                    : external ? "weir::external"
+                               : "weir::host_call",
+                    queue_->label(), what + " threw: " + message, step.payload->where(), cause);
   SpinGuard guard(lock_);
   if (!failure_) failure_ = error;
   failed_.store(true, std::memory_order_release);

@@ -112,19 +112,22 @@ void GraphBuilder::depends(Node node, Node before, SourceLocation where) {
   auto& nodes = state.form().nodes;
   for (const Node one : {node, before}) {
     if (one.graph() == state.capture.id && one.index() < nodes.size()) continue;
-    throw Error(Errc::invalid_handle, operation, "node", one.graph() == 0 ? "it is no node" : "it is of another builder",
-                where);
+    throw Error(Errc::invalid_handle, operation, "node",
+                one.graph() == 0 ? "it is no node" : "it is of another builder", where);
   }
   const auto to = static_cast<std::uint32_t>(node.index());
   const auto from = static_cast<std::uint32_t>(before.index());
   if (nodes[to].parent != nodes[from].parent || nodes[to].branch != nodes[from].branch) {
-    throw Error(Errc::invalid_value, operation, describe_node(state.form(), to) + " and " + describe_node(state.form(), from),
+    throw Error(Errc::invalid_value, operation,
+                describe_node(state.form(), to) + " and " + describe_node(state.form(), from),
                 "they are not in the same body: let the conditional or child node depend instead", where);
   }
   const bool ascending = state.ascending && from < to;
   if (!ascending) {
     const std::vector<std::uint32_t> cycle = path_between(state.form(), to, from);
-    if (!cycle.empty()) throw Error(Errc::graph_cycle, operation, describe_node(state.form(), to), cycle_text(state.form(), cycle), where);
+    if (!cycle.empty())
+      throw Error(Errc::graph_cycle, operation, describe_node(state.form(), to), cycle_text(state.form(), cycle),
+                  where);
   }
   auto& depends = nodes[to].depends;
   if (std::find(depends.begin(), depends.end(), from) == depends.end()) depends.push_back(from);

@@ -154,9 +154,7 @@ void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, 
   if (!broken.empty()) break_captures(broken, Error(code, operation, object, reason, where));
 }
 
-void check_readback(const char* operation, SourceLocation where) {
-  check_host_wait(operation, "array", where);
-}
+void check_readback(const char* operation, SourceLocation where) { check_host_wait(operation, "array", where); }
 
 }  // namespace weir::detail
 

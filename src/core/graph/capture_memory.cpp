@@ -48,7 +48,8 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
   for (std::uint32_t i = 0; i < capture.form.nodes.size(); ++i) {
     const FormNode& node = capture.form.nodes[i];
     const bool here = node.parent == capture.scope.parent && node.branch == capture.scope.branch;
-    if (here && !capture.by_hand && uses(node, storage.buffer) && std::find(depends.begin(), depends.end(), i) == depends.end()) {
+    if (here && !capture.by_hand && uses(node, storage.buffer) &&
+        std::find(depends.begin(), depends.end(), i) == depends.end()) {
       depends.push_back(i);
     }
   }
@@ -83,9 +84,8 @@ void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, 
   const std::lock_guard guard(captures_lock());
   if (recorder.capture == nullptr) return pool.backend->allocate(pool, *recorder.real, bytes, where);
   if (bytes == 0) return nullptr;
-  Storage* storage =
-      make_storage("weir::Pool::allocate", MemoryKind::device, StreamRef(recorder.stream, recorder.id), Shape(bytes), 1, 1,
-                   &pool, where);
+  Storage* storage = make_storage("weir::Pool::allocate", MemoryKind::device, StreamRef(recorder.stream, recorder.id),
+                                  Shape(bytes), 1, 1, &pool, where);
   const void* data = storage->data;
   raw_memory()[data] = recorder.capture->id;
   raw_count.fetch_add(1, std::memory_order_release);
@@ -151,7 +151,8 @@ void note_released(BufferId buffer, std::uint64_t capture_id) noexcept {
   if (storage == nullptr) return;
   try {
     // Held by nodes, and for this moment here: the program has let go of it.
-    if (storage->owners.load(std::memory_order_relaxed) == kept->second + 1) end_memory(*capture, *storage, nullptr, {});
+    if (storage->owners.load(std::memory_order_relaxed) == kept->second + 1)
+      end_memory(*capture, *storage, nullptr, {});
   } catch (...) {
     // Without memory for the node the array lives as long as the graph.
   }

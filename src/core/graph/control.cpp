@@ -84,7 +84,8 @@ void ControlScope::end_body() {
     const auto before =
         std::find_if(outside.begin(), outside.end(), [&](const auto& saved) { return saved.recorder == one; });
     one->scope = before != outside.end() ? before->scope : capture.scope;
-    one->tails = before != outside.end() ? before->tails : std::vector<std::uint32_t>{static_cast<std::uint32_t>(node_)};
+    one->tails =
+        before != outside.end() ? before->tails : std::vector<std::uint32_t>{static_cast<std::uint32_t>(node_)};
   }
   if (loose.empty()) return;
   const Error error(Errc::capture_unjoined, "weir: a conditional node", "stream '" + loose + "'",

@@ -31,7 +31,8 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed) {
 
 [[noreturn]] void refuse_kind(const FormNode& node, NodeKind wanted, const char* operation, SourceLocation where) {
   throw Error(Errc::invalid_value, operation, "node '" + name_of(node) + "'",
-              "it is a node of kind " + std::string(to_text(node.kind)) + ", not " + std::string(to_text(wanted)), where);
+              "it is a node of kind " + std::string(to_text(node.kind)) + ", not " + std::string(to_text(wanted)),
+              where);
 }
 
 /// Leaves a graph's regions as they are after the change of one node: for observers of launches.
@@ -62,7 +63,8 @@ GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* o
   state_ = std::unique_ptr<State>(
       new State{core, node.index(), operation, where, std::unique_lock(core.edit_mutex), {}, nullptr});
   if (!core.edit_stream) {
-    core.edit_stream = std::make_unique<Stream>(Device(core.on), StreamOptions{.blocking = false, .name = "graph update"});
+    core.edit_stream =
+        std::make_unique<Stream>(Device(core.on), StreamOptions{.blocking = false, .name = "graph update"});
   }
   const std::lock_guard guard(captures_lock());
   state_->scratch.by_hand = true;
@@ -97,7 +99,8 @@ void GraphEdit::apply() {
     if (!made.empty()) payload = std::move(made.back().payload);
   }
   if (!payload) {
-    throw Error(Errc::invalid_value, state_->operation, "node '" + name_of(state_->graph.form.nodes[state_->node]) + "'",
+    throw Error(Errc::invalid_value, state_->operation,
+                "node '" + name_of(state_->graph.form.nodes[state_->node]) + "'",
                 "there would be nothing to do: disable() it", state_->where);
   }
   FormNode changed = state_->graph.form.nodes[state_->node];

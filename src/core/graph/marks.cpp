@@ -106,7 +106,8 @@ void wait_captured(StreamRef stream, EventRef event, SourceLocation where) {
     recorder->driver = capture.origin->driver;
   }
   if (recorder->driver) recorder->real->wait(*event.state(), where);
-  if (recorder->scope != capture.scope) {  // it joins the body that is being captured; what it did outside, it did before
+  if (recorder->scope !=
+      capture.scope) {  // it joins the body that is being captured; what it did outside, it did before
     recorder->scope = capture.scope;
     recorder->tails.clear();
   }

@@ -131,9 +131,9 @@ void Recorder::wait(EventState& event, SourceLocation where) {
   if (capture == nullptr) return real->wait(event, where);
   capture->check_valid("weir::Stream::wait", "stream '" + name + "'", where);
   if (!event.backend->event_recorded(event)) return;  // R131: nothing to wait for
-  const Error error(
-      Errc::capture_isolation, "weir::Stream::wait", "stream '" + name + "'",
-      "the event was recorded outside of the capture: wait before it begins, or use weir::wait_external", where);
+  const Error error(Errc::capture_isolation, "weir::Stream::wait", "stream '" + name + "'",
+                    "the event was recorded outside of the capture: wait before it begins, or use weir::wait_external",
+                    where);
   capture->broken = error;
   throw Error(error);
 }
@@ -174,7 +174,8 @@ void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent) 
 void Capture::check_scope(const Recorder& recorder, const char* operation, SourceLocation where) {
   if (recorder.scope == scope) return;
   const Error error(Errc::capture_isolation, operation, "stream '" + recorder.name + "'",
-                    "it has not joined the body of the conditional node: let it wait for an event recorded inside", where);
+                    "it has not joined the body of the conditional node: let it wait for an event recorded inside",
+                    where);
   broken = error;
   throw Error(error);
 }
