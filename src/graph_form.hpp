@@ -55,7 +55,8 @@ class Payload {
 struct Condition {
   enum class Kind : std::uint8_t { if_, if_else, switch_, while_ };
   Kind kind = Kind::if_;
-  const std::int32_t* value = nullptr;  ///< device memory, read when the node is reached (and again after each body of while)
+  const std::int32_t* value =
+      nullptr;  ///< device memory, read when the node is reached (and again after each body of while)
   std::uint32_t bodies = 1;
 };
 

@@ -35,9 +35,9 @@ class QueuePointer {
 
 /// A stream. States are recycled, never deleted: a stale handle is told by its id.
 struct StreamState {
-  std::atomic<StreamId> id{0};  ///< 0 while nobody owns it
-  QueuePointer queue;     ///< where calls go now
-  Queue* real = nullptr;  ///< the backend's, also while the stream captures
+  std::atomic<StreamId> id{0};               ///< 0 while nobody owns it
+  QueuePointer queue;                        ///< where calls go now
+  Queue* real = nullptr;                     ///< the backend's, also while the stream captures
   std::atomic<Recorder*> recorder{nullptr};  ///< while the stream captures
   DeviceState* device = nullptr;
   std::string name;
@@ -52,9 +52,9 @@ struct DeviceState {
   std::string name;
   StreamRef own;  ///< the stream that is current at first (W9)
   StreamRef legacy;
-  Queue* idle = nullptr;     ///< never has work: what is allocated in its order was never used, or is finished with
-  Queue* reclaim = nullptr;  ///< gives memory back once the streams that used it are through
-  int blocking_captures = 0;      ///< guarded by captures_lock(), as the next
+  Queue* idle = nullptr;      ///< never has work: what is allocated in its order was never used, or is finished with
+  Queue* reclaim = nullptr;   ///< gives memory back once the streams that used it are through
+  int blocking_captures = 0;  ///< guarded by captures_lock(), as the next
   Queue* legacy_guard = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};
   std::once_flag properties_read;

@@ -108,11 +108,8 @@ std::uint32_t CpuGraph::take() {
   {
     SpinGuard guard(lock_);
     if (ready_.empty()) return none;
-    const auto less = [this](std::uint32_t a, std::uint32_t b) {
-      return plan_->segments[a].urgency < plan_->segments[b].urgency;
-    };
-    std::pop_heap(ready_.begin(), ready_.end(), less);
-    segment = ready_.back();
+    std::pop_heap(ready_.begin(), ready_.end());
+    segment = ready_.back().segment;
     ready_.pop_back();
     more = !ready_.empty();
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
@@ -124,12 +121,9 @@ std::uint32_t CpuGraph::take() {
 void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
   {
     SpinGuard guard(lock_);
-    const auto less = [this](std::uint32_t a, std::uint32_t b) {
-      return plan_->segments[a].urgency < plan_->segments[b].urgency;
-    };
     for (std::uint32_t i = 0; i < count; ++i) {
-      ready_.push_back(segments[i]);
-      std::push_heap(ready_.begin(), ready_.end(), less);
+      ready_.push_back({plan_->segments[segments[i]].urgency, segments[i]});
+      std::push_heap(ready_.begin(), ready_.end());
     }
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
   }

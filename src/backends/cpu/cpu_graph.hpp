@@ -112,8 +112,13 @@ class CpuGraph final : public detail::GraphExecutable {
 
   alignas(64) SpinLock lock_;
   std::atomic<std::uint32_t> ready_count_{0};
-  std::vector<std::uint32_t> ready_;  ///< guarded by lock_: a heap, the most urgent first
-  std::optional<Error> failure_;      ///< guarded by lock_
+  struct Ready {
+    std::uint64_t urgency;
+    std::uint32_t segment;
+    bool operator<(const Ready& other) const { return urgency < other.urgency; }
+  };
+  std::vector<Ready> ready_;      ///< guarded by lock_: a heap, the most urgent first
+  std::optional<Error> failure_;  ///< guarded by lock_
 
   alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker
   std::atomic<bool> ticket_loud_{false};

@@ -208,9 +208,7 @@ void CpuQueue::submit(const Command& command) {
       [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
       [&](const HostCall& call) { submit_call(command, call.function, false); },
       [&](const External& call) { submit_call(command, call.function, true); },
-      [&](const GraphLaunch& launch) {
-        submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable));
-      });
+      [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); });
 }
 
 void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
@@ -346,8 +344,7 @@ void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
     const ProducerLock guard(*this);
     order_with_default_stream();
     if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
-    auto* record =
-        begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
+    auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
     const CpuGraph::Launching launch = graph.launch(*this, record->marks());
     record->graph = &graph;
     record->plan = launch.plan;

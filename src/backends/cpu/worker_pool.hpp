@@ -77,9 +77,7 @@ class WorkerPool {
   /// Somebody should look at what was pushed quietly.
   void nudge() { call_worker(); }
   /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
-  void note_progress() {
-    progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  void note_progress() { progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Whether a queue of a level before `level` waits for a worker.
   bool more_urgent_than(int level) const {
     return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
