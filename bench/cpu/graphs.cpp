@@ -83,14 +83,15 @@ void random_dag(Context& context) {
   const auto rate = [&](double time) { return static_cast<double>(count) / time * 1e-6; };
   const Pair pair = by_turns(
       context.options, [&] { return rate(raw::busy_tasks(count, steps)); }, [&] { return rate(ours()); });
-  context.report.add({"graph.random", "10,000 nodes of 10 us, a random graph", "M/s", pair.ours, pair.raw,
-                      {ratio_at_least(0.95)}});
+  context.report.add(
+      {"graph.random", "10,000 nodes of 10 us, a random graph", "M/s", pair.ours, pair.raw, {ratio_at_least(0.95)}});
 }
 
 void update(Context& context) {
   const std::size_t count = context.options.cut(20'000);
   weir::GraphBuilder builder(context.device);
-  const auto node = builder.launch(1, [](std::size_t, int) {}, 1);
+  const auto node = builder.launch(
+      1, [](std::size_t, int) {}, 1);
   weir::Graph graph = builder.build();
   const auto ours = [&] {
     return seconds([&] {
@@ -98,7 +99,8 @@ void update(Context& context) {
            }) *
            1e6 / static_cast<double>(count);
   };
-  context.report.add({"graph.update", "new arguments for a launch's node", "us", repeat(context.options, ours), {}, {}});
+  context.report.add(
+      {"graph.update", "new arguments for a launch's node", "us", repeat(context.options, ours), {}, {}});
 }
 
 }  // namespace

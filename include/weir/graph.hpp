@@ -124,5 +124,7 @@ void wait_external(StreamRef stream, EventRef event, SourceLocation where = Sour
 
 /// The graph in Graphviz's language: nodes by kind with their names, coloured by stream, the source line as tooltip.
 std::string to_dot(const Graph& graph, SourceLocation where = SourceLocation::current());
+/// The same from what was read about the nodes.
+std::string to_dot(const std::vector<NodeInfo>& nodes);
 
 }  // namespace weir

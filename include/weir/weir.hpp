@@ -10,6 +10,7 @@
 #include <weir/graph.hpp>
 #include <weir/graph_builder.hpp>
 #include <weir/graph_control.hpp>
+#include <weir/graph_file.hpp>
 #include <weir/graph_update.hpp>
 #include <weir/host_call.hpp>
 #include <weir/launch.hpp>

@@ -83,6 +83,7 @@ class WorkerPool {
     return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
   }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  int ready() const { return ready_count_.load(std::memory_order_relaxed); }
   bool any_ready() const { return ready_mask_.load(std::memory_order_relaxed) != 0; }
 
   /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw.

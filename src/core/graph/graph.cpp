@@ -62,6 +62,26 @@ std::string name_of(const FormNode& node) {
 
 }  // namespace detail
 
+namespace detail {
+
+std::string detail_of(const FormNode& node) {
+  if (!node.payload) return {};
+  const auto bytes = [](std::size_t count) { return std::to_string(count) + " bytes"; };
+  const Op& op = node.payload->op();
+  if (const auto* launch = std::get_if<Launch>(&op)) {
+    return describe(launch->extent) + (launch->threads == 0 ? "" : " x " + std::to_string(launch->threads));
+  }
+  if (const auto* copy = std::get_if<Copy>(&op)) {
+    return bytes(copy->to_layout.shape.count() * copy->to_layout.element_bytes);
+  }
+  if (const auto* fill = std::get_if<Fill>(&op)) return describe(fill->layout.shape);
+  if (const auto* alloc = std::get_if<Alloc>(&op)) return bytes(alloc->bytes);
+  if (const auto* free = std::get_if<Free>(&op)) return bytes(free->bytes);
+  return {};
+}
+
+}  // namespace detail
+
 std::string_view to_text(NodeKind kind) {
   switch (kind) {
     case NodeKind::launch: return "launch";
@@ -142,7 +162,7 @@ NodeInfo Graph::node(Node node, SourceLocation where) const {
   info.node = node;
   info.kind = form.kind;
   info.name = name_of(form);
-  if (form.payload) info.detail = to_text(form.payload->op());
+  info.detail = detail_of(form);
   info.where = form.where;
   info.stream = form.stream;
   info.stream_name = form.stream_name;

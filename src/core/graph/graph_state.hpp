@@ -35,5 +35,7 @@ FormNode& node_of(CoreGraph& graph, Node node, const char* operation, SourceLoca
 /// The payload is about to leave the graph: its arrays outlive all replays so far.
 void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& payload);
 std::string name_of(const FormNode& node);
+/// Sizes, for people.
+std::string detail_of(const FormNode& node);
 
 }  // namespace weir::detail
