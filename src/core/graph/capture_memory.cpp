@@ -33,6 +33,18 @@ bool uses(const FormNode& node, BufferId buffer) {
   return std::any_of(arrays.begin(), arrays.end(), [&](const Storage* s) { return s->buffer == buffer; });
 }
 
+/// Marks a node and everything that it depends on.
+void note_ancestors(const GraphForm& form, std::uint32_t node, std::vector<bool>& before) {
+  std::vector<std::uint32_t> open{node};
+  while (!open.empty()) {
+    const std::uint32_t next = open.back();
+    open.pop_back();
+    if (before[next]) continue;
+    before[next] = true;
+    open.insert(open.end(), form.nodes[next].depends.begin(), form.nodes[next].depends.end());
+  }
+}
+
 /// A Free node behind everything that used the memory, and behind the stream's present end.
 void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLocation where) {
   if (capture.freed_by.contains(storage.buffer)) return;
@@ -45,13 +57,14 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
   nobody.id = storage.home.id();
   Recorder& from = home != nullptr ? *home : nobody;
   std::vector<std::uint32_t> depends = from.tails;
-  for (std::uint32_t i = 0; i < capture.form.nodes.size(); ++i) {
+  std::vector<bool> before(capture.form.nodes.size());
+  for (const std::uint32_t node : depends) note_ancestors(capture.form, node, before);
+  for (auto i = static_cast<std::uint32_t>(capture.form.nodes.size()); i-- > 0;) {
     const FormNode& node = capture.form.nodes[i];
     const bool here = node.parent == capture.scope.parent && node.branch == capture.scope.branch;
-    if (here && !capture.by_hand && uses(node, storage.buffer) &&
-        std::find(depends.begin(), depends.end(), i) == depends.end()) {
-      depends.push_back(i);
-    }
+    if (!here || before[i] || capture.by_hand || !uses(node, storage.buffer)) continue;
+    depends.push_back(i);
+    note_ancestors(capture.form, i, before);
   }
   add_memory_node(from, Free{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   const auto node = static_cast<std::uint32_t>(capture.form.nodes.size() - 1);

@@ -89,7 +89,8 @@ class Drawing {
     level(nullptr, 0, "  ");
     for (const NodeInfo& node : nodes_) {
       for (const Node before : node.depends) {
-        out_ += "  n" + std::to_string(before.index()) + " -> n" + std::to_string(node.node.index()) + "\n";
+        out_ += "  n" + std::to_string(before.index()) + " -> n" + std::to_string(node.node.index()) +
+                (implied(node, before) ? " [color=\"#cccccc\"]" : "") + "\n";
       }
     }
     legend();
@@ -157,6 +158,24 @@ class Drawing {
     if (node.name == "switch") return "case " + std::to_string(body);
     if (node.name == "while") return "again and again";
     return body == 0 ? "then" : "else";
+  }
+
+  /// Whether a longer way leads there as well: such edges are drawn faintly.
+  bool implied(const NodeInfo& node, Node before) const {
+    std::vector<bool> seen(nodes_.size());
+    std::vector<std::size_t> open;
+    for (const Node other : node.depends) {
+      if (other != before) open.push_back(other.index());
+    }
+    while (!open.empty()) {
+      const std::size_t next = open.back();
+      open.pop_back();
+      if (next == before.index()) return true;
+      if (next >= nodes_.size() || seen[next]) continue;
+      seen[next] = true;
+      for (const Node other : nodes_[next].depends) open.push_back(other.index());
+    }
+    return false;
   }
 
   void legend() {
