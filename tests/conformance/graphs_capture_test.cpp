@@ -25,6 +25,10 @@ struct Scale {
   }
 };
 
+struct Sum {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y) const { y[i] += x[i]; }
+};
+
 class GraphsCapture : public AnyDevice {};
 
 TEST_P(GraphsCapture, CapturedWorkRunsAtEachLaunchAndNotBefore) {  // R110
@@ -83,21 +87,22 @@ TEST_P(GraphsCapture, ForkAndJoinGiveADiamond) {  // R139
   weir::Stream t(device());
   auto x = weir::zeros<int>(s, 8);
   auto y = weir::zeros<int>(s, 8);
+  auto z = weir::zeros<int>(s, 8);
   s.synchronize();
   weir::Graph graph = weir::capture(s, [&] {
     weir::launch(s, weir::Extent{.size = 8, .name = "top"}, Add{1}, weir::inout(x));
     weir::Event forked = s.record();
     t.wait(forked);
     weir::launch(t, weir::Extent{.size = 8, .name = "right"}, Scale{}, 5, weir::in(x), weir::out(y));
-    weir::launch(s, weir::Extent{.size = 8, .name = "left"}, Scale{}, 1, weir::in(x), weir::out(x));
+    weir::launch(s, weir::Extent{.size = 8, .name = "left"}, Scale{}, 7, weir::in(x), weir::out(z));
     s.wait(t.record());
-    weir::launch(s, weir::Extent{.size = 8, .name = "bottom"}, Add{100}, weir::inout(y));
+    weir::launch(s, weir::Extent{.size = 8, .name = "bottom"}, Sum{}, weir::in(z), weir::inout(y));
   });
   EXPECT_EQ(topology(graph), "top; right<top; left<top; bottom<left,right");
   EXPECT_FALSE(weir::is_capturing(t));
   graph.launch(s);
   s.synchronize();
-  EXPECT_EQ(y.to_host(), std::vector<int>(8, 105));
+  EXPECT_EQ(y.to_host(), std::vector<int>(8, 12));
 }
 
 TEST_P(GraphsCapture, WaitingForAStreamForksAndJoins) {
