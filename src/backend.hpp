@@ -33,6 +33,9 @@ struct EventState {
   std::atomic<std::uint64_t> id{0};  ///< 0 while nobody owns it
 };
 
+/// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
+inline constexpr std::uint64_t captured_bit = std::uint64_t{1} << 63;
+
 /// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back.
 struct PoolState {
   Backend* backend = nullptr;
@@ -49,6 +52,11 @@ struct RunningCommand {
   SourceLocation where;
 };
 extern constinit thread_local RunningCommand running_command;
+/// The same for nodes of graphs, by one store; goes before running_command unless null.
+extern constinit thread_local const RunningCommand* running_node;
+
+struct GraphForm;
+class GraphExecutable;
 
 /// All device code that static initialisation made known so far, linked by `next`.
 DeviceCode* first_device_code() noexcept;
@@ -94,6 +102,15 @@ class Queue {
   /// The owner is gone: what is pending runs to its end; then the backend may use the queue again.
   virtual void retire() noexcept = 0;
   virtual void* native() { return nullptr; }
+
+  // Captures. The core records every capture itself. A backend whose driver captures too (so that foreign libraries on the
+  // native stream are captured) returns true from begin_capture(): then every recorded command is handed to this queue as
+  // well, and driver_node() tells which node of the driver's graph it became.
+
+  virtual bool begin_capture(SourceLocation) { return false; }
+  /// Ends the driver's capture; its graph, or null if it is discarded.
+  virtual void* end_capture(bool /*discard*/, SourceLocation) { return nullptr; }
+  virtual void* driver_node() { return nullptr; }
 };
 
 /// All devices of one kind. `device` is an index below device_count(). Thread rule: any thread, several at once.
@@ -119,6 +136,8 @@ class Backend {
   virtual bool event_done(detail::EventState& event) = 0;
   virtual void synchronize_event(detail::EventState& event, const char* operation, SourceLocation where) = 0;
   virtual Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) = 0;
+  /// Whether the event has a record at all.
+  virtual bool event_recorded(detail::EventState&) { return true; }
 
   virtual detail::PoolState* default_pool(int device) = 0;
   virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
@@ -138,6 +157,12 @@ class Backend {
   virtual void unpin(const void* data, SourceLocation where) = 0;
   /// What this backend knows of an address; nothing for pageable memory.
   virtual std::optional<PointerInfo> locate(const void* data) = 0;
+
+  /// Makes a graph ready for replays (op GraphLaunch). `driver_graph`: what Queue::end_capture() gave, or null.
+  virtual detail::GraphExecutable* instantiate(int /*device*/, const detail::GraphForm&, void* /*driver_graph*/,
+                                               SourceLocation where) {
+    throw Error(Errc::not_supported, "weir::Graph", std::string(name()), "this backend has no graphs", where);
+  }
 
   virtual bool can_access_peer(int from, int to) = 0;
   virtual bool peer_access(int from, int to) = 0;

@@ -31,6 +31,7 @@ constexpr const char* footer =
     "  weir devices               what there is to run on\n"
     "  weir demo                  all demos, with a table at the end\n"
     "  weir demo vadd --help      what one demo shows, and its options\n"
+    "  weir graph show FILE       draws a graph that a program saved\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else.\n"
@@ -49,7 +50,7 @@ Exit complain(Exit code, std::string message) {
 
 std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-    return fmt::format("no command \"{}\": there is devices, demo and selftest (see weir --help)", argv[1]);
+    return fmt::format("no command \"{}\": there is devices, demo, graph and selftest (see weir --help)", argv[1]);
   }
   return fmt::format("{} (see weir --help)", error.what());
 }
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   tool::add_devices(app, session);
   tool::add_demo(app, session);
+  tool::add_graph(app, session);
   tool::add_selftest(app, session);
 
   Exit code = run(app, session, argc, argv);

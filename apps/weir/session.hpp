@@ -49,6 +49,7 @@ double thousandths(double value);
 
 void add_devices(CLI::App& app, Session& session);
 void add_demo(CLI::App& app, Session& session);
+void add_graph(CLI::App& app, Session& session);
 void add_selftest(CLI::App& app, Session& session);
 
 }  // namespace tool

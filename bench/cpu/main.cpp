@@ -32,6 +32,7 @@ constexpr Bench benches[] = {
     {"B9", bench::pool},
     {"B10", bench::copy_and_fill},
     {"B11", bench::random_graph},
+    {"graph", bench::graphs},
     {"taken", bench::core_taken},
     {"streams", bench::thousand_streams},
     {"instructions", bench::instructions},

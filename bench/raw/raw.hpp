@@ -15,6 +15,8 @@ double round_trip(std::size_t count);
 double hop(std::size_t count);
 /// A spinning pair: one task, then `width` tasks, then one task, each step after the one before. Microseconds.
 double fork_join(std::size_t width, std::size_t count);
+/// `nodes` empty functions, called in a plain loop. Microseconds.
+double calls(std::size_t nodes, std::size_t count);
 /// A fixed number of busy tasks without order on all cores. Seconds.
 double busy_tasks(std::size_t count, std::size_t steps);
 

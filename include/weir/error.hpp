@@ -38,6 +38,18 @@ enum class Errc {
   device_failed,         ///< the device reported an error that the process cannot recover from
   process_forked,        ///< the library was used before fork and called again in the child
   process_exiting,       ///< work that can no longer finish because the process is ending
+  capture_unsupported,   ///< a call that a capture forbids (cudaErrorStreamCaptureUnsupported)
+  capture_invalidated,   ///< the capture had an error before and is discarded (cudaErrorStreamCaptureInvalidated)
+  capture_merge,         ///< a wait that would join two captures (cudaErrorStreamCaptureMerge)
+  capture_unmatched,     ///< a capture ended on another stream than it began on (cudaErrorStreamCaptureUnmatched)
+  capture_unjoined,      ///< a stream that joined the capture was not joined back (cudaErrorStreamCaptureUnjoined)
+  capture_isolation,     ///< a wait for work from outside of the capture (cudaErrorStreamCaptureIsolation)
+  capture_implicit,      ///< the legacy stream while a blocking stream captures (cudaErrorStreamCaptureImplicit)
+  capture_wrong_thread,  ///< a capture ended by another thread than began it (cudaErrorStreamCaptureWrongThread)
+  captured_event,        ///< asking about an event whose last record was captured (cudaErrorCapturedEvent)
+  not_capturing,         ///< ending a capture where there is none (cudaErrorIllegalState)
+  graph_cycle,           ///< nodes that would wait for each other
+  not_a_graph_file,      ///< a file that holds no graph, or a damaged one
 };
 
 const std::error_category& error_category() noexcept;

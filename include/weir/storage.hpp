@@ -39,6 +39,8 @@ struct Storage {
   ForeignOwner foreign;
   Users* users = nullptr;  ///< guarded by users_lock
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
+  Storage* next = nullptr;        ///< guarded by its list's lock
+  std::uint64_t captured_in = 0;  ///< the capture that made it; 0 outside of captures
 };
 
 /// Memory for `shape` elements. `pool` null: the device's present one.

@@ -7,6 +7,11 @@
 #include <weir/device.hpp>
 #include <weir/error.hpp>
 #include <weir/event.hpp>
+#include <weir/graph.hpp>
+#include <weir/graph_builder.hpp>
+#include <weir/graph_control.hpp>
+#include <weir/graph_file.hpp>
+#include <weir/graph_update.hpp>
 #include <weir/host_call.hpp>
 #include <weir/launch.hpp>
 #include <weir/memory.hpp>

@@ -19,6 +19,9 @@ void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& 
                  const char* operation, SourceLocation where);
 /// Adds a stream to those that the memory must outlive.
 void note_queue(Storage& storage, StreamRef stream);
+void note_queue(Storage& storage, Queue* queue, DeviceState* device);
+/// The storage of a buffer, counted once more; null if it is gone.
+Storage* retain_buffer(BufferId buffer);
 /// What any backend knows of an address.
 std::optional<PointerInfo> locate(const void* data);
 /// The device that an address belongs to; null for host memory.

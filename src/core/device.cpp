@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -23,6 +24,7 @@ const DeviceProperties& Device::properties() const {
 
 void Device::synchronize(SourceLocation where) const {
   enter("weir::synchronize_device", where);
+  detail::check_device_wait(state_, "weir::synchronize_device", where);
   state_->backend->synchronize(state_->index, "weir::synchronize_device", where);
   if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
     detail::observe_waited({HostWait::Kind::device, state_->index, 0, 0, where});
@@ -111,6 +113,7 @@ ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_
 
 void synchronize(SourceLocation where) {
   enter("weir::synchronize", where);
+  detail::check_device_wait(nullptr, "weir::synchronize", where);
   for (DeviceState* device : Runtime::get().devices())
     device->backend->synchronize(device->index, "weir::synchronize", where);
   if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {

@@ -58,7 +58,7 @@ void order_stream(Storage& storage, StreamRef stream, SourceLocation where) {
     }
   }
   for (const auto& [queue, user] : queues) {
-    if (queue != state.queue) state.queue->follow(*queue);
+    if (queue != state.real) state.queue->follow(*queue);
   }
   static_cast<void>(state.queue->native());  // work that Weir does not see will be there
   if (storage.home != stream) detail::note_queue(storage, stream);

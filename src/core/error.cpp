@@ -34,6 +34,18 @@ const char* text_of(Errc code) {
     case Errc::device_failed: return "device failed";
     case Errc::process_forked: return "process forked";
     case Errc::process_exiting: return "process exiting";
+    case Errc::capture_unsupported: return "not supported during capture";
+    case Errc::capture_invalidated: return "capture invalidated";
+    case Errc::capture_merge: return "captures would merge";
+    case Errc::capture_unmatched: return "capture ended on another stream";
+    case Errc::capture_unjoined: return "capture not joined";
+    case Errc::capture_isolation: return "wait from outside of the capture";
+    case Errc::capture_implicit: return "legacy stream during capture";
+    case Errc::capture_wrong_thread: return "capture ended by another thread";
+    case Errc::captured_event: return "event recorded in a capture";
+    case Errc::not_capturing: return "not capturing";
+    case Errc::graph_cycle: return "cycle in a graph";
+    case Errc::not_a_graph_file: return "not a graph file";
   }
   return "unknown error";
 }

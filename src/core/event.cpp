@@ -3,11 +3,13 @@
 
 #include <utility>
 
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
 namespace weir {
 
+using detail::any_state_of;
 using detail::EventState;
 using detail::state_of;
 
@@ -38,15 +40,19 @@ Device device_of(const EventState& event) {
 
 }  // namespace
 
-Device EventRef::device(SourceLocation where) const { return device_of(state_of(*this, "weir::Event::device", where)); }
+Device EventRef::device(SourceLocation where) const {
+  return device_of(any_state_of(*this, "weir::Event::device", where));
+}
 
 bool EventRef::done(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::Event::done", where);
+  detail::check_host_wait("weir::Event::done", "event", where);
   return state.backend->event_done(state);
 }
 
 void EventRef::synchronize(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::synchronize_event", where);
+  detail::check_host_wait("weir::synchronize_event", "event", where);
   state.backend->synchronize_event(state, "weir::synchronize_event", where);
   if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
     detail::observe_waited({HostWait::Kind::event, state.device, 0, id_, where});

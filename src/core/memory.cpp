@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checks.hpp"
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -74,7 +75,10 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
   constexpr const char* operation = "weir::Pool::allocate";
   PoolState& pool = pool_of(*this, operation, where);
   check_stream(pool, stream, operation, where);
-  void* data = pool.backend->allocate(pool, *stream.state()->queue, bytes, where);
+  if (detail::Recorder* recorder = stream.state()->recorder.load(std::memory_order_acquire)) {
+    return detail::allocate_captured(*recorder, pool, bytes, where);
+  }
+  void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, where);
   observe_pool(stream, Alloc{data, bytes, 0, &pool}, where);
   return data;
 }
@@ -82,10 +86,11 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
 void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   constexpr const char* operation = "weir::Pool::free";
   PoolState& pool = pool_of(*this, operation, where);
-  const detail::StreamState& state = state_of(stream, operation, where);
+  detail::StreamState& state = state_of(stream, operation, where);
   if (data == nullptr) return;
   if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
-  pool.backend->release(pool, *state.queue, data, where);
+  if (detail::free_captured(state, pool, data, operation, where)) return;
+  pool.backend->release(pool, *state.real, data, where);
   observe_pool(stream, Free{data, 0, 0, &pool}, where);
 }
 
@@ -136,11 +141,13 @@ void pin(const void* data, std::size_t bytes, SourceLocation where) {
     throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range goes past the end of the address space",
                 where);
   }
+  detail::check_host_wait("weir::pin", "host memory", where);
   detail::Runtime::get().devices().front()->backend->pin(data, bytes, where);
 }
 
 void unpin(const void* data, SourceLocation where) {
   enter("weir::unpin", where);
+  detail::check_host_wait("weir::unpin", "host memory", where);
   Backend& backend = *detail::Runtime::get().devices().front()->backend;
   const auto found = backend.locate(data);
   if (found && found->kind == MemoryKind::pinned) {

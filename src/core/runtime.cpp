@@ -9,12 +9,14 @@
 #include <new>
 #include <utility>
 
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 
 namespace weir::detail {
 
 constinit thread_local ThreadState thread_state = ThreadState::unknown;
 constinit thread_local RunningCommand running_command{};
+constinit thread_local const RunningCommand* running_node = nullptr;
 std::atomic<std::uint32_t> hooks{0};
 
 namespace {
@@ -58,7 +60,7 @@ void enter_slowly(const char* operation, SourceLocation where) {
     thread_state = ThreadState::free;
     return;
   }
-  const RunningCommand& running = running_command;
+  const RunningCommand& running = running_node != nullptr ? *running_node : running_command;
   std::string object = running.what;
   if (!running.name.empty()) object.append(" '").append(running.name).append("'");
   if (running.where) {
@@ -95,6 +97,7 @@ Runtime::Runtime() {
     housekeeping.blocking = false;
     housekeeping.label = "housekeeping on " + device->name;
     device->reclaim = &device->backend->open_queue(device->index, housekeeping);
+    device->idle = &device->backend->open_queue(device->index, housekeeping);
   }
   pthread_atfork(nullptr, nullptr, [] {
     in_forked_child.store(true, std::memory_order_relaxed);
@@ -138,6 +141,7 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   }
   StreamState& state = new_state();
   state.queue = opened;
+  state.real = opened;
   state.device = &device;
   state.name = name;
   state.priority = queue.priority;
@@ -156,7 +160,8 @@ void Runtime::close_stream(StreamRef stream) noexcept {
   StreamId id = stream.id();
   if (!state.id.compare_exchange_strong(id, 0)) return;
   if (hooks.load(std::memory_order_relaxed) & observed) observe_closed(stream.id());
-  state.queue->retire();
+  if (state.recorder.load(std::memory_order_acquire) != nullptr) leave_capture(state);
+  state.real->retire();
   const std::lock_guard guard(streams_mutex_);
   try {
     free_streams_.push_back(&state);
@@ -177,7 +182,13 @@ std::size_t position_of(const DeviceState& device) {
   return 0;
 }
 
+EventState* captured_state(EventRef event) {
+  EventState* state = event.state();
+  return state != nullptr && state->id.load(std::memory_order_acquire) == (event.id() | captured_bit) ? state : nullptr;
+}
+
 void refuse_event(EventRef event, const char* operation, SourceLocation where) {
+  if (captured_state(event) != nullptr) refuse_captured_event(event, operation, where);
   throw Error(Errc::invalid_handle, operation, "event",
               event.state() == nullptr ? "it was moved from or never made" : "it was destroyed", where);
 }

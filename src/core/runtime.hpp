@@ -17,10 +17,29 @@
 
 namespace weir::detail {
 
+class Recorder;
+
+/// Where a stream's calls go: to its queue, or, while it captures, to a recorder. Captures thus cost other streams nothing.
+class QueuePointer {
+ public:
+  QueuePointer& operator=(Queue* queue) {
+    queue_.store(queue, std::memory_order_release);
+    return *this;
+  }
+  Queue* get() const { return queue_.load(std::memory_order_acquire); }
+  Queue* operator->() const { return get(); }
+  Queue& operator*() const { return *get(); }
+
+ private:
+  std::atomic<Queue*> queue_{nullptr};
+};
+
 /// A stream. States are recycled, never deleted: a stale handle is told by its id.
 struct StreamState {
-  std::atomic<StreamId> id{0};  ///< 0 while nobody owns it
-  Queue* queue = nullptr;
+  std::atomic<StreamId> id{0};               ///< 0 while nobody owns it
+  QueuePointer queue;                        ///< where calls go now
+  Queue* real = nullptr;                     ///< the backend's, also while the stream captures
+  std::atomic<Recorder*> recorder{nullptr};  ///< while the stream captures
   DeviceState* device = nullptr;
   std::string name;
   int priority = 0;
@@ -34,7 +53,10 @@ struct DeviceState {
   std::string name;
   StreamRef own;  ///< the stream that is current at first (W9)
   StreamRef legacy;
-  Queue* reclaim = nullptr;  ///< gives memory back once the streams that used it are through
+  Queue* idle = nullptr;      ///< never has work: what is allocated in its order was never used, or is finished with
+  Queue* reclaim = nullptr;   ///< gives memory back once the streams that used it are through
+  int blocking_captures = 0;  ///< guarded by captures_lock(), as the next
+  Queue* legacy_guard = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};
   std::once_flag properties_read;
   DeviceProperties properties;
@@ -95,6 +117,17 @@ inline EventState& state_of(EventRef event, const char* operation, SourceLocatio
   enter(operation, where);
   EventState* state = event.state();
   if (state == nullptr || state->id.load(std::memory_order_acquire) != event.id()) [[unlikely]] {
+    refuse_event(event, operation, where);
+  }
+  return *state;
+}
+/// The same for calls that also take an event whose last record was captured.
+EventState* captured_state(EventRef event);
+inline EventState& any_state_of(EventRef event, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  EventState* state = event.state();
+  if (state == nullptr || state->id.load(std::memory_order_acquire) != event.id()) [[unlikely]] {
+    if (EventState* captured = captured_state(event)) return *captured;
     refuse_event(event, operation, where);
   }
   return *state;

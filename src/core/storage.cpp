@@ -2,6 +2,7 @@
 #include <weir/storage.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "core/checks.hpp"
 #include "core/foreign_memory.hpp"
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -36,6 +38,51 @@ class UsersGuard {
  private:
   std::atomic_flag& flag_;
 };
+
+/// The live storages by buffer, so that a graph can keep alive what a command's regions name. Many small lists: threads
+/// that make arrays seldom meet.
+class Storages {
+ public:
+  void add(Storage& storage) {
+    List& list = of(storage.buffer);
+    const UsersGuard guard(list.lock);
+    storage.next = list.first;
+    list.first = &storage;
+  }
+  void remove(Storage& storage) {
+    List& list = of(storage.buffer);
+    const UsersGuard guard(list.lock);
+    Storage** link = &list.first;
+    while (*link != &storage) link = &(*link)->next;
+    *link = storage.next;
+  }
+  /// Counted; null if it is gone.
+  Storage* find(BufferId buffer) {
+    List& list = of(buffer);
+    const UsersGuard guard(list.lock);
+    for (Storage* storage = list.first; storage != nullptr; storage = storage->next) {
+      if (storage->buffer != buffer) continue;
+      std::uint32_t owners = storage->owners.load(std::memory_order_relaxed);
+      while (owners != 0 && !storage->owners.compare_exchange_weak(owners, owners + 1, std::memory_order_relaxed)) {
+      }
+      return owners == 0 ? nullptr : storage;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct List {
+    std::atomic_flag lock = ATOMIC_FLAG_INIT;
+    Storage* first = nullptr;  ///< guarded by lock
+  };
+  static constexpr std::size_t lists = 1024;
+  List& of(BufferId buffer) { return lists_[buffer % lists]; }
+  std::array<List, lists> lists_;
+};
+Storages& storages() {
+  static auto& all = *new Storages;
+  return all;
+}
 
 /// Frees host memory when the queue is done with it, also where a failure skipped the call itself.
 class FreeHostMemory final : public HostFunction {
@@ -120,7 +167,7 @@ void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
     return;
   }
   const bool home_alive = storage.home.state()->id.load(std::memory_order_acquire) == storage.home.id();
-  Queue* queue = in_order_of.state() != nullptr ? in_order_of.state()->queue : storage.queue;
+  Queue* queue = in_order_of.state() != nullptr ? in_order_of.state()->real : storage.queue;
   free_device_memory(storage, queue, home_alive, where);
 }
 
@@ -146,15 +193,20 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
     const StreamState& state = state_of(stream, operation, where);
     storage->device = state.device;
     storage->home = stream;
-    storage->queue = state.queue;
+    storage->queue = state.real;
     storage->pool = pool != nullptr ? pool : state.device->pool.load(std::memory_order_relaxed);
     if (storage->pool->backend != state.device->backend || storage->pool->device != state.device->index) {
       throw Error(Errc::wrong_device, operation, describe(state), "the pool is of another device", where);
     }
-    storage->data = state.device->backend->allocate(*storage->pool, *state.queue, bytes, where);
+    if (Recorder* recorder = state.recorder.load(std::memory_order_acquire)) {
+      allocate_captured(*recorder, *storage, where);
+    } else {
+      storage->data = state.device->backend->allocate(*storage->pool, *state.real, bytes, where);
+    }
   } else {
     storage->device = Runtime::get().first_of("cpu");
     if (bytes != 0 && kind == MemoryKind::pinned) {
+      check_host_wait(operation, "pinned memory", where);
       storage->data = host_backend().allocate_pinned(bytes, where);
     } else if (bytes != 0) {
       const std::size_t aligned = std::max<std::size_t>(alignment, 64);
@@ -167,6 +219,7 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
     }
   }
   observe_memory(*storage, false, where);
+  storages().add(*storage);
   return storage.release();
 }
 
@@ -179,7 +232,7 @@ Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where) {
   storage->device = memory.device;
   if (memory.kind == MemoryKind::device) {
     storage->home = memory.stream;
-    storage->queue = memory.stream.state()->queue;
+    storage->queue = memory.stream.state()->real;
   }
   storage->foreign = memory.owner;
   observe_memory(*storage, false, where);
@@ -207,15 +260,26 @@ void fill_new(const char* operation, Storage& storage, StreamRef stream, const S
   submit(stream, command, operation);
 }
 
+Storage* retain_buffer(BufferId buffer) { return storages().find(buffer); }
+
 void retain(Storage* storage) noexcept {
   if (storage != nullptr) storage->owners.fetch_add(1, std::memory_order_relaxed);
 }
 
 void release(Storage* storage) noexcept {
-  if (storage == nullptr || storage->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (storage == nullptr) return;
+  const BufferId buffer = storage->buffer;
+  const std::uint64_t captured_in = storage->captured_in;
+  if (storage->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    if (captured_in != 0) [[unlikely]]
+      note_released(buffer, captured_in);
+    return;
+  }
+  storages().remove(*storage);
   const std::unique_ptr<Storage> last(storage);
   const std::unique_ptr<Users> users(storage->users);
-  if (forked() || storage->freed.exchange(true)) return;
+  // Memory of a graph stays when its array is freed; it goes with the last of both.
+  if (forked() || (storage->freed.exchange(true) && captured_in == 0)) return;
   try {
     give_back(*storage, {}, {});
   } catch (...) {
@@ -233,8 +297,13 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
       throw Error(Errc::wrong_device, operation, describe(state), "the array is of " + storage->device->name, where);
     }
   }
+  if (stream.id() != 0) check_free_into(*storage, stream, operation, where);
   if (storage->freed.exchange(true)) {
     throw Error(Errc::already_freed, operation, describe_storage(*storage), "it was given back before", where);
+  }
+  if (storage->captured_in != 0) {
+    note_freed(storage->buffer, storage->captured_in, stream, where);  // the memory itself is the graph's, too
+    return;
   }
   const StreamRef in_order_of = stream.id() != 0 ? stream : StreamRef{};
   if (in_order_of.id() != 0 && storage->kind != MemoryKind::device) note_queue(*storage, in_order_of);
@@ -244,12 +313,16 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
 Device storage_device(const Storage& storage) { return Device(storage.device); }
 
 void note_queue(Storage& storage, StreamRef stream) {
-  Queue* queue = stream.state()->queue;
+  if (stream.state()->recorder.load(std::memory_order_relaxed) != nullptr) return;  // the graph keeps it alive
+  note_queue(storage, stream.state()->real, stream.state()->device);
+}
+
+void note_queue(Storage& storage, Queue* queue, DeviceState* device) {
   const UsersGuard guard(storage.users_lock);
   if (storage.users == nullptr) storage.users = new Users;
   auto& queues = storage.users->queues;
   const auto same = [&](const auto& user) { return user.first == queue; };
-  if (std::none_of(queues.begin(), queues.end(), same)) queues.emplace_back(queue, stream.state()->device);
+  if (std::none_of(queues.begin(), queues.end(), same)) queues.emplace_back(queue, device);
 }
 
 void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where) {

@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
 namespace weir {
 
+using detail::any_state_of;
 using detail::EventState;
 using detail::Runtime;
 using detail::state_of;
@@ -41,12 +43,14 @@ std::string StreamRef::name(SourceLocation where) const { return state_of(*this,
 
 void StreamRef::record(EventRef event, SourceLocation where) const {
   const StreamState& stream = state_of(*this, "weir::Stream::record", where);
-  EventState& state = state_of(event, "weir::Stream::record", where);
+  EventState& state = any_state_of(event, "weir::Stream::record", where);
   if (state.backend != stream.device->backend || state.device != stream.device->index) {
     throw Error(Errc::wrong_device, "weir::Stream::record", describe(stream),
                 "the event is of " + event.device(where).name() + ": a stream records events of its own device only",
                 where);
   }
+  if (state.id.load(std::memory_order_relaxed) != event.id()) [[unlikely]]
+    detail::forget_captured_record(event);
   if (hooked()) {
     submit_op(*this, Record{&state, event.id()}, "weir::Stream::record", where);
   } else {
@@ -70,10 +74,14 @@ TimedEvent StreamRef::record_timed(SourceLocation where) const {
 
 void StreamRef::wait(EventRef event, SourceLocation where) const {
   const StreamState& stream = state_of(*this, "weir::Stream::wait", where);
-  EventState& state = state_of(event, "weir::Stream::wait", where);
+  EventState& state = any_state_of(event, "weir::Stream::wait", where);
   if (state.backend != stream.device->backend) {
     throw Error(Errc::not_supported, "weir::Stream::wait", describe(stream),
                 "the event is of " + event.device(where).name() + ": waits between backends are not there yet", where);
+  }
+  if (state.id.load(std::memory_order_relaxed) != event.id()) [[unlikely]] {
+    detail::wait_captured(*this, event, where);
+    return;
   }
   if (hooked()) {
     submit_op(*this, Wait{&state, event.id()}, "weir::Stream::wait", where);
@@ -96,13 +104,18 @@ void StreamRef::wait(StreamRef other, SourceLocation where) const {
 
 void StreamRef::synchronize(SourceLocation where) const {
   StreamState& stream = state_of(*this, "weir::synchronize_stream", where);
+  detail::check_stream_wait(stream, "weir::synchronize_stream", where);
   stream.queue->synchronize("weir::synchronize_stream", where);
   if (observing()) detail::observe_waited({HostWait::Kind::stream, stream.device->index, id_, 0, where});
 }
 
-bool StreamRef::done(SourceLocation where) const { return state_of(*this, "weir::Stream::done", where).queue->done(); }
+bool StreamRef::done(SourceLocation where) const {
+  StreamState& stream = state_of(*this, "weir::Stream::done", where);
+  detail::check_stream_wait(stream, "weir::Stream::done", where);
+  return stream.queue->done();
+}
 void* StreamRef::native(SourceLocation where) const {
-  return state_of(*this, "weir::Stream::native", where).queue->native();
+  return state_of(*this, "weir::Stream::native", where).real->native();
 }
 
 Stream::Stream(SourceLocation where) : Stream(default_device(), {}, where) {}
@@ -183,11 +196,13 @@ AutoSynchronize::AutoSynchronize(StreamRef stream, SourceLocation where) : strea
 }
 AutoSynchronize::~AutoSynchronize() {
   try {
-    state_of(stream_, "weir::AutoSynchronize", where_).queue->drain();
+    StreamState& stream = state_of(stream_, "weir::AutoSynchronize", where_);
+    detail::check_stream_wait(stream, "weir::AutoSynchronize", where_);
+    stream.queue->drain();
     if (observing())
       detail::observe_waited({HostWait::Kind::stream, stream_.device().index(), stream_.id(), 0, where_});
   } catch (const Error&) {
-    // The stream is gone: nothing to wait for.
+    // The stream is gone, or captures: there is nothing to wait for.
   }
 }
 

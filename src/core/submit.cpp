@@ -11,7 +11,9 @@ namespace weir::detail {
 namespace {
 
 [[gnu::noinline]] void submit_hooked(StreamState& stream, Command& command, const char* operation) {
-  const std::uint32_t now = hooks.load(std::memory_order_relaxed);
+  // What is recorded does not run now: nobody is told, nobody waits.
+  const bool recorded = stream.recorder.load(std::memory_order_relaxed) != nullptr;
+  const std::uint32_t now = recorded ? 0 : hooks.load(std::memory_order_relaxed);
   command.stream = stream.id.load(std::memory_order_relaxed);
   if (now & observed) {
     submit_observed(*stream.queue, command);
@@ -19,7 +21,8 @@ namespace {
     stream.queue->submit(command);
   }
   // As CUDA_LAUNCH_BLOCKING does: launches block, other commands do not (R184).
-  if ((now & launch_blocking) && std::holds_alternative<Launch>(command.op)) {
+  const bool launch = std::holds_alternative<Launch>(command.op) || std::holds_alternative<GraphLaunch>(command.op);
+  if ((now & launch_blocking) && launch) {
     stream.queue->synchronize(operation, command.where);
   }
 }

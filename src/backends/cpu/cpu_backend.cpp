@@ -13,6 +13,7 @@
 #include "backends/cpu/address_map.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/cpu_event.hpp"
+#include "backends/cpu/cpu_graph.hpp"
 #include "backends/cpu/topology.hpp"
 
 namespace weir::cpu {
@@ -94,6 +95,10 @@ class CpuBackend final : public Backend {
     at(event.device).after_synchronize();
   }
   Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) override;
+  bool event_recorded(detail::EventState& event) override { return as_cpu(event).mark().queue != nullptr; }
+  detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void*, SourceLocation) override {
+    return new CpuGraph(at(device), form);
+  }
 
   detail::PoolState* default_pool(int device) override { return &at(device).default_pool(); }
   detail::PoolState* open_pool(int device, const PoolOptions& options) override {

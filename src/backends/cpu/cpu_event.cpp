@@ -37,6 +37,11 @@ Stamp* CpuEvent::replace(const Mark& next) {
   return old;
 }
 
+void CpuEvent::record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp) {
+  if (stamp != nullptr) stamp->owners.fetch_add(1, std::memory_order_relaxed);
+  release_stamp(replace(Mark{&timeline, sequence, stamp}));
+}
+
 void CpuQueue::record(detail::EventState& event, SourceLocation where) {
   static_cast<CpuEvent&>(event).record(*this, where);
 }

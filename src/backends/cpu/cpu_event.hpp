@@ -22,6 +22,8 @@ struct CpuEvent final : detail::EventState {
     Stamp* stamp = nullptr;  ///< not counted: valid while the event is not recorded again or closed
   };
   Mark mark() const;
+  /// A graph is about to record it: reached when `timeline` is. Shares the stamp.
+  void record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp);
 
  private:
   /// Returns the stamp that was there.

@@ -18,6 +18,7 @@ namespace weir::cpu {
 
 class CpuDevice;
 class ProducerLock;
+struct GraphRecord;
 
 /// Who waits for a queue to complete a command: another queue, or a host thread asleep on `awake`.
 struct Waiter {
@@ -103,6 +104,20 @@ class CpuQueue final : public Queue {
   std::uint64_t append_empty(const Origin& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
 
+  // For graphs. A queue without commands whose counter says which replays are over; nobody runs it.
+
+  void begin_counting();
+  void end_counting() noexcept;
+  std::uint64_t count_one() { return (tail_.fetch_add(2, std::memory_order_acq_rel) >> 1) + 1; }
+  void reach_next() { complete(++done_); }
+  std::uint64_t counted() const { return done_ - counting_from_; }
+  /// Who waits for this queue may run the present work of another one.
+  void help_by(CpuQueue& lane);
+  /// `loud` false: no worker is woken for it.
+  void append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud);
+  /// A replay failed: the command that launched it did.
+  void adopt_failure(std::uint64_t sequence, const Error& error);
+
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
@@ -155,6 +170,7 @@ class CpuQueue final : public Queue {
   std::uint64_t append_copy(const Command& command, const Copy& copy, bool owns_source);
   void submit_fill(const Command& command, const Fill& fill);
   void submit_call(const Command& command, detail::HostFunction* function, bool external);
+  void submit_graph(const Command& command, CpuGraph& graph);
 
   // the consumer (queue_run.cpp)
   bool try_acquire();
@@ -163,6 +179,9 @@ class CpuQueue final : public Queue {
   void run_record(Record& record, Runner& runner);
   void run_single(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
+  void start_graph(GraphRecord& record, Runner& runner, bool worker);
+  void finish_graph(GraphRecord& record);
+  void run_ticket(const TicketRecord& ticket, Runner& runner);
   bool park(const WaitRecord& wait);
   void help_source(const WaitRecord& wait, Runner& runner);
   void schedule_wait();
@@ -203,6 +222,7 @@ class CpuQueue final : public Queue {
   std::atomic<bool> retired_{false};
 
   alignas(64) std::uint64_t done_ = 0;  ///< the consumer's copy of completed_
+  std::uint64_t counting_from_ = 0;     ///< the consumer's: done_ when it began to count replays
   std::byte* read_ = nullptr;           ///< the consumer's
   Chunk* read_chunk_ = nullptr;         ///< the consumer's
   std::atomic<CpuQueue*> parked_on_{nullptr};

@@ -2,10 +2,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/cpu_event.hpp"
+#include "backends/cpu/cpu_graph.hpp"
 #include "backends/cpu/cpu_queue.hpp"
 #include "backends/cpu/memory_ops.hpp"
 
@@ -206,10 +208,7 @@ void CpuQueue::submit(const Command& command) {
       [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
       [&](const HostCall& call) { submit_call(command, call.function, false); },
       [&](const External& call) { submit_call(command, call.function, true); },
-      [&](const GraphLaunch&) {
-        throw Error(Errc::not_supported, "weir::Graph::launch", label_, "the CPU backend has no graphs yet",
-                    command.where);
-      });
+      [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); });
 }
 
 void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
@@ -337,6 +336,42 @@ void CpuQueue::submit_call(const Command& command, detail::HostFunction* functio
     publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
   schedule();
+}
+
+void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
+  {
+    const std::lock_guard launching(graph);
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
+    auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
+    const CpuGraph::Launching launch = graph.launch(*this, record->marks());
+    record->graph = &graph;
+    record->plan = launch.plan;
+    record->started = false;
+    record->source = launch.timeline;
+    record->sequence = launch.sequence;
+    record->reports_seen = 0;
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+}
+
+void CpuQueue::append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud) {
+  level_.store(level, std::memory_order_relaxed);
+  {
+    const ProducerLock guard(*this);
+    auto* record = begin_record<TicketRecord>(Origin{}, RecordKind::ticket, 0);
+    record->graph = &graph;
+    record->segment = segment;
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  if (loud) {
+    schedule();
+    return;
+  }
+  std::uint32_t idle = 0;
+  if (state_.compare_exchange_strong(idle, listed)) pool_.push_quietly(this, level);
 }
 
 std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {

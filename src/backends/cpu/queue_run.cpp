@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/cpu_graph.hpp"
 #include "backends/cpu/cpu_queue.hpp"
 #include "backends/cpu/memory_ops.hpp"
 
@@ -95,12 +96,18 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       give_chunk(old);
       continue;
     }
-    if (kind == RecordKind::wait) {
+    if (kind == RecordKind::wait || kind == RecordKind::graph) {
       const auto& wait = as<WaitRecord>(*record);
+      const bool graph = kind == RecordKind::graph;
+      if (graph) start_graph(static_cast<GraphRecord&>(*record), runner, worker);
       if (!worker) help_source(wait, runner);
       const std::uint64_t ran = done_ - first;
       if (park(wait)) return ran;  // whoever completes the source has the queue now
-      if (record->id != 0) detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
+      if (graph) {
+        finish_graph(static_cast<GraphRecord&>(*record));
+      } else if (record->id != 0) {
+        detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
+      }
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {

@@ -11,6 +11,7 @@
 
 namespace weir::cpu {
 
+class CpuGraph;
 class CpuQueue;
 struct Stamp;
 
@@ -24,7 +25,9 @@ enum class RecordKind : std::uint8_t {
   call,   ///< host function or foreign work
   stamp,  ///< a timed event's record
   wait,
-  empty,  ///< takes part in the order, does nothing
+  graph,   ///< a replay: holds the queue until it is over, as a wait does
+  ticket,  ///< takes part in a replay
+  empty,   ///< takes part in the order, does nothing
 };
 
 /// What a record keeps of its command.
@@ -92,6 +95,11 @@ struct WaitRecord : Record {
   CpuQueue* source;
   std::uint64_t sequence;
   std::uint32_t reports_seen;  ///< of the source's failures, when the wait was enqueued
+};
+
+struct TicketRecord : Record {
+  CpuGraph* graph;
+  std::uint32_t segment;  ///< to begin with
 };
 
 inline void* align_up(void* address, std::size_t alignment) {

@@ -161,8 +161,10 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
       break;
     }
     case RecordKind::stamp: stamp(record); break;
+    case RecordKind::ticket: run_ticket(as<TicketRecord>(record), runner); break;
     case RecordKind::empty:
     case RecordKind::wait:
+    case RecordKind::graph:
     case RecordKind::next_chunk: break;
   }
   if (observed) detail::report_ran(record.id, stream_, {begin, Clock::now()});

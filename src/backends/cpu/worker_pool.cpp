@@ -28,17 +28,24 @@ constexpr auto stop_patience = std::chrono::milliseconds(500);
 
 WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 
+inline void WorkerPool::enlist(CpuQueue* first, CpuQueue* last, int count, int level) {
+  SpinGuard guard(lock_);
+  last->next_ready() = nullptr;
+  List& list = ready_[level];
+  (list.last ? list.last->next_ready() : list.first) = first;
+  list.last = last;
+  ready_count_.store(ready_count_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
+}
+
 void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
-  {
-    SpinGuard guard(lock_);
-    last->next_ready() = nullptr;
-    List& list = ready_[level];
-    (list.last ? list.last->next_ready() : list.first) = first;
-    list.last = last;
-    ready_count_.store(ready_count_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-    ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
-  }
+  enlist(first, last, count, level);
   call_worker();
+}
+
+void WorkerPool::push_quietly(CpuQueue* queue, int level) {
+  enlist(queue, queue, 1, level);
+  arm();
 }
 
 /// Sees to it that ready queues find a worker. One more than there are cores for is woken by the monitor alone: the host
@@ -205,7 +212,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
 }
 
 bool WorkerPool::watch() {
-  const std::uint32_t pops = pops_.load(std::memory_order_relaxed);
+  const std::uint32_t pops = pops_.load(std::memory_order_relaxed) + progress_.load(std::memory_order_relaxed);
   if (!any_ready()) {
     stuck_ticks_ = 0;
     if (++quiet_ticks_ < 5) return true;

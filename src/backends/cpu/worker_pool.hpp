@@ -72,11 +72,18 @@ class WorkerPool {
   void push(CpuQueue* queue, int level) { push_chain(queue, queue, 1, level); }
   /// Several at once, linked by next_ready().
   void push_chain(CpuQueue* first, CpuQueue* last, int count, int level);
+  /// One for which nobody is woken: workers that are awake find it, or the monitor, if nobody took it for a while.
+  void push_quietly(CpuQueue* queue, int level);
+  /// Somebody should look at what was pushed quietly.
+  void nudge() { call_worker(); }
+  /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
+  void note_progress() { progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Whether a queue of a level before `level` waits for a worker.
   bool more_urgent_than(int level) const {
     return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
   }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  int ready() const { return ready_count_.load(std::memory_order_relaxed); }
   bool any_ready() const { return ready_mask_.load(std::memory_order_relaxed) != 0; }
 
   /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw.
@@ -100,6 +107,7 @@ class WorkerPool {
     CpuQueue* last = nullptr;
   };
 
+  void enlist(CpuQueue* first, CpuQueue* last, int count, int level);
   CpuQueue* pop();
   void work(bool extra);
   bool sweep(Runner& runner, int& patience);
@@ -138,7 +146,8 @@ class WorkerPool {
   std::atomic<std::uint32_t> seen_host_turns_{0};
   std::atomic<std::int64_t> host_seen_{0};  ///< when host_turns_ was last seen to have changed, in nanoseconds
 
-  std::uint32_t watched_pops_ = 0;  ///< the monitor's
+  alignas(64) std::atomic<std::uint32_t> progress_{0};  ///< a lost increment does no harm
+  std::uint32_t watched_pops_ = 0;                      ///< the monitor's
   int stuck_ticks_ = 0;
   int quiet_ticks_ = 0;
 };

@@ -27,7 +27,8 @@ void set_divisor(detail::DeviceExtent& extent, std::size_t d, std::uint64_t size
   if (extent.narrow == 0 || size == 0) return;
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size - 1));
   extent.shift[d] = shift;
-  extent.factor[d] = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - size)) / size + 1);
+  extent.factor[d] =
+      static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - size)) / size + 1);
 }
 
 detail::DeviceExtent device_extent(const Shape& shape) {
@@ -52,8 +53,8 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   const detail::DeviceCode* code = code_of(kernel);
   const cudaStream_t stream = stream_.load(std::memory_order_acquire);
   const LoadedCode* loaded = code != nullptr && stream != nullptr ? device_.known(*code) : nullptr;
-  if (loaded == nullptr || failures_.in_doubt() || (of_current_device_ && several_devices) ||
-      size > most_grid_x) [[unlikely]] {
+  if (loaded == nullptr || failures_.in_doubt() || (of_current_device_ && several_devices) || size > most_grid_x)
+      [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
     return;
   }
@@ -87,9 +88,8 @@ void CudaQueue::launch_function(const LoadedCode& code, std::size_t blocks, unsi
   int previous = 0;
   check(cudaGetDevice(&previous), operation, label_, where);
   check(cudaSetDevice(device_.index()), operation, label_, where);
-  const CUresult answer =
-      driver().launch_kernel(code.function.load(std::memory_order_relaxed), x, y, 1, threads, 1, 1,
-                             static_cast<unsigned>(shared_bytes), queue, arguments, nullptr);
+  const CUresult answer = driver().launch_kernel(code.function.load(std::memory_order_relaxed), x, y, 1, threads, 1, 1,
+                                                 static_cast<unsigned>(shared_bytes), queue, arguments, nullptr);
   if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
   check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), where);
 }

@@ -1,0 +1,162 @@
+// Graphs built by hand: nodes and dependencies, explicit or inferred from what the nodes read and write.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <weir/copy.hpp>
+#include <weir/graph.hpp>
+#include <weir/graph_control.hpp>
+#include <weir/host_call.hpp>
+#include <weir/launch.hpp>
+
+namespace weir {
+
+/// How nodes come to depend on each other.
+enum class Dependencies : std::uint8_t {
+  explicit_only,  ///< by depends() alone
+  inferred,       ///< also on earlier nodes whose in, out and inout arrays they conflict with
+};
+
+/// Makes a graph node by node. Calls take what weir::launch, copy, fill, ... take, without a stream, and check it at once;
+/// nothing runs. A node depends on nothing until depends() says so, or on what it conflicts with if dependencies are
+/// inferred. Arrays are kept alive. Thread rule: one thread at a time; any number of builders.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(Device device, Dependencies dependencies = Dependencies::explicit_only,
+                        SourceLocation where = SourceLocation::current());
+  /// On the default device.
+  explicit GraphBuilder(Dependencies dependencies = Dependencies::explicit_only,
+                        SourceLocation where = SourceLocation::current());
+  GraphBuilder(GraphBuilder&&) noexcept;
+  GraphBuilder& operator=(GraphBuilder&&) noexcept;
+  ~GraphBuilder();
+
+  template <class F, class... A>
+  LaunchNode<std::decay_t<F>> launch(ExtentArg extent, F&& kernel, A&&... arguments) {
+    begin(extent.where);
+    detail::launch(stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch", extent.where));
+  }
+  template <class F, class... A>
+  LaunchNode<std::decay_t<F>> launch_blocks(const BlockExtent& extent, F&& kernel, A&&... arguments) {
+    begin({});
+    detail::launch_blocks(stream(), extent, {}, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch_blocks", {}));
+  }
+  template <detail::copyable_memory To, detail::copyable_memory From>
+  Node copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
+    begin(where);
+    weir::copy(stream(), static_cast<To&&>(to), static_cast<From&&>(from), where);
+    return last("weir::GraphBuilder::copy", where);
+  }
+  template <detail::copyable_memory To, class V>
+  Node fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
+    begin(where);
+    weir::fill(stream(), static_cast<To&&>(to), value, where);
+    return last("weir::GraphBuilder::fill", where);
+  }
+  /// The function is called once in each replay.
+  template <class F>
+  Node host_call(F&& function, SourceLocation where = SourceLocation::current()) {
+    begin(where);
+    detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function));
+    return last("weir::GraphBuilder::host_call", where);
+  }
+  /// With what it reads and writes declared: in(x), out(x), inout(x).
+  template <class F, class... U>
+    requires(sizeof...(U) > 0 && !(std::is_same_v<U, SourceLocation> || ...))
+  Node host_call(F&& function, const U&... uses) {
+    begin({});
+    detail::enqueue_function<false>(stream(), {}, static_cast<F&&>(function), uses...);
+    return last("weir::GraphBuilder::host_call", {});
+  }
+  /// An array whose contents begin at this node. The memory is the graph's and the array's: it goes with the last of both.
+  template <class T>
+  std::pair<Array<T>, Node> allocate(const Shape& shape, SourceLocation where = SourceLocation::current()) {
+    begin(where);
+    Array<T> array = weir::empty<T>(Place(stream(), where), shape);
+    return {std::move(array), last("weir::GraphBuilder::allocate", where)};
+  }
+  /// The end of the contents of an array that this builder allocated.
+  template <class T>
+  Node free(Array<T>& array, SourceLocation where = SourceLocation::current()) {
+    begin(where);
+    array.free(stream(), where);
+    return last("weir::GraphBuilder::free", where);
+  }
+  /// A copy of a graph, as it is now.
+  Node graph(const Graph& child, SourceLocation where = SourceLocation::current());
+  Node empty(SourceLocation where = SourceLocation::current());
+  /// Each replay records the event, or waits for its last record before the replay was launched.
+  Node record(EventRef event, SourceLocation where = SourceLocation::current());
+  Node wait(EventRef event, SourceLocation where = SourceLocation::current());
+
+  // Control flow on element 0 of an array of std::int32_t, read when the node is reached. Nodes that `body` makes belong
+  // to it, and depend on each other only. Bodies are called once, here.
+
+  template <class Then>
+  Node if_(const ArrayBase<std::int32_t>& condition, Then&& then, SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(condition, detail::ControlKind::if_, 1, where);
+    run_body(scope, 0, then);
+    return end(scope, where);
+  }
+  template <class Then, class Else>
+    requires(!std::is_same_v<std::remove_cvref_t<Else>, SourceLocation>)
+  Node if_(const ArrayBase<std::int32_t>& condition, Then&& then, Else&& otherwise,
+           SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(condition, detail::ControlKind::if_else, 2, where);
+    run_body(scope, 0, then);
+    run_body(scope, 1, otherwise);
+    return end(scope, where);
+  }
+  /// Runs body number `selector[0]`; none if there is no such body.
+  template <class... Body>
+  Node switch_(const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+    detail::ControlScope scope = control(selector, detail::ControlKind::switch_, sizeof...(Body), {});
+    std::uint32_t number = 0;
+    (run_body(scope, number++, bodies), ...);
+    return end(scope, {});
+  }
+  /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
+  template <class Body>
+  Node while_(const ArrayBase<std::int32_t>& condition, Body&& body, SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(condition, detail::ControlKind::while_, 1, where);
+    run_body(scope, 0, body);
+    return end(scope, where);
+  }
+
+  /// `node` runs after `before`. Throws graph_cycle, naming the nodes of the cycle, if `before` runs after `node` already.
+  void depends(Node node, Node before, SourceLocation where = SourceLocation::current());
+  void depends(Node node, std::initializer_list<Node> before, SourceLocation where = SourceLocation::current()) {
+    for (const Node one : before) depends(node, one, where);
+  }
+
+  /// Instantiates what was built so far; the builder may go on, for another graph with the same nodes and more.
+  Graph build(SourceLocation where = SourceLocation::current()) const;
+
+ private:
+  StreamRef stream() const;
+  void begin(SourceLocation where);
+  Node last(const char* operation, SourceLocation where);
+  detail::ControlScope control(const ArrayBase<std::int32_t>& condition, detail::ControlKind kind, std::size_t bodies,
+                               SourceLocation where);
+  Node end(detail::ControlScope& scope, SourceLocation where);
+  template <class Body>
+  void run_body(detail::ControlScope& scope, std::uint32_t number, Body& body) {
+    scope.begin_body(number);
+    if constexpr (std::is_invocable_v<Body&, GraphBuilder&>) {
+      body(*this);
+    } else {
+      body();
+    }
+    scope.end_body();
+  }
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir

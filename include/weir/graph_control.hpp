@@ -1,0 +1,81 @@
+// Control flow inside captured graphs: if, if/else, switch and while on a device value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weir/array.hpp>
+#include <weir/graph.hpp>
+#include <weir/stream.hpp>
+
+namespace weir {
+
+namespace detail {
+
+enum class ControlKind : std::uint8_t { if_, if_else, switch_, while_ };
+
+/// A conditional node in the making, on a capturing stream. What the stream records inside a body belongs to the body.
+class ControlScope {
+ public:
+  /// Throws not_capturing on a stream that does not capture.
+  ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& condition, ControlKind kind, std::size_t bodies,
+               const char* operation, SourceLocation where);
+  ~ControlScope();
+  ControlScope(ControlScope&&) = delete;
+
+  void begin_body(std::uint32_t number);
+  /// Throws capture_unjoined if a stream that joined inside the body was not joined back.
+  void end_body();
+  std::size_t node() const { return node_; }
+
+ private:
+  StreamRef stream_;
+  std::uint64_t capture_ = 0;
+  std::size_t node_ = 0;
+  std::int32_t outer_parent_ = -1;
+  std::uint32_t outer_branch_ = 0;
+  SourceLocation where_;
+};
+
+}  // namespace detail
+
+/// On a capturing stream: a conditional node that runs what `then()` records if `condition[0]` is not 0 when a replay
+/// reaches it. Streams that join inside a body must be joined back inside it. Bodies are called once, here.
+template <class Then>
+void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then&& then) {
+  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::if_, 1, "weir::capture_if", stream.where);
+  scope.begin_body(0);
+  then();
+  scope.end_body();
+}
+template <class Then, class Else>
+void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then&& then, Else&& otherwise) {
+  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::if_else, 2, "weir::capture_if",
+                             stream.where);
+  scope.begin_body(0);
+  then();
+  scope.end_body();
+  scope.begin_body(1);
+  otherwise();
+  scope.end_body();
+}
+/// Runs body number `selector[0]`; none if there is no such body.
+template <class... Body>
+void capture_switch(StreamArg stream, const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+  detail::ControlScope scope(stream.stream, selector, detail::ControlKind::switch_, sizeof...(Body),
+                             "weir::capture_switch", stream.where);
+  std::uint32_t number = 0;
+  ((scope.begin_body(number++), bodies(), scope.end_body()), ...);
+}
+/// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
+template <class Body>
+void capture_while(StreamArg stream, const ArrayBase<std::int32_t>& condition, Body&& body) {
+  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::while_, 1, "weir::capture_while",
+                             stream.where);
+  scope.begin_body(0);
+  body();
+  scope.end_body();
+}
+
+}  // namespace weir

@@ -1,0 +1,92 @@
+// Changes to instantiated graphs that take kernels and arrays: the templates behind Graph::update and its siblings.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <weir/copy.hpp>
+#include <weir/graph.hpp>
+#include <weir/host_call.hpp>
+#include <weir/launch.hpp>
+
+namespace weir {
+
+namespace detail {
+
+/// Takes one command, recorded on a stream of its own, as the new work of a node.
+class GraphEdit {
+ public:
+  /// Throws invalid_handle, and invalid_value unless the node is of this kind.
+  GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where);
+  ~GraphEdit();
+  GraphEdit(const GraphEdit&) = delete;
+  GraphEdit& operator=(const GraphEdit&) = delete;
+
+  /// Where to make the command.
+  StreamRef stream() const;
+  /// Of the node as it is: extent and name.
+  Extent extent() const;
+  /// The functor inside a launch's closure. Throws invalid_value if its type has another name.
+  const void* functor(std::string_view type) const;
+  /// The next replay uses it. `empty`: the command was not made, as there is nothing to launch.
+  void apply();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace detail
+
+template <class F, class... A>
+  requires detail::BindsTo<F, A...>
+void Graph::update(const LaunchNode<F>& node, A&&... arguments) {
+  const SourceLocation where = this->node(node).where;  // a pack leaves no room for the caller's line
+  detail::GraphEdit edit(*this, node, NodeKind::launch, "weir::Graph::update", where);
+  const F& functor = *static_cast<const F*>(edit.functor(detail::type_name<F>()));
+  detail::launch(edit.stream(), edit.extent(), where, functor, static_cast<A&&>(arguments)...);
+  edit.apply();
+}
+
+template <class F, class... A>
+  requires(!detail::IsExtent<F>)
+void Graph::update(NodeArg node, F&& kernel, A&&... arguments) {
+  detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
+  detail::launch(edit.stream(), edit.extent(), node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  edit.apply();
+}
+
+template <class F, class... A>
+void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments) {
+  detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", extent.where);
+  detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  edit.apply();
+}
+
+template <class To, class From>
+void Graph::update_copy(Node node, To&& to, From&& from, SourceLocation where) {
+  detail::check_copy_types<To, From>();
+  detail::GraphEdit edit(*this, node, NodeKind::copy, "weir::Graph::update_copy", where);
+  detail::copy(edit.stream(), detail::endpoint(to), detail::endpoint(from), where);
+  edit.apply();
+}
+
+template <class To, class V>
+void Graph::update_fill(Node node, To&& to, const V& value, SourceLocation where) {
+  using T = detail::element_of<To>;
+  static_assert(!std::is_const_v<T>, "weir::Graph::update_fill cannot write to a const destination");
+  detail::GraphEdit edit(*this, node, NodeKind::fill, "weir::Graph::update_fill", where);
+  const T element = static_cast<T>(value);
+  detail::fill(edit.stream(), detail::endpoint(to), &element, where);
+  edit.apply();
+}
+
+template <class F>
+void Graph::update_host_call(Node node, F&& function, SourceLocation where) {
+  detail::GraphEdit edit(*this, node, NodeKind::host_call, "weir::Graph::update_host_call", where);
+  detail::enqueue_function<false>(edit.stream(), where, static_cast<F&&>(function));
+  edit.apply();
+}
+
+}  // namespace weir

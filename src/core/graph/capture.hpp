@@ -1,0 +1,156 @@
+// Captures: which streams record instead of execute, into what, and what they forbid meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/graph.hpp>
+
+#include "core/runtime.hpp"
+#include "graph_form.hpp"
+
+namespace weir::detail {
+
+class Capture;
+
+/// Where new nodes belong: the graph itself, or a body of a conditional node.
+struct ScopeOf {
+  std::int32_t parent = -1;
+  std::uint32_t branch = 0;
+  friend bool operator==(const ScopeOf&, const ScopeOf&) = default;
+};
+
+/// What a capturing stream's calls go to. Recycled, never deleted: a call that is late finds no capture, and goes on to
+/// the queue.
+class Recorder final : public Queue {
+ public:
+  void submit(const Command& command) override;
+  void launch(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
+              const LaunchSite& site) override;
+  void record(EventState& event, SourceLocation where) override;
+  void wait(EventState& event, SourceLocation where) override;
+  void follow(Queue& other) override { real->follow(other); }
+  bool done() override { return real->done(); }
+  void synchronize(const char* operation, SourceLocation where) override { real->synchronize(operation, where); }
+  void drain() noexcept override { real->drain(); }
+  void retire() noexcept override {}
+
+  /// A node that records or waits for an event in each replay. The lock is held.
+  void add_event_node(const Op& op, SourceLocation where);
+
+  // Guarded by captures_lock().
+  Capture* capture = nullptr;
+  StreamState* stream = nullptr;  ///< null once it was destroyed
+  StreamId id = 0;
+  Queue* real = nullptr;
+  bool driver = false;               ///< the driver captures the real queue
+  std::vector<std::uint32_t> tails;  ///< what the next node depends on
+  ScopeOf scope;                     ///< where its tails are
+  std::string name;
+  int priority = 0;
+
+ private:
+  void add_child(const GraphState& child, SourceLocation where);
+};
+
+/// One capture, or the making of one graph by hand. Guarded by captures_lock().
+class Capture {
+ public:
+  std::uint64_t id = 0;
+  std::thread::id thread;
+  bool by_hand = false;  ///< a GraphBuilder's: forbids nothing, knows no events
+  Recorder* origin = nullptr;
+  std::vector<Recorder*> recorders;
+  GraphForm form;
+  ScopeOf scope;
+  /// What the streams depended on where the open bodies of conditional nodes begin.
+  struct Outside {
+    Recorder* recorder;
+    ScopeOf scope;
+    std::vector<std::uint32_t> tails;
+  };
+  std::vector<std::vector<Outside>> outside;
+  std::optional<Error> broken;                           ///< the first error: the capture is void
+  std::vector<EventRef> timed;                           ///< recorded by nodes
+  std::unordered_map<BufferId, std::uint32_t> kept;      ///< arrays made here: how often nodes hold them
+  std::unordered_map<const void*, BufferId> raw;         ///< pool memory without an array made here
+  std::unordered_map<BufferId, std::uint32_t> freed_by;  ///< nodes that end what was made here
+
+  /// A node behind the recorder's tails.
+  std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);
+  bool raw_contains(BufferId buffer) const {
+    for (const auto& [data, raw_buffer] : raw) {
+      if (raw_buffer == buffer) return true;
+    }
+    return false;
+  }
+  /// Throws unless the recorder's stream takes part in the present scope.
+  void check_scope(const Recorder& recorder, const char* operation, SourceLocation where);
+  /// Throws capture_invalidated, naming the first error.
+  void check_valid(const char* operation, const std::string& object, SourceLocation where) const;
+};
+
+std::recursive_mutex& captures_lock();
+/// How many captures are active in the process; what host waits look at.
+extern std::atomic<int> active_captures;
+std::uint64_t next_graph_id();
+
+/// Joins a stream to a capture. The lock is held.
+Recorder& open_recorder(Capture& capture, StreamRef stream);
+/// Ends recording on all streams of a capture. The lock is held.
+void close_recorders(Capture& capture, bool discard);
+NodeKind kind_of(const Op& op);
+/// Appends a copy of a graph's nodes as the body of a child graph's node.
+void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent);
+/// Whether every stream of the present scope was joined back to `to`: the name of one that was not, else empty.
+std::string unjoined_stream(const Capture& capture, const Recorder& to);
+/// Makes the graph of a form.
+Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void* driver_graph, const char* operation,
+                  SourceLocation where);
+
+/// What the rest of the core asks. Each begins with one load while nobody captures.
+void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, const char* operation,
+                        const std::string& object, SourceLocation where);
+/// Waits of the host for what no capture of this thread or of the process forbids (R115 to R118, R148).
+inline void check_host_wait(const char* operation, const char* object, SourceLocation where) {
+  if (active_captures.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    check_waits_slowly(nullptr, nullptr, false, operation, object, where);
+}
+inline void check_stream_wait(StreamState& stream, const char* operation, SourceLocation where) {
+  if (active_captures.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    check_waits_slowly(&stream, nullptr, false, operation, describe(stream), where);
+}
+inline void check_device_wait(DeviceState* device, const char* operation, SourceLocation where) {
+  if (active_captures.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    check_waits_slowly(nullptr, device, true, operation, device != nullptr ? "device " + device->name : "all devices",
+                       where);
+}
+
+[[noreturn]] void refuse_captured_event(EventRef event, const char* operation, SourceLocation where);
+/// A normal record follows: the event is an ordinary one again (R119).
+void forget_captured_record(EventRef event);
+/// A wait for an event whose last record was captured: joins the capture.
+void wait_captured(StreamRef stream, EventRef event, SourceLocation where);
+/// The stream is being destroyed while it captures (R145).
+void leave_capture(StreamState& stream) noexcept;
+
+// Memory that is made and ends inside captures (capture_memory.cpp).
+
+void allocate_captured(Recorder& recorder, Storage& storage, SourceLocation where);
+void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where);
+/// Whether a free of pool memory concerns a capture or a graph, and was done.
+bool free_captured(StreamState& stream, PoolState& pool, void* data, const char* operation, SourceLocation where);
+/// Throws invalid_value for a free into a capture of what was not made in it (R138).
+void check_free_into(const Storage& storage, StreamRef stream, const char* operation, SourceLocation where);
+/// An array that was made in a capture was freed, or an owner let go of it.
+void note_freed(BufferId buffer, std::uint64_t capture, StreamRef stream, SourceLocation where);
+void note_released(BufferId buffer, std::uint64_t capture) noexcept;
+void forget_raw_memory(const void* data) noexcept;
+Capture* find_capture(std::uint64_t id);
+
+}  // namespace weir::detail

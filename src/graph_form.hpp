@@ -1,0 +1,104 @@
+// The seam, graphs: what a graph is between the core, which records and changes it, and a backend, which replays it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <weir/graph_node.hpp>
+#include <weir/host_call.hpp>
+#include <weir/op.hpp>
+#include <weir/storage.hpp>
+
+#include "backend.hpp"
+
+namespace weir::detail {
+
+/// What a node does, with everything that it needs: closure, fill value and host function are owned, arrays are kept
+/// alive. Never changed once it is in a graph: an update makes a new one, so that pending replays keep theirs.
+class Payload {
+ public:
+  /// Copies what the command points to. A host function is the payload's once this returned.
+  explicit Payload(const Command& command);
+  ~Payload();
+  Payload(const Payload&) = delete;
+  Payload& operator=(const Payload&) = delete;
+
+  /// Before it is in a graph: keeps one more array alive.
+  void keep(Storage& storage);
+
+  const Op& op() const { return op_; }
+  SourceLocation where() const { return where_; }
+  const std::vector<Region>& uses() const { return uses_; }
+  const std::vector<Storage*>& arrays() const { return arrays_; }
+  /// For the message of a Weir call inside the kernel or host function.
+  const RunningCommand& running() const { return running_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  void own_closure(Launch& launch);
+
+  Op op_;
+  SourceLocation where_;
+  std::string name_;
+  std::vector<Region> uses_;
+  std::vector<Storage*> arrays_;  ///< counted
+  std::unique_ptr<std::byte[]> bytes_;
+  std::unique_ptr<HostFunction> function_;
+  RunningCommand running_;
+};
+
+/// What decides which body of a conditional node runs.
+struct Condition {
+  enum class Kind : std::uint8_t { if_, if_else, switch_, while_ };
+  Kind kind = Kind::if_;
+  const std::int32_t* value =
+      nullptr;  ///< device memory, read when the node is reached (and again after each body of while)
+  std::uint32_t bodies = 1;
+};
+
+struct FormNode {
+  NodeKind kind = NodeKind::empty;
+  std::shared_ptr<const Payload> payload;  ///< null for kinds that do nothing themselves
+  std::vector<std::uint32_t> depends;      ///< nodes of the same parent and branch
+  std::int32_t parent = -1;                ///< a child graph or conditional node
+  std::uint32_t branch = 0;                ///< which body of a conditional parent
+  Condition condition;
+  int priority = 0;
+  StreamId stream = 0;
+  std::string stream_name;
+  SourceLocation where;
+  bool enabled = true;
+  void* native = nullptr;  ///< the driver's node, where the driver captured too
+};
+
+/// A graph: nodes, dependencies never form a cycle.
+struct GraphForm {
+  std::vector<FormNode> nodes;
+};
+
+/// A backend's instance of a form. The core owns it; close() when the user's graph is gone: pending replays finish first.
+class GraphExecutable {
+ public:
+  virtual ~GraphExecutable() = default;
+  /// The payload or the enabled flag of a node changed; replays that are launched from here on use it.
+  /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
+  virtual void update(const GraphForm& form, std::size_t node) = 0;
+  virtual void close() noexcept = 0;
+};
+
+/// What a GraphLaunch op points to.
+struct GraphState {
+  std::uint64_t id = 0;
+  Backend* backend = nullptr;
+  int device = 0;
+  GraphForm form;
+  GraphExecutable* executable = nullptr;
+  std::string name;
+  std::vector<Region> uses;  ///< of all nodes
+};
+
+}  // namespace weir::detail

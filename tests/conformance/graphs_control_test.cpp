@@ -1,0 +1,149 @@
+// Control flow inside graphs: if, if/else, switch, while, nested.
+#include <cstdint>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "support/any_device.hpp"
+#include "support/errors.hpp"
+#include "support/gate.hpp"
+#include "support/graphs.hpp"
+
+namespace {
+
+using namespace weir_test;
+using weir::Errc;
+
+struct Plus {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> x, int value) const { x[i] += value; }
+};
+
+class GraphsControl : public AnyDevice {
+ protected:
+  weir::Stream s{device()};
+  weir::Array<std::int32_t> condition = weir::zeros<std::int32_t>(s, 1);
+  weir::Array<std::int32_t> x = weir::zeros<std::int32_t>(s, 4);
+  void SetUp() override { s.synchronize(); }
+  int run(const weir::Graph& graph, int value) {
+    weir::fill(s, condition, value);
+    weir::fill(s, x, 0);
+    graph.launch(s);
+    return x.to_host()[0];
+  }
+};
+
+TEST_P(GraphsControl, If) {
+  weir::GraphBuilder b(device());
+  auto node = b.if_(condition, [&] { b.launch(4, Plus{}, weir::inout(x), 5); });
+  auto after = b.launch(4, Plus{}, weir::inout(x), 1);
+  b.depends(after, node);
+  weir::Graph graph = b.build();
+  EXPECT_EQ(run(graph, 0), 1);
+  EXPECT_EQ(run(graph, 1), 6);
+  EXPECT_EQ(run(graph, -3), 6);
+}
+
+TEST_P(GraphsControl, IfElse) {
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::capture_if(
+        s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 5); },
+        [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 7); });
+    weir::launch(s, 4, Plus{}, weir::inout(x), 100);
+  });
+  EXPECT_EQ(run(graph, 1), 105);
+  EXPECT_EQ(run(graph, 0), 107);
+}
+
+TEST_P(GraphsControl, Switch) {
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::capture_switch(
+        s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 1); },
+        [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 2); }, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 3); });
+  });
+  EXPECT_EQ(run(graph, 0), 1);
+  EXPECT_EQ(run(graph, 1), 2);
+  EXPECT_EQ(run(graph, 2), 3);
+  EXPECT_EQ(run(graph, 3), 0);
+  EXPECT_EQ(run(graph, -1), 0);
+}
+
+TEST_P(GraphsControl, While) {
+  weir::GraphBuilder b(device(), weir::Dependencies::inferred);
+  b.while_(condition, [&](weir::GraphBuilder& body) {
+    body.launch(4, Plus{}, weir::inout(x), 2);
+    body.launch(1, Plus{}, weir::inout(condition), -1);
+  });
+  b.launch(4, Plus{}, weir::inout(x), 1000);
+  weir::Graph graph = b.build();
+  for (const int turns : {0, 1, 10, 1000}) EXPECT_EQ(run(graph, turns), 2 * turns + 1000);
+}
+
+TEST_P(GraphsControl, Nested) {
+  auto inner = weir::zeros<std::int32_t>(s, 1);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::capture_while(s, condition, [&] {
+      weir::fill(s, inner, 3);
+      weir::capture_while(s, inner, [&] {
+        weir::launch(s, 4, Plus{}, weir::inout(x), 1);
+        weir::launch(s, 1, Plus{}, weir::inout(inner), -1);
+      });
+      weir::capture_if(s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 10); });
+      weir::launch(s, 1, Plus{}, weir::inout(condition), -1);
+    });
+  });
+  EXPECT_EQ(run(graph, 4), 4 * 13);
+}
+
+TEST_P(GraphsControl, BranchesInsideABodyOverlap) {
+  Meeting meeting(2);
+  weir::Stream t(device());
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::capture_if(s, condition, [&] {
+      t.wait(s);
+      meeting.attend(s);
+      meeting.attend(t);
+      s.wait(t);
+    });
+  });
+  EXPECT_EQ(run(graph, 1), 0);
+  EXPECT_TRUE(meeting.met());
+}
+
+TEST_P(GraphsControl, BodiesAreJoinedInside) {
+  weir::Stream t(device(), {.name = "loose"});
+  EXPECT_TRUE(fails_with(Errc::capture_unjoined,
+                         [&] {
+                           weir::capture(s, [&] {
+                             weir::capture_if(s, condition, [&] {
+                               t.wait(s);
+                               weir::launch(t, 4, Plus{}, weir::inout(x), 1);
+                             });
+                           });
+                         },
+                         {"loose"}));
+  EXPECT_TRUE(fails_with(Errc::capture_isolation,
+                         [&] {
+                           weir::capture(s, [&] {
+                             t.wait(s);
+                             weir::capture_if(s, condition, [&] { weir::launch(t, 4, Plus{}, weir::inout(x), 1); });
+                           });
+                         },
+                         {"loose"}));
+  EXPECT_FALSE(weir::is_capturing(t));
+}
+
+TEST_P(GraphsControl, OutsideOfCapturesIsRefused) {
+  EXPECT_TRUE(fails_with(Errc::not_capturing, [&] { weir::capture_if(s, condition, [] {}); }, {"weir::capture_if"}));
+}
+
+TEST_P(GraphsControl, AnExceptionOfABodyPasses) {
+  weir::GraphBuilder b(device());
+  EXPECT_THROW(b.if_(condition, [] { throw 7; }), int);
+  b.launch(4, Plus{}, weir::inout(x), 1);
+  EXPECT_EQ(run(b.build(), 0), 1);
+}
+
+ON_EVERY_DEVICE(GraphsControl);
+
+}  // namespace

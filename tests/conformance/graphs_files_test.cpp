@@ -1,0 +1,208 @@
+// Graphs in files: saved, loaded in another process, damaged.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <weir/weir.hpp>
+
+#include "support/any_device.hpp"
+#include "support/child.hpp"
+#include "support/errors.hpp"
+#include "support/graphs.hpp"
+
+namespace {
+
+using namespace weir_test;
+using weir::Errc;
+
+struct SaveScale {
+  float offset;
+  WEIR_KERNEL void operator()(std::size_t i, float a, weir::View<const float> x, weir::View<float> y) const {
+    y[i] = a * x[i] + offset;
+  }
+};
+struct CountDown {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> n) const { --n[i]; }
+};
+
+void register_all() {
+  weir::register_kernel<SaveScale>("test.scale");
+  weir::register_kernel<CountDown>("test.count_down");
+}
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const char* name)
+      : path(std::filesystem::temp_directory_path() / (std::to_string(getpid()) + "." + name)) {}
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  std::string bytes() const {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  void write(const std::string& bytes) const { std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes; }
+
+  std::filesystem::path path;
+};
+
+/// y = 3 * x + 1, its sum, and a loop that adds to z.
+void save_example(weir::Device device, const std::filesystem::path& path) {
+  register_all();
+  weir::Stream s(device, {.name = "first"});
+  weir::Stream t(device, {.name = "second"});
+  auto x = weir::full<float>(s, 1000, 2.0f);
+  auto y = weir::zeros<float>(s, 1000);
+  auto sum = weir::zeros<float>(s, 1);
+  auto turns = weir::full<std::int32_t>(s, 1, 5);
+  auto z = weir::zeros<float>(s, 8);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    auto scratch = weir::empty<float>(s, 1000);
+    weir::copy(s, scratch, x);
+    weir::launch(s, weir::Extent{.size = 1000, .name = "scale"}, SaveScale{1.0f}, 3.0f, weir::in(scratch),
+                 weir::out(y));
+    t.wait(s);
+    weir::reduce(s, y, sum);
+    weir::fill(t, z.slice(2, 6), 4.0f);
+    s.wait(t);
+    weir::capture_while(s, turns, [&] {
+      weir::launch(s, 8, SaveScale{1.0f}, 1.0f, weir::in(z), weir::out(z));
+      weir::launch(s, 1, CountDown{}, weir::inout(turns));
+    });
+  });
+  weir::save(graph, path, {{"x", x}, {"y", y}, {"sum", sum}, {"turns", turns}, {"z", z}});
+}
+
+void check_example(weir::Device device, const std::filesystem::path& path) {
+  register_all();
+  weir::LoadedGraph loaded = weir::load_graph(path, device);
+  weir::Stream s(device);
+  auto x = loaded.array<float>("x");
+  auto sum = loaded.array<float>("sum");
+  loaded.graph.launch(s);
+  insist(sum.to_host().at(0) == 7000.0f, "the saved contents are used");
+  insist(loaded.array<float>("z").to_host() == std::vector<float>({5, 5, 9, 9, 9, 9, 5, 5}), "the loop runs 5 times");
+  weir::fill(s, x, 4.0f);
+  weir::fill(s, loaded.array<std::int32_t>("turns"), 1);
+  loaded.graph.launch(s);
+  s.synchronize();
+  insist(sum.to_host().at(0) == 13000.0f, "inputs are changed by name");
+}
+
+WEIR_SCENE(loads_a_graph) {
+  check_example(weir::device(std::getenv("WEIR_TEST_GRAPH_DEVICE")), std::getenv("WEIR_TEST_GRAPH_FILE"));
+}
+
+class GraphsFiles : public AnyDevice {};
+
+TEST_P(GraphsFiles, LoadInTheSameProcess) {
+  const TemporaryFile file("same.weir");
+  save_example(device(), file.path);
+  check_example(device(), file.path);
+}
+
+TEST_P(GraphsFiles, LoadInAnotherProcess) {
+  const TemporaryFile file("other.weir");
+  save_example(device(), file.path);
+  EXPECT_TRUE(ended_well(play(
+      "loads_a_graph", {"WEIR_TEST_GRAPH_FILE=" + file.path.string(), "WEIR_TEST_GRAPH_DEVICE=" + device().name()})));
+}
+
+TEST_P(GraphsFiles, TheShapeIsKept) {
+  const TemporaryFile file("shape.weir");
+  save_example(device(), file.path);
+  const weir::LoadedGraph loaded = weir::load_graph(file.path, device());
+  const auto nodes = weir::read_graph_nodes(file.path);
+  EXPECT_EQ(loaded.graph.size(), nodes.size());
+  const std::string shape = topology(loaded.graph);
+  EXPECT_NE(shape.find("alloc; copy<alloc; scale<copy"), std::string::npos) << shape;
+  EXPECT_EQ(loaded.graph.node(loaded.graph.find("scale")).stream_name, "first");
+  EXPECT_NE(std::string(loaded.graph.node(loaded.graph.find("scale")).where.file_name()).find("graphs_files_test"),
+            std::string::npos);
+}
+
+TEST_P(GraphsFiles, WhatCannotBeSavedIsNamed) {
+  const TemporaryFile file("refused.weir");
+  weir::Stream s(device());
+  auto x = weir::zeros<int>(s, 8);
+  std::vector<int> host(8);
+  weir::TimedEvent event(device());
+  s.synchronize();
+  const auto refused = [&](auto&& body, std::string_view word) {
+    weir::Graph graph = weir::capture(s, body);
+    return fails_with(Errc::not_supported, [&] { weir::save(graph, file.path); },
+                      {"weir::save", word, "graphs_files_test"});
+  };
+  EXPECT_TRUE(refused([&] { weir::host_call(s, [] {}); }, "host_call"));
+  EXPECT_TRUE(refused([&] { weir::external(s, [](weir::NativeStream) {}); }, "external"));
+  EXPECT_TRUE(refused([&] { s.record(event); }, "record"));
+  EXPECT_TRUE(refused([&] { weir::copy(s, x, host); }, "copy"));
+  EXPECT_TRUE(refused(
+      [&] {
+        weir::launch(
+            s, 8, [](std::size_t, weir::View<int>) {}, weir::inout(x));
+      },
+      "register_kernel"));
+  weir::Graph graph = weir::capture(s, [&] { weir::fill(s, x, 1); });
+  auto other = weir::zeros<int>(s, 8);
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::save(graph, file.path, {{"other", other}}); }, {"other"}));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::save(graph, "/nowhere/at/all"); }));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::load_graph("/nowhere/at/all", device()); }));
+  s.synchronize();
+}
+
+/// The checksum of the header, made right again.
+void mend(std::string& bytes) {
+  constexpr std::size_t header = 32;
+  if (bytes.size() < header) return;
+  const std::uint64_t length = bytes.size() - header;
+  std::uint64_t hash = 14695981039346656037u;
+  for (std::size_t i = header; i < bytes.size(); ++i) {
+    hash = (hash ^ static_cast<unsigned char>(bytes[i])) * 1099511628211u;
+  }
+  std::memcpy(bytes.data() + 16, &length, sizeof length);
+  std::memcpy(bytes.data() + 24, &hash, sizeof hash);
+}
+
+TEST_P(GraphsFiles, DamagedFilesAreErrors) {
+  const TemporaryFile file("damaged.weir");
+  save_example(device(), file.path);
+  const std::string good = file.bytes();
+  std::mt19937 random(7);
+  int loaded = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string bytes = good;
+    const bool cut = random() % 4 == 0;
+    if (cut) bytes.resize(random() % bytes.size());
+    // Most of the file is contents: damage the rest more often.
+    for (std::uint32_t left = cut ? 0 : 1 + random() % 4; left > 0; --left) {
+      const std::size_t tail = std::min<std::size_t>(bytes.size(), 3000);
+      const std::size_t at = random() % 2 == 0 ? random() % bytes.size() : bytes.size() - 1 - random() % tail;
+      constexpr unsigned char values[] = {0, 1, 2, 4, 0x7f, 0x80, 0xff};
+      bytes[at] = static_cast<char>(random() % 2 == 0 ? values[random() % 7] : random());
+    }
+    if (round % 8 != 0) mend(bytes);
+    file.write(bytes);
+    try {
+      weir::load_graph(file.path, device());
+      ++loaded;  // damage to contents or names only
+    } catch (const weir::Error& error) {
+      EXPECT_TRUE(error.errc() == Errc::not_a_graph_file || error.errc() == Errc::not_supported) << error.what();
+    }
+  }
+  EXPECT_LT(loaded, 4000);
+  file.write(good);
+  EXPECT_GT(weir::load_graph(file.path, device()).graph.size(), 0u);
+}
+
+ON_EVERY_DEVICE(GraphsFiles);
+
+}  // namespace

@@ -1,0 +1,125 @@
+// Memory inside graphs: allocation and free are nodes, replays reuse the memory, nothing leaks (R137, R138).
+#include <optional>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "support/any_device.hpp"
+#include "support/errors.hpp"
+#include "support/gate.hpp"
+#include "support/graphs.hpp"
+
+namespace {
+
+using namespace weir_test;
+
+struct Plus {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
+};
+
+class GraphsMemory : public AnyDevice {
+ protected:
+  weir::Stream s{device()};
+  std::size_t used() { return weir::get_pool(device()).statistics().used; }
+};
+
+TEST_P(GraphsMemory, ArraysMadeInACaptureAreNodes) {  // R137
+  auto result = weir::zeros<int>(s, 64);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    auto scratch = weir::full<int>(s, 64, 20);
+    weir::launch(s, weir::Extent{.size = 64, .name = "plus"}, Plus{}, weir::inout(scratch), 1);
+    weir::copy(s, result, scratch);
+  });
+  EXPECT_EQ(topology(graph), "alloc; fill<alloc; plus<fill; copy<plus; free<copy");
+  for (int i = 0; i < 3; ++i) {
+    weir::fill(s, result, 0);
+    graph.launch(s);
+    EXPECT_EQ(result.to_host(), std::vector<int>(64, 21));
+  }
+}
+
+TEST_P(GraphsMemory, NothingLeaksOver100000Replays) {
+  if (!on("cpu")) GTEST_SKIP() << "the pool's statistics count graphs' memory on the CPU only";
+  const std::size_t before = used();
+  {
+    weir::Graph graph = weir::capture(s, [&] {
+      auto scratch = weir::full<int>(s, 1000, 20);
+      weir::launch(s, 1, Plus{}, weir::inout(scratch), 1);
+    });
+    s.synchronize();
+    const std::size_t with = used();
+    for (int i = 0; i < 100'000; ++i) graph.launch(s);
+    s.synchronize();
+    EXPECT_EQ(used(), with);
+  }
+  s.synchronize();
+  EXPECT_EQ(used(), before);
+}
+
+TEST_P(GraphsMemory, AnArrayThatLivesOnHoldsTheLastReplaysResult) {
+  std::optional<weir::Array<int>> kept;
+  weir::Graph graph = weir::capture(s, [&] {
+    kept = weir::full<int>(s, 16, 3);
+    weir::launch(s, 16, Plus{}, weir::inout(*kept), 4);
+  });
+  EXPECT_EQ(topology(graph).find("free"), std::string::npos);
+  graph.launch(s);
+  EXPECT_EQ(kept->to_host(), std::vector<int>(16, 7));
+  graph.launch(s);
+  EXPECT_EQ(kept->to_host(), std::vector<int>(16, 7));
+  graph = weir::Graph();
+  EXPECT_EQ(kept->to_host(), std::vector<int>(16, 7));  // the memory goes with the last of both
+}
+
+TEST_P(GraphsMemory, ExplicitFreeInTheCapture) {
+  weir::Graph graph = weir::capture(s, [&] {
+    auto x = weir::zeros<int>(s, 16);
+    x.free(s);
+    EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { x.free(s); }));
+    EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { weir::fill(s, x, 1); }));
+  });
+  EXPECT_EQ(topology(graph), "alloc; fill<alloc; free<fill");
+}
+
+TEST_P(GraphsMemory, PoolMemoryInTheCapture) {  // R138
+  const weir::PoolRef pool = weir::get_pool(device());
+  void* kept = nullptr;
+  weir::Graph graph = weir::capture(s, [&] {
+    void* data = pool.allocate(s, 256);
+    pool.free(s, data);
+    EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { pool.free(s, data); }));
+    kept = pool.allocate(s, 256);
+  });
+  EXPECT_EQ(graph.size(), 3u);
+  graph.launch(s);
+  pool.free(s, kept);
+  graph.launch(s);
+  s.synchronize();
+  void* eager = pool.allocate(s, 256);
+  weir::capture_begin(s);
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { pool.free(s, eager); }));
+  EXPECT_EQ(weir::capture_end(s).size(), 0u);
+  pool.free(s, eager);
+}
+
+TEST_P(GraphsMemory, MemoryOfACaptureIsNobodyElses) {
+  Gate gate;
+  auto victim = weir::full<int>(s, 64, 1);
+  auto result = weir::zeros<int>(weir::pinned, 64);
+  s.synchronize();
+  gate.hold(s);
+  weir::copy(s, result, victim);
+  { auto gone = std::move(victim); }  // given back in the order of s, which still reads it
+  weir::Stream t(device());
+  weir::Graph graph = weir::capture(s, [&] { auto scratch = weir::full<int>(s, 64, 99); });
+  graph.launch(t);
+  t.synchronize();
+  gate.open();
+  s.synchronize();
+  EXPECT_EQ(result[0], 1);
+}
+
+ON_EVERY_DEVICE(GraphsMemory);
+
+}  // namespace

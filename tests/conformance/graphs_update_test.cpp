@@ -1,0 +1,183 @@
+// Changes to instantiated graphs: the next replay uses them, pending ones do not.
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "support/any_device.hpp"
+#include "support/errors.hpp"
+#include "support/gate.hpp"
+#include "support/graphs.hpp"
+
+namespace {
+
+using namespace weir_test;
+using weir::Errc;
+
+struct Plus {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
+};
+struct Minus {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] -= value; }
+};
+
+class GraphsUpdate : public AnyDevice {
+ protected:
+  weir::Stream s{device()};
+};
+
+TEST_P(GraphsUpdate, ALaunchsArguments) {
+  auto x = weir::zeros<int>(s, 16);
+  auto y = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  graph.launch(s);
+  graph.update(node, weir::inout(x), 10);
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 11));
+  graph.update(node, weir::inout(y), 5);  // another array
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 11));
+  EXPECT_EQ(y.to_host(), std::vector<int>(16, 5));
+}
+
+TEST_P(GraphsUpdate, ALaunchOfACapturedGraph) {
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::Graph graph =
+      weir::capture(s, [&] { weir::launch(s, weir::Extent{.size = 16, .name = "add"}, Plus{}, weir::inout(x), 1); });
+  const weir::Node node = graph.find("add");
+  graph.update(node, Plus{}, weir::inout(x), 7);
+  graph.launch(s);
+  graph.update(node, 8, Minus{}, weir::inout(x), 2);  // extent and kernel, too
+  graph.launch(s);
+  std::vector<int> expected(16, 7);
+  std::fill_n(expected.begin(), 8, 5);
+  EXPECT_EQ(x.to_host(), expected);
+}
+
+TEST_P(GraphsUpdate, AnExtent) {
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  graph.resize(node, 4);
+  graph.launch(s);
+  graph.resize(node, 0);
+  graph.launch(s);
+  std::vector<int> expected(16, 0);
+  std::fill_n(expected.begin(), 4, 1);
+  EXPECT_EQ(x.to_host(), expected);
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { graph.resize(node, {4, 4}); }));
+}
+
+TEST_P(GraphsUpdate, ACopysEndsAFillsValueAHostFunction) {
+  auto x = weir::full<int>(s, 16, 1);
+  auto y = weir::full<int>(s, 16, 2);
+  auto z = weir::zeros<int>(s, 16);
+  int first = 0;
+  int second = 0;
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto copy = b.copy(z, x);
+  auto fill = b.fill(x, 9);
+  auto call = b.host_call([&first] { ++first; });
+  b.depends(fill, copy);
+  weir::Graph graph = b.build();
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(z.to_host()[0], 1);
+  EXPECT_EQ(x.to_host()[0], 9);
+  graph.update_copy(copy, z, y);
+  graph.update_fill(fill, y, 11);
+  graph.update_host_call(call, [&second] { ++second; });
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(z.to_host()[0], 2);
+  EXPECT_EQ(y.to_host()[0], 11);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
+}
+
+TEST_P(GraphsUpdate, NodesAreDisabledAndEnabled) {
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  EXPECT_TRUE(graph.enabled(node));
+  graph.disable(node);
+  EXPECT_FALSE(graph.enabled(node));
+  graph.launch(s);
+  graph.enable(node);
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 1));
+}
+
+TEST_P(GraphsUpdate, PendingReplaysKeepWhatTheyHad) {
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  Gate gate;
+  gate.hold(s);
+  graph.launch(s);
+  graph.update(node, weir::inout(x), 100);
+  graph.launch(s);
+  graph.disable(node);
+  graph.launch(s);
+  gate.open();
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 101));
+}
+
+TEST_P(GraphsUpdate, ReplacedArraysLiveUntilTheirReplaysAreDone) {
+  auto result = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  weir::Node copy;
+  {
+    auto x = weir::full<int>(s, 16, 3);
+    s.synchronize();
+    copy = b.copy(result, x);
+  }
+  weir::Graph graph = b.build();
+  { weir::GraphBuilder gone(std::move(b)); }
+  Gate gate;
+  gate.hold(s);
+  graph.launch(s);
+  auto other = weir::full<int>(weir::pinned, 16, 4);
+  graph.update_copy(copy, result, other);
+  weir::Stream t(device());
+  auto grabbed = weir::full<int>(t, 16, -1);
+  t.synchronize();
+  gate.open();
+  EXPECT_EQ(result.to_host(), std::vector<int>(16, 3));
+}
+
+TEST_P(GraphsUpdate, WhatDoesNotFitIsRefusedAndChangesNothing) {
+  auto x = weir::zeros<int>(s, 16);
+  auto y = weir::zeros<int>(s, 8);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  auto fill = b.fill(y, 1);
+  weir::Graph graph = b.build();
+  EXPECT_TRUE(
+      fails_with(Errc::invalid_value, [&] { graph.update_fill(node, x, 1); }, {"weir::Graph::update_fill", "launch"}));
+  EXPECT_TRUE(
+      fails_with(Errc::invalid_value, [&] { graph.update(fill, Plus{}, weir::inout(x), 1); }, {"weir::Graph::update"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { graph.update_copy(fill, x, y); }) ||
+              fails_with(Errc::invalid_value, [&] { graph.update_copy(fill, x, y); }));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { graph.update(node, 0, Plus{}, weir::inout(x), 1); }, {"disable"}));
+  EXPECT_TRUE(fails_with(Errc::invalid_handle, [&] { graph.enable(weir::Node(12345, 0)); }));
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 1));
+}
+
+ON_EVERY_DEVICE(GraphsUpdate);
+
+}  // namespace
