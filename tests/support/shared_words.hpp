@@ -24,7 +24,10 @@ WEIR_KERNEL inline void store_word(int* word, int value) {
 }
 WEIR_KERNEL inline int add_to_word(int* word, int value) {
   __threadfence_system();
-  return atomicAdd_system(word, value);
+  // Atomic among the threads of one GPU. For the host and other GPUs it is not, wherever the word is in pinned memory.
+  const int before = atomicAdd(word, value);
+  __threadfence_system();
+  return before;
 }
 #else
 WEIR_KERNEL inline int load_word(const int* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }

@@ -12,6 +12,16 @@
 
 namespace weir::cuda {
 
+namespace {
+/// Filled once, before anything else is asked of the devices.
+std::vector<CudaDevice*>& all_devices() {
+  static auto& all = *new std::vector<CudaDevice*>;
+  return all;
+}
+}  // namespace
+
+CudaDevice& CudaDevice::at(int index) { return *all_devices()[static_cast<std::size_t>(index)]; }
+
 CudaDevice::CudaDevice(Backend& backend, int index)
     : backend_(backend),
       index_(index),
@@ -27,6 +37,7 @@ CudaDevice::CudaDevice(Backend& backend, int index)
   legacy_->open(options);
   queues_.push_back(legacy_);
   pools_.push_back(default_pool_);
+  all_devices().push_back(this);
 }
 
 void CudaDevice::start(SourceLocation where) {

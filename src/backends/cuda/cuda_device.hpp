@@ -30,6 +30,8 @@ class CudaDevice {
   CudaDevice(Backend& backend, int index);
 
   int index() const { return index_; }
+  /// Another device of the process, or this one.
+  static CudaDevice& at(int index);
   const std::string& name() const { return name_; }
   Backend& backend() const { return backend_; }
   DeviceProperties properties() const;

@@ -8,6 +8,7 @@
 namespace weir::cuda {
 
 namespace {
+constexpr const char* ordering = "weir: ordering streams";
 
 /// The driver's own calls; the runtime's where those do not succeed, for they make the context current and say what is wrong.
 cudaError_t record_event(cudaEvent_t event, cudaStream_t stream) {
@@ -105,35 +106,38 @@ void CudaQueue::wrap(cudaStream_t stream) {
 
 void CudaQueue::unwrap() noexcept {
   try {
-    if (used()) mark_end();
+    if (used()) mark_end(End::own_work);
   } catch (const Error&) {
     // The driver answers no more: there is nothing to follow.
   }
   ended_.store(true, std::memory_order_release);
 }
 
-/// Records the event of follow() at the present end.
-cudaEvent_t CudaQueue::mark_end() {
-  constexpr const char* operation = "weir: giving memory back";
+/// Records the event of follow() at the present end. The lock of what is made late is held, or nobody else is left.
+cudaEvent_t CudaQueue::mark_end(End end) {
   const DeviceScope scope(device_.index());
   if (follow_event_ == nullptr) {
-    check(cudaEventCreateWithFlags(&follow_event_, cudaEventDisableTiming), operation, label_, {});
+    check(cudaEventCreateWithFlags(&follow_event_, cudaEventDisableTiming), ordering, label_, {});
   }
-  // A record in the legacy stream would order all blocking streams; in a blocking stream without work of its own it stands
-  // for the legacy work so far, and orders nobody.
-  const cudaStream_t at = legacy_ ? device_.legacy_mirror({}) : stream_.load(std::memory_order_relaxed);
-  check(cudaEventRecord(follow_event_, at), operation, label_, {});
+  // A record in the legacy stream orders all blocking streams; in a blocking stream without work of its own it stands for
+  // the legacy work so far, and orders nobody.
+  const bool aside = legacy_ && end == End::own_work;
+  check(cudaEventRecord(follow_event_, aside ? device_.legacy_mirror({}) : stream({})), ordering, label_, {});
   return follow_event_;
+}
+
+void CudaQueue::come_after(cudaEvent_t event) {
+  const cudaStream_t queue = stream({});
+  const DeviceScope scope(device_.index());
+  check(cudaStreamWaitEvent(queue, event, cudaEventWaitDefault), ordering, label_, {});
 }
 
 void CudaQueue::follow(Queue& other) {
   auto& source = static_cast<CudaQueue&>(other);
   if (&source == this || !source.used() || source.idle()) return;
-  const cudaStream_t queue = stream({});
   const std::lock_guard guard(source.mutex_);
-  const cudaEvent_t end = source.ended_.load(std::memory_order_acquire) ? source.follow_event_ : source.mark_end();
-  const DeviceScope scope(device_.index());
-  check(cudaStreamWaitEvent(queue, end, cudaEventWaitDefault), "weir: giving memory back", label_, {});
+  const bool ended = source.ended_.load(std::memory_order_acquire);
+  come_after(ended ? source.follow_event_ : source.mark_end(End::own_work));
 }
 
 bool CudaQueue::done() {

@@ -67,7 +67,9 @@ class CudaQueue final : public Queue {
  private:
   cudaStream_t make_stream(SourceLocation where);
   void ensure_flag(SourceLocation where);
-  cudaEvent_t mark_end();
+  enum class End { own_work, as_a_command };
+  cudaEvent_t mark_end(End end);
+  void come_after(cudaEvent_t event);
 
   // queue_launch.cpp
   void submit_launch(const Command& command, const Launch& launch);
@@ -81,7 +83,8 @@ class CudaQueue final : public Queue {
   void submit_copy(const Command& command, const Copy& copy);
   void copy_on_device(const Command& command, const Copy& copy);
   void copy_from_pageable(const Command& command, const Copy& copy);
-  void copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes);
+  void copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device);
+  void copy_when_idle(const Command& command, const Copy& copy, int device);
   void copy_to_pageable(const Command& command, const Copy& copy);
   void copy_on_host(const Command& command, const Copy& copy, bool owns_source);
   bool reaches(MemoryKind kind, int device) const;

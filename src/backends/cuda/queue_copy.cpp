@@ -46,8 +46,27 @@ bool pitched(const Rows& rows) {
   return fits(rows.to[last]) && fits(rows.from[last]);
 }
 
-cudaError_t copy_plane(const Rows& rows, void* to, const void* from, cudaStream_t stream) {
+/// Where the two sides lie. The driver needs to be told where it is not two devices that reach each other.
+struct Route {
+  bool between;  ///< two devices
+  int to;
+  int from;
+};
+
+cudaError_t copy_plane(const Rows& rows, void* to, const void* from, const Route& route, cudaStream_t stream) {
   const std::size_t last = rows.rank - 1;
+  if (route.between) {
+    const auto pitched_pointer = [&](void* data, std::ptrdiff_t pitch) {
+      return cudaPitchedPtr{data, static_cast<std::size_t>(pitch), rows.run, rows.size[last]};
+    };
+    cudaMemcpy3DPeerParms parameters{};
+    parameters.srcPtr = pitched_pointer(const_cast<void*>(from), rows.from[last]);
+    parameters.srcDevice = route.from;
+    parameters.dstPtr = pitched_pointer(to, rows.to[last]);
+    parameters.dstDevice = route.to;
+    parameters.extent = cudaExtent{rows.run, rows.size[last], 1};
+    return cudaMemcpy3DPeerAsync(&parameters, stream);
+  }
   return cudaMemcpy2DAsync(to, static_cast<std::size_t>(rows.to[last]), from, static_cast<std::size_t>(rows.from[last]),
                            rows.run, rows.size[last], cudaMemcpyDefault, stream);
 }
@@ -75,10 +94,12 @@ cudaError_t copy_volume(const Rows& rows, void* to, const void* from, cudaStream
 }
 
 /// Plane by plane, where neither an engine takes the whole nor a kernel reaches both sides.
-cudaError_t copy_planes(Rows rows, char* to, const char* from, cudaStream_t stream) {
-  if (rows.rank == 0) return cudaMemcpyAsync(to, from, rows.run, cudaMemcpyDefault, stream);
-  if (rows.rank == 1 && pitched(rows)) return copy_plane(rows, to, from, stream);
-  const std::size_t steps = rows.size[0];
+cudaError_t copy_planes(const Rows& rows, char* to, const char* from, const Route& route, cudaStream_t stream) {
+  if (rows.rank == 0) {
+    return route.between ? cudaMemcpyPeerAsync(to, route.to, from, route.from, rows.run, stream)
+                         : cudaMemcpyAsync(to, from, rows.run, cudaMemcpyDefault, stream);
+  }
+  if (rows.rank == 1 && pitched(rows)) return copy_plane(rows, to, from, route, stream);
   Rows inner = rows;
   inner.rank = rows.rank - 1;
   for (std::size_t d = 0; d < inner.rank; ++d) {
@@ -86,12 +107,21 @@ cudaError_t copy_planes(Rows rows, char* to, const char* from, cudaStream_t stre
     inner.to[d] = rows.to[d + 1];
     inner.from[d] = rows.from[d + 1];
   }
-  for (std::size_t i = 0; i < steps; ++i) {
+  for (std::size_t i = 0; i < rows.size[0]; ++i) {
     const auto step = static_cast<std::ptrdiff_t>(i);
-    const cudaError_t answer = copy_planes(inner, to + step * rows.to[0], from + step * rows.from[0], stream);
+    const cudaError_t answer = copy_planes(inner, to + step * rows.to[0], from + step * rows.from[0], route, stream);
     if (answer != cudaSuccess) return answer;
   }
   return cudaSuccess;
+}
+
+/// The device whose streams can do a copy that a stream of `own` cannot: its memory is mapped for its own device alone
+/// (pools, R204). Negative: `own` can.
+int device_for(const Copy& copy, int own) {
+  const bool to = copy.to_kind == MemoryKind::device;
+  const bool from = copy.from_kind == MemoryKind::device;
+  if ((!to && !from) || (to && copy.to_device == own) || (from && copy.from_device == own)) return -1;
+  return to ? copy.to_device : copy.from_device;
 }
 
 }  // namespace
@@ -112,7 +142,30 @@ bool CudaQueue::reaches(MemoryKind kind, int device) const {
   return kind != MemoryKind::device || device == device_.index() || device_.peer_access(device);
 }
 
+/// By a stream of another device, in the order of this one.
+void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device) {
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::internal;
+  options.blocking = false;
+  options.label = label_;
+  CudaQueue& helper = device.open_queue(options);
+  const auto retire = [](CudaQueue* queue) { queue->retire(); };
+  const std::unique_ptr<CudaQueue, decltype(retire)> owner(&helper, retire);
+  {
+    const std::lock_guard guard(mutex_);
+    helper.come_after(mark_end(End::as_a_command));
+  }
+  if (failures_.in_doubt()) {
+    helper.ensure_flag(command.where);
+    helper.failures_.depend_on(failures_, failures_.place());
+  }
+  helper.copy_on_device(command, copy);
+  come_after(helper.mark_end(End::own_work));
+}
+
 void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
+  const int elsewhere = device_for(copy, device_.index());
+  if (elsewhere >= 0) return copy_elsewhere(command, copy, CudaDevice::at(elsewhere));
   const Rows rows = merge(copy.to_layout, copy.from_layout);
   const cudaStream_t queue = stream(command.where);
   const DeviceScope scope(device_.index());
@@ -132,12 +185,11 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
     std::size_t unit = 0;
     const StridedJob job = job_of(rows, copy.to, copy.from, 16, unit);
     answer = launch_strided_copy(job, unit, doubt ? failures_.guard() : detail::DeviceGuard{nullptr, 0}, queue);
-  } else if (rows.rank == 0 && between) {
-    answer = cudaMemcpyPeerAsync(copy.to, copy.to_device, copy.from, copy.from_device, rows.run, queue);
-  } else if (is_volume(rows)) {
+  } else if (is_volume(rows) && !between) {
     answer = copy_volume(rows, copy.to, copy.from, queue);
   } else {
-    answer = copy_planes(rows, static_cast<char*>(copy.to), static_cast<const char*>(copy.from), queue);
+    answer = copy_planes(rows, static_cast<char*>(copy.to), static_cast<const char*>(copy.from),
+                         Route{between, copy.to_device, copy.from_device}, queue);
   }
   check(answer, copying, label_, command.where);
 }
@@ -160,14 +212,14 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
     return copy_on_host(command, staged, true);
   }
   const bool plain = is_dense(copy.to_layout) && is_dense(copy.from_layout);
-  if (plain && bytes <= most_embedded_bytes && !failures_.in_doubt()) {
+  if (plain && bytes <= most_embedded_bytes && copy.to_device == device_.index() && !failures_.in_doubt()) {
     const cudaStream_t queue = stream(command.where);
     const DeviceScope scope(device_.index());
     check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
     return;
   }
   if (plain && waits) {
-    copy_when_idle(command, copy.to, copy.from, bytes);
+    copy_when_idle(command, copy, copy.to_device);
     return;
   }
   PinnedMemory& pinned = PinnedMemory::instance();
@@ -191,12 +243,13 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
 
 /// A copy that the driver stages itself, chunk by chunk. It would wait for the stream inside that call, and hold up every
 /// other thread's calls meanwhile (R207); so this waits first, and copies where nothing is pending.
-void CudaQueue::copy_when_idle(const Command& command, void* to, const void* from, std::size_t bytes) {
+void CudaQueue::copy_when_idle(const Command& command, const Copy& copy, int device) {
   wait_for_all(copying, command.where);
   throw_failure();
-  const cudaStream_t side = device_.side_stream(command.where);
-  const DeviceScope scope(device_.index());
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side), copying, label_, command.where);
+  const cudaStream_t side = CudaDevice::at(device).side_stream(command.where);
+  const DeviceScope scope(device);
+  check(cudaMemcpyAsync(copy.to, copy.from, bytes_of(copy.to_layout), cudaMemcpyDefault, side), copying, label_,
+        command.where);
   check(cudaStreamSynchronize(side), copying, label_, command.where);
 }
 
@@ -207,7 +260,7 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
   }
   const std::size_t bytes = bytes_of(copy.to_layout);
   if (bytes > most_staged_bytes && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
-    copy_when_idle(command, copy.to, copy.from, bytes);
+    copy_when_idle(command, copy, copy.from_device);
     return;
   }
   PinnedMemory& pinned = PinnedMemory::instance();
