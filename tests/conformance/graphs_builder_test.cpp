@@ -24,7 +24,7 @@ struct Times {
 
 weir::Extent named(const char* name, std::size_t size = 16) { return {.size = size, .name = name}; }
 
-class GraphsBuilder : public AnyDevice {
+class GraphsBuilder : public AnyDeviceWithGraphs {
  protected:
   weir::Stream s{device()};
 };

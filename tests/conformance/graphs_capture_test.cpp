@@ -29,7 +29,7 @@ struct Sum {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y) const { y[i] += x[i]; }
 };
 
-class GraphsCapture : public AnyDevice {};
+class GraphsCapture : public AnyDeviceWithGraphs {};
 
 TEST_P(GraphsCapture, CapturedWorkRunsAtEachLaunchAndNotBefore) {  // R110
   weir::Stream s(device());
@@ -346,7 +346,7 @@ TEST_P(GraphsCapture, AFailureInsideSkipsTheRestAndIsReported) {
 
 ON_EVERY_DEVICE(GraphsCapture);
 
-class GraphsOfTwoDevices : public TwoDevices {};
+class GraphsOfTwoDevices : public TwoDevicesWithGraphs {};
 
 TEST_P(GraphsOfTwoDevices, ACaptureForksToAnotherDevice) {  // R201, W20
   weir::Stream s(first());

@@ -18,12 +18,15 @@ struct Plus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> x, int value) const { x[i] += value; }
 };
 
-class GraphsControl : public AnyDevice {
+class GraphsControl : public AnyDeviceWithGraphs {
  protected:
   weir::Stream s{device()};
   weir::Array<std::int32_t> condition = weir::zeros<std::int32_t>(s, 1);
   weir::Array<std::int32_t> x = weir::zeros<std::int32_t>(s, 4);
-  void SetUp() override { s.synchronize(); }
+  void SetUp() override {
+    AnyDeviceWithGraphs::SetUp();
+    s.synchronize();
+  }
   int run(const weir::Graph& graph, int value) {
     weir::fill(s, condition, value);
     weir::fill(s, x, 0);

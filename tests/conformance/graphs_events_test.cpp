@@ -12,7 +12,7 @@ namespace {
 
 using namespace weir_test;
 
-class GraphsEvents : public AnyDevice {
+class GraphsEvents : public AnyDeviceWithGraphs {
  protected:
   weir::Stream s{device()};
 };

@@ -57,7 +57,7 @@ void interpret(const std::vector<Command>& commands, Arrays& arrays) {
   }
 }
 
-class GraphsRandom : public AnyDevice {
+class GraphsRandom : public AnyDeviceWithGraphs {
  protected:
   std::vector<weir::Array<std::uint32_t>> make_arrays(const Arrays& values) {
     std::vector<weir::Array<std::uint32_t>> arrays;

@@ -20,7 +20,7 @@ struct Minus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] -= value; }
 };
 
-class GraphsUpdate : public AnyDevice {
+class GraphsUpdate : public AnyDeviceWithGraphs {
  protected:
   weir::Stream s{device()};
 };
