@@ -236,6 +236,7 @@ Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where) {
   }
   storage->foreign = memory.owner;
   observe_memory(*storage, false, where);
+  storages().add(*storage);
   return storage.release();
 }
 
