@@ -142,7 +142,9 @@ class Backend {
   virtual detail::PoolState* default_pool(int device) = 0;
   virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
   virtual void close_pool(detail::PoolState* pool) noexcept = 0;
-  virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, SourceLocation where) = 0;
+  /// `operation` and `where`: the user's call, for errors.
+  virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
+                         SourceLocation where) = 0;
   /// Throws for what is not a live allocation of the pool; nothing else fails.
   virtual void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) = 0;
   virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
@@ -151,7 +153,7 @@ class Backend {
   virtual PoolStatistics statistics(detail::PoolState& pool) = 0;
   virtual void reset_high_marks(detail::PoolState& pool) = 0;
 
-  virtual void* allocate_pinned(std::size_t bytes, SourceLocation where) = 0;
+  virtual void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) = 0;
   virtual void release_pinned(void* data) noexcept = 0;
   virtual void pin(const void* data, std::size_t bytes, SourceLocation where) = 0;
   virtual void unpin(const void* data, SourceLocation where) = 0;

@@ -78,7 +78,7 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
   if (detail::Recorder* recorder = stream.state()->recorder.load(std::memory_order_acquire)) {
     return detail::allocate_captured(*recorder, pool, bytes, where);
   }
-  void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, where);
+  void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, operation, where);
   observe_pool(stream, Alloc{data, bytes, 0, &pool}, where);
   return data;
 }

@@ -199,15 +199,15 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
       throw Error(Errc::wrong_device, operation, describe(state), "the pool is of another device", where);
     }
     if (Recorder* recorder = state.recorder.load(std::memory_order_acquire)) {
-      allocate_captured(*recorder, *storage, where);
+      allocate_captured(*recorder, *storage, operation, where);
     } else {
-      storage->data = state.device->backend->allocate(*storage->pool, *state.real, bytes, where);
+      storage->data = state.device->backend->allocate(*storage->pool, *state.real, bytes, operation, where);
     }
   } else {
     storage->device = Runtime::get().first_of("cpu");
     if (bytes != 0 && kind == MemoryKind::pinned) {
       check_host_wait(operation, "pinned memory", where);
-      storage->data = host_backend().allocate_pinned(bytes, where);
+      storage->data = host_backend().allocate_pinned(bytes, operation, where);
     } else if (bytes != 0) {
       const std::size_t aligned = std::max<std::size_t>(alignment, 64);
       const bool possible = bytes <= storage->device->backend->properties(0).memory;

@@ -35,13 +35,13 @@ void add_sizes(Table& table) {
             [](Room& room) { (void)weir::empty<double>(room.stream, 1LL << 62); });
   table.add("elements on the host whose bytes overflow", Errc::size_overflow, {"4611686018427387904"},
             [](Room&) { (void)weir::empty<double>(weir::host, 1LL << 62); });
-  table.add("more than the device has", Errc::out_of_memory, {"weir"},
+  table.add("more than the device has", Errc::out_of_memory, {"weir::empty"},
             [](Room& room) { (void)weir::empty<char>(room.stream, 64 * tebibyte); });
-  table.add("more than the device has, filled", Errc::out_of_memory, {"weir"},
+  table.add("more than the device has, filled", Errc::out_of_memory, {"weir::ones"},
             [](Room& room) { (void)weir::ones<char>(room.stream, 64 * tebibyte); });
   table.add("more pageable memory than there is", Errc::out_of_memory, {"host"},
             [](Room&) { (void)weir::empty<char>(weir::host, 64 * tebibyte); });
-  table.add("more pinned memory than there is", Errc::out_of_memory, {"pinned"},
+  table.add("more pinned memory than there is", Errc::out_of_memory, {"weir::empty", "pinned"},
             [](Room&) { (void)weir::empty<char>(weir::pinned, 64 * tebibyte); });
   table.add("almost everything that can be addressed", Errc::out_of_memory, {"weir"},
             [](Room& room) { (void)weir::empty<char>(room.stream, std::numeric_limits<std::ptrdiff_t>::max()); });

@@ -107,8 +107,9 @@ class CpuBackend final : public Backend {
     return pool;
   }
   void close_pool(detail::PoolState* pool) noexcept override { as_cpu(*pool).close(); }
-  void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, SourceLocation where) override {
-    return as_cpu(pool).allocate(as_cpu(queue), bytes, where);
+  void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
+                 SourceLocation where) override {
+    return as_cpu(pool).allocate(as_cpu(queue), bytes, operation, where);
   }
   void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) override {
     as_cpu(pool).release(as_cpu(queue), data, where);
@@ -123,10 +124,10 @@ class CpuBackend final : public Backend {
   PoolStatistics statistics(detail::PoolState& pool) override { return as_cpu(pool).statistics(); }
   void reset_high_marks(detail::PoolState& pool) override { as_cpu(pool).reset_high_marks(); }
 
-  void* allocate_pinned(std::size_t bytes, SourceLocation where) override {
+  void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) override {
     void* data = bytes > physical_memory() ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (data == nullptr) {
-      throw Error(Errc::out_of_memory, "weir: allocating memory", "pinned host memory",
+      throw Error(Errc::out_of_memory, operation, "pinned host memory",
                   "no memory for " + std::to_string(bytes) + " bytes", where);
     }
     address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});

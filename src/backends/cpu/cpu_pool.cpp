@@ -105,9 +105,9 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
   return raw;
 }
 
-void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, SourceLocation where) {
+void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
   if (bytes == 0) return nullptr;
-  if (bytes > device_.memory().limit()) refuse(bytes, queue, where);
+  if (bytes > device_.memory().limit()) refuse(bytes, queue, operation, where);
   const std::size_t wanted = round_up(bytes, smallest_block);
   Block* block;
   {
@@ -129,7 +129,7 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, SourceLocation where
     block = new_block(block_bytes(bytes));
     if (block == nullptr && block_bytes(bytes) != wanted) block = new_block(wanted);
   }
-  if (block == nullptr) refuse(bytes, queue, where);
+  if (block == nullptr) refuse(bytes, queue, operation, where);
   SpinGuard guard(lock_);
   block->asked = wanted;
   last_ = block;
@@ -139,10 +139,10 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, SourceLocation where
   return block->data;
 }
 
-void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, SourceLocation where) {
+void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where) {
   const PoolStatistics now = statistics();
   throw Error(
-      Errc::out_of_memory, "weir: allocating memory", queue.label(),
+      Errc::out_of_memory, operation, queue.label(),
       std::to_string(bytes) + " bytes do not fit: pool '" + name_ + "' holds " + std::to_string(now.reserved) +
           " bytes, " + std::to_string(now.used) + " of them in use; its limit is " +
           std::to_string(max_size_ != 0 ? std::min(max_size_, device_.memory().limit()) : device_.memory().limit()),

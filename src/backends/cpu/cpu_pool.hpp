@@ -34,7 +34,7 @@ class CpuPool final : public detail::PoolState {
  public:
   CpuPool(Backend& backend, CpuDevice& device, const PoolOptions& options);
 
-  void* allocate(CpuQueue& queue, std::size_t bytes, SourceLocation where);
+  void* allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   void release(CpuQueue& queue, void* data, SourceLocation where);
   void trim(std::size_t keep);
   /// Gives back what the threshold does not keep. True if the pool is closed and empty: the caller deletes it.
@@ -65,7 +65,7 @@ class CpuPool final : public detail::PoolState {
   Block* take_free(CpuQueue& queue, std::size_t bytes);
   Block* new_block(std::size_t bytes);
   void drop(Block* block);
-  [[noreturn]] void refuse(std::size_t bytes, CpuQueue& queue, SourceLocation where);
+  [[noreturn]] void refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where);
 
   CpuDevice& device_;
   const std::string name_;

@@ -65,8 +65,9 @@ class CudaBackend final : public Backend {
     return &at(device).open_pool(options);
   }
   void close_pool(detail::PoolState* pool) noexcept override { at(pool->device).close_pool(as_cuda(*pool)); }
-  void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, SourceLocation where) override {
-    return as_cuda(pool).allocate(as_cuda(queue), bytes, where);
+  void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
+                 SourceLocation where) override {
+    return as_cuda(pool).allocate(as_cuda(queue), bytes, operation, where);
   }
   void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) override {
     as_cuda(pool).release(as_cuda(queue), data, where);
@@ -79,8 +80,8 @@ class CudaBackend final : public Backend {
   PoolStatistics statistics(detail::PoolState& pool) override { return as_cuda(pool).statistics(); }
   void reset_high_marks(detail::PoolState& pool) override { as_cuda(pool).reset_high_marks(); }
 
-  void* allocate_pinned(std::size_t bytes, SourceLocation where) override {
-    return PinnedMemory::instance().take(bytes, "weir: allocating memory", where);
+  void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) override {
+    return PinnedMemory::instance().take(bytes, operation, where);
   }
   void release_pinned(void* data) noexcept override { PinnedMemory::instance().give(data); }
   void pin(const void* data, std::size_t bytes, SourceLocation where) override {

@@ -11,7 +11,6 @@
 namespace weir::cuda {
 
 namespace {
-constexpr const char* allocating = "weir: allocating memory";
 constexpr std::size_t granularity = 512;
 constexpr std::size_t round_up(std::size_t bytes) { return (bytes + granularity - 1) / granularity * granularity; }
 }  // namespace
@@ -94,10 +93,10 @@ cudaError_t CudaPool::take_from_driver(CudaQueue& queue, std::size_t bytes, void
   return answer;
 }
 
-void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, SourceLocation where) {
+void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
   if (bytes == 0) return nullptr;
-  check_not_failed(allocating, queue.label(), where);
-  if (bytes > ~std::size_t{0} / 2) refuse_bytes(bytes, queue, cudaErrorMemoryAllocation, where);
+  check_not_failed(operation, queue.label(), where);
+  if (bytes > ~std::size_t{0} / 2) refuse_bytes(bytes, queue, cudaErrorMemoryAllocation, operation, where);
   const std::size_t wanted = round_up(bytes);
   if (caches()) {
     const std::lock_guard guard(mutex_);
@@ -115,8 +114,8 @@ void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, SourceLocation whe
     device_.for_each_pool([](CudaPool& pool) { pool.trim(0); });
     answer = take_from_driver(queue, wanted, &data, where);
   }
-  if (answer == cudaErrorMemoryAllocation) refuse_bytes(bytes, queue, answer, where);
-  check(answer, allocating, queue.label(), where);
+  if (answer == cudaErrorMemoryAllocation) refuse_bytes(bytes, queue, answer, operation, where);
+  check(answer, operation, queue.label(), where);
   const std::lock_guard guard(mutex_);
   Block& block = blocks_[data];
   if (block.bytes != 0 && !block.live) --freed_;
@@ -127,10 +126,11 @@ void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, SourceLocation whe
   return data;
 }
 
-void CudaPool::refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, SourceLocation where) {
+void CudaPool::refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
+                            SourceLocation where) {
   const PoolStatistics now = statistics();
   const std::size_t memory = device_.memory();
-  throw Error(Errc::out_of_memory, allocating, queue.label(),
+  throw Error(Errc::out_of_memory, operation, queue.label(),
               std::string(cudaGetErrorName(answer)) + ": " + std::to_string(bytes) + " bytes do not fit: pool '" +
                   name_ + "' holds " + std::to_string(now.reserved) + " bytes, " + std::to_string(now.used) +
                   " of them in use; its limit is " + std::to_string(max_size_ != 0 ? max_size_ : memory),

@@ -21,7 +21,7 @@ class CudaPool final : public detail::PoolState {
  public:
   CudaPool(CudaDevice& device, const PoolOptions& options);
 
-  void* allocate(CudaQueue& queue, std::size_t bytes, SourceLocation where);
+  void* allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   void release(CudaQueue& queue, void* data, SourceLocation where);
   void trim(std::size_t keep);
   std::size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
@@ -61,7 +61,8 @@ class CudaPool final : public detail::PoolState {
   bool over_budget();
   void evict_oldest() noexcept;
   void forget_freed();
-  [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, SourceLocation where);
+  [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
+                                 SourceLocation where);
   void delete_if_ended();
 
   CudaDevice& device_;

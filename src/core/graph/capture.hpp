@@ -141,7 +141,7 @@ void leave_capture(StreamState& stream) noexcept;
 
 // Memory that is made and ends inside captures (capture_memory.cpp).
 
-void allocate_captured(Recorder& recorder, Storage& storage, SourceLocation where);
+void allocate_captured(Recorder& recorder, Storage& storage, const char* operation, SourceLocation where);
 void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where);
 /// Whether a free of pool memory concerns a capture or a graph, and was done.
 bool free_captured(StreamState& stream, PoolState& pool, void* data, const char* operation, SourceLocation where);

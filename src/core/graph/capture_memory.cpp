@@ -74,16 +74,17 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
 
 }  // namespace
 
-void allocate_captured(Recorder& recorder, Storage& storage, SourceLocation where) {
+void allocate_captured(Recorder& recorder, Storage& storage, const char* operation, SourceLocation where) {
   const std::lock_guard guard(captures_lock());
   if (recorder.capture == nullptr) {
-    storage.data = storage.device->backend->allocate(*storage.pool, *storage.queue, storage.bytes, where);
+    storage.data = storage.device->backend->allocate(*storage.pool, *storage.queue, storage.bytes, operation, where);
     return;
   }
-  recorder.capture->check_valid("weir::empty", "stream '" + recorder.name + "'", where);
+  recorder.capture->check_valid(operation, "stream '" + recorder.name + "'", where);
   storage.captured_in = recorder.capture->id;
   // Not in the stream's own order: replays go to other streams, which know nothing of that order.
-  storage.data = storage.device->backend->allocate(*storage.pool, *storage.device->idle, storage.bytes, where);
+  storage.data =
+      storage.device->backend->allocate(*storage.pool, *storage.device->idle, storage.bytes, operation, where);
   if (storage.data == nullptr) return;
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
@@ -95,7 +96,8 @@ void allocate_captured(Recorder& recorder, Storage& storage, SourceLocation wher
 
 void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where) {
   const std::lock_guard guard(captures_lock());
-  if (recorder.capture == nullptr) return pool.backend->allocate(pool, *recorder.real, bytes, where);
+  if (recorder.capture == nullptr)
+    return pool.backend->allocate(pool, *recorder.real, bytes, "weir::Pool::allocate", where);
   if (bytes == 0) return nullptr;
   Storage* storage = make_storage("weir::Pool::allocate", MemoryKind::device, StreamRef(recorder.stream, recorder.id),
                                   Shape(bytes), 1, 1, &pool, where);
