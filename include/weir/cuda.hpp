@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weir/arguments.hpp>
+#include <weir/cuda_interop.hpp>
 #include <weir/device_code.hpp>
 #include <weir/launch.hpp>
 #include <weir/stream.hpp>
@@ -80,11 +81,6 @@ void launch(StreamArg stream, dim3 grid, dim3 block, std::size_t shared_bytes, v
     detail::launch_global(stream.stream, stream.where, grid, block, shared_bytes, function,
                           std::index_sequence_for<P...>{}, static_cast<A&&>(arguments)...);
   }
-}
-
-/// The stream's own handle.
-inline cudaStream_t native(StreamRef stream, SourceLocation where = SourceLocation::current()) {
-  return static_cast<cudaStream_t>(stream.native(where));
 }
 
 }  // namespace cuda
