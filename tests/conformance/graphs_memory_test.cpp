@@ -72,6 +72,21 @@ TEST_P(GraphsMemory, AnArrayThatLivesOnHoldsTheLastReplaysResult) {
   EXPECT_EQ(kept->to_host(), std::vector<int>(16, 7));  // the memory goes with the last of both
 }
 
+TEST_P(GraphsMemory, AnArrayMayEndAfterItsStreamWasJoined) {
+  weir::Stream t(device());
+  auto result = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    t.wait(s);
+    const auto scratch = weir::full<int>(t, 16, 5);
+    s.wait(t);
+    weir::copy(s, result, scratch);
+  });
+  EXPECT_EQ(topology(graph), "alloc; fill<alloc; copy<fill; free<fill,copy");
+  graph.launch(s);
+  EXPECT_EQ(result.to_host(), std::vector<int>(16, 5));
+}
+
 TEST_P(GraphsMemory, ExplicitFreeInTheCapture) {
   weir::Graph graph = weir::capture(s, [&] {
     auto x = weir::zeros<int>(s, 16);
