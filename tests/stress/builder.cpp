@@ -41,10 +41,16 @@ int add(std::vector<T>& all, const T& one) {
 Builder::Builder(const Theme& theme, std::uint64_t seed)
     : theme_(theme), random_(seed), program_(declared(theme, seed)), order_(program_) {}
 
+Builder::Builder(const Theme& theme, std::uint64_t seed, const Program& program)
+    : theme_(theme), captured_(true), random_(seed), program_(program), order_(program_, true) {
+  program_.commands.clear();
+}
+
 int Builder::add_stream(StreamDecl decl) { return add(program_.streams, decl); }
 int Builder::add_event(EventDecl decl) { return add(program_.events, decl); }
 int Builder::add_array(ArrayDecl decl) { return add(program_.arrays, decl); }
 int Builder::add_pool(PoolDecl decl) { return add(program_.pools, decl); }
+int Builder::add_graph(GraphDecl decl) { return add(program_.graphs, std::move(decl)); }
 
 void Builder::put(Command command) {
   while (const auto gap = order_.gap(command)) close(*gap, command);
@@ -61,6 +67,8 @@ void Builder::note_lives(const Command& c) {
     case Kind::drop_event: std::erase(events_, c.event); break;
     case Kind::make_pool: pools_.push_back(c.pool); break;
     case Kind::drop_pool: std::erase(pools_, c.pool); break;
+    case Kind::make_graph: graphs_.push_back(c.graph); break;
+    case Kind::drop_graph: std::erase(graphs_, c.graph); break;
     case Kind::make_host:
     case Kind::make_array:
     case Kind::clone_array: arrays_.push_back(c.out.array); break;
@@ -141,8 +149,8 @@ void Builder::wait_on_host(std::size_t earlier, int thread) {
   const std::vector<int> covering = covering_events(earlier, thread);
   Command c = make(Kind::sync_all, thread);
   const bool alive = exists(stream);
-  switch (random_.weighted({alive ? 45u : 0u, alive ? 20u : 0u, covering.empty() ? 0u : 30u, theme_.failures ? 0u : 7u,
-                            theme_.failures ? 0u : 3u})) {
+  switch (random_.weighted({alive ? 45u : 0u, alive ? 20u : 0u, covering.empty() ? 0u : 30u,
+                            may_wait_for_all() ? 7u : 0u, may_wait_for_all() ? 3u : 0u})) {
     case 0:
       c.kind = Kind::sync_stream;
       c.stream = stream;
@@ -170,13 +178,13 @@ void Builder::wait_in_stream(std::size_t earlier, const Command& command) {
   const int thread = command.thread;
   const std::vector<int> covering = covering_events(earlier, thread);
   const bool alive = exists(from);
-  const bool scope =
-      !command.implicit && command.kind != Kind::enter && order_.current(thread, stream(command.stream).device) == from;
+  const bool scope = !captured_ && !command.implicit && command.kind != Kind::enter &&
+                     order_.current(thread, stream(command.stream).device) == from;
   const bool by_legacy =
-      theme_.defaults && (source.kind == StreamKind::blocking || source.kind == StreamKind::per_thread);
+      !captured_ && theme_.defaults && (source.kind == StreamKind::blocking || source.kind == StreamKind::per_thread);
   Command c = make(Kind::wait_event, thread, command.stream);
-  switch (random_.weighted(
-      {alive ? 45u : 0u, covering.empty() ? 0u : 40u, alive ? 20u : 0u, scope ? 30u : 0u, by_legacy ? 5u : 0u, 8})) {
+  switch (random_.weighted({alive ? 45u : 0u, covering.empty() ? 0u : 40u, alive ? 20u : 0u, scope ? 30u : 0u,
+                            by_legacy ? 5u : 0u, captured_ ? 0u : 8u})) {
     case 0: c.event = record(thread, from); break;
     case 1: c.event = random_.pick(covering); break;
     case 2:

@@ -18,11 +18,14 @@ struct Theme {
   unsigned allocations = 8;       ///< percent of commands that make or end arrays
   bool failures = false;
   bool defaults = true;  ///< legacy and per-thread streams too
+  bool graphs = false;
 };
 
 class Builder {
  public:
   Builder(const Theme& theme, std::uint64_t seed);
+  /// For the body of a graph in this program: all waits are those of streams.
+  Builder(const Theme& theme, std::uint64_t seed, const Program& program);
 
   /// Appends the command, after all waits that it needs.
   void put(Command command);
@@ -31,6 +34,7 @@ class Builder {
   int add_event(EventDecl decl);
   int add_array(ArrayDecl decl);
   int add_pool(PoolDecl decl);
+  int add_graph(GraphDecl decl);
   int legacy(int device) const { return 2 * device; }
   int per_thread(int thread, int device) const { return 2 * theme_.devices + thread * theme_.devices + device; }
   const StreamDecl& stream(int s) const { return program_.streams[static_cast<std::size_t>(s)]; }
@@ -39,11 +43,16 @@ class Builder {
   /// Records an event on a stream: an old one, or a new one.
   int record(int thread, int stream);
 
+  /// Whether the host may wait for a whole device: not while other threads capture, and not where the order of failures
+  /// would matter.
+  bool may_wait_for_all() const { return !theme_.failures && !(theme_.graphs && theme_.threads > 1); }
+
   Theme theme_;
+  bool captured_ = false;
   Random random_;
   Program program_;
   Order order_;
-  std::vector<int> streams_, events_, pools_, arrays_;  ///< those alive, without the default streams
+  std::vector<int> streams_, events_, pools_, arrays_, graphs_;  ///< those alive, without the default streams
 
  private:
   void close(const Gap& gap, const Command& command);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "campaign.hpp"
+#include "captured.hpp"
 #include "execute.hpp"
 #include "generate.hpp"
 #include "mock.hpp"
@@ -14,7 +15,12 @@
 namespace weir::stress {
 namespace {
 
-const std::vector<Theme> themes = {{}, {.allocations = 40}, {.threads = 3}, {.threads = 2, .devices = 3}};
+const std::vector<Theme> themes = {{},
+                                   {.allocations = 40},
+                                   {.threads = 3},
+                                   {.threads = 2, .devices = 3},
+                                   {.graphs = true},
+                                   {.threads = 2, .devices = 2, .defaults = false, .graphs = true}};
 
 /// Whether some schedule of the serial machine shows a difference.
 bool differs(const Program& program, std::size_t schedules, std::optional<std::size_t> last = std::nullopt) {
@@ -40,6 +46,46 @@ TEST(Generator, orders_enough_for_every_schedule) {
       ASSERT_FALSE(text.has_value()) << *text << "\nseed " << program.seed << "\n" << to_text(program);
     }
   }
+}
+
+TEST(Generator, orders_enough_inside_graphs) {
+  std::size_t graphs = 0, forks = 0;
+  for (std::size_t i = 0; i < program_count(600); ++i) {
+    const Program program = generate(themes[4 + i % 2], first_seed() + i);
+    for (const GraphDecl& graph : program.graphs) {
+      ++graphs;
+      if (Captured(graph).streams.size() > 1) ++forks;
+      const Program body = body_program(program, graph);
+      const Outcome expected = interpret(body);
+      for (std::uint64_t schedule = 0; schedule < 3; ++schedule) {
+        const auto text = difference(body, expected, mock_run(body, schedule));
+        ASSERT_FALSE(text.has_value()) << *text << "\nseed " << program.seed << "\n" << to_text(body);
+      }
+    }
+  }
+  EXPECT_GE(graphs, program_count(600));
+  EXPECT_GE(forks, graphs / 3);
+}
+
+TEST(Oracle, knows_which_waits_inside_graphs_are_needed) {
+  std::size_t needed = 0, refused = 0;
+  for (std::uint64_t seed = 1; needed < 100; ++seed) {
+    const Program program = generate({.graphs = true}, seed);
+    for (std::size_t g = 0; g < program.graphs.size(); ++g) {
+      const Program body = body_program(program, program.graphs[g]);
+      for (const Sabotage& sabotage : necessary_waits(body)) {
+        if (sabotage.wait < body_begin(body)) continue;
+        ++needed;
+        GraphDecl broken = program.graphs[g];
+        const auto same = [&](const Command& c) {
+          return to_text(program, c) == to_text(body, body.commands[sabotage.wait]);
+        };
+        std::erase_if(broken.body, same);
+        if (capture_problem(program, broken)) ++refused;
+      }
+    }
+  }
+  EXPECT_EQ(refused, needed);
 }
 
 TEST(Oracle, knows_which_waits_are_needed) {

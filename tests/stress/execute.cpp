@@ -48,6 +48,7 @@ Machine::Machine(const Program& program, const std::optional<Hold>& hold)
       events_(program.events.size()),
       pools_(program.pools.size()),
       arrays_(program.arrays.size()),
+      graphs_(program.graphs.size()),
       signals_(program.commands.size()),
       started_(program.threads),
       ended_(program.threads),
@@ -161,6 +162,9 @@ void Machine::dispatch(std::size_t number, const Command& c, Scopes& scopes, Out
     case Kind::set_current:
     case Kind::signal:
     case Kind::await: return order(c, scopes);
+    case Kind::make_graph: return capture_graph(number, c, scopes, outcome);
+    case Kind::replay: return graphs_[index(c.graph)].launch(stream(c));
+    case Kind::drop_graph: graphs_[index(c.graph)] = Graph(); return;
     default: return objects(c);
   }
 }
@@ -236,6 +240,25 @@ void Machine::objects(const Command& c) {
   }
 }
 
+void Machine::capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome) {
+  const auto body = [&] {
+    for (const Command& inner : graph_of(program_, c).body) dispatch(number, inner, scopes, outcome);
+  };
+  Graph& graph = graphs_[index(c.graph)];
+  if (c.salt % 3 == 0) {
+    capture_begin(stream(c));
+    body();
+    graph = capture_end(stream(c));
+  } else if (c.salt % 3 == 1) {
+    ScopedCapture scope(stream(c));
+    body();
+    graph = scope.finish();
+  } else {
+    graph = capture(stream(c), body);
+  }
+  if (is_capturing(stream(c))) complain("a stream captures on");
+}
+
 void Machine::ask(std::size_t number, const Command& c, Outcome& outcome) {
   if (c.kind == Kind::query_stream) outcome.answers[number] = stream(c).done();
   if (c.kind == Kind::query_event) outcome.answers[number] = event(c.event).done();
@@ -267,6 +290,7 @@ void Machine::finish(Outcome& outcome) {
     }
   });
   // The ends of arrays may wait in streams that the next program finds again.
+  graphs_.clear();
   arrays_.clear();
   guarded(end_of_program, outcome, [] { weir::synchronize(); });
   if (outcome.thrown.erase(end_of_program) > 0) complain("a synchronisation of all devices missed a failure");

@@ -32,6 +32,7 @@ Program Generator::run() {
   }
   turn_ = thread();
   make_array();
+  for (std::size_t i = 0; theme_.graphs && i < random_.between(1, 2); ++i) make_graph();
   for (std::size_t i = 0; i < count; ++i) next();
   // Streams that end with a failure pending: only here, because nobody could wait for them any more.
   for (std::size_t i = 0; theme_.failures && i < 2; ++i) drop_stream();
@@ -41,7 +42,8 @@ Program Generator::run() {
 void Generator::next() {
   const unsigned objects = theme_.allocations;
   if (random_.percent(30)) turn_ = thread();
-  switch (random_.weighted({28, 6, 4, 6, 14, 4, 5, 5, 4, 8, 5, 4, 2, theme_.failures ? 0u : 2u, objects / 2,
+  if (theme_.graphs && random_.percent(22)) return next_of_graphs();
+  switch (random_.weighted({28, 6, 4, 6, 14, 4, 5, 5, 4, 8, 5, 4, 2, may_wait_for_all() ? 2u : 0u, objects / 2,
                             objects / 4, objects / 2, 1 + objects / 10, theme_.failures ? 4u : 0u})) {
     case 0: return kernel();
     case 1: return algorithm();
@@ -65,10 +67,15 @@ void Generator::next() {
   }
 }
 
+int Generator::device() {
+  if (captured_) return stream(random_.pick(streams_)).device;
+  return static_cast<int>(random_.below(static_cast<std::size_t>(theme_.devices)));
+}
+
 Command Generator::command(Kind kind) {
   Command c;
   c.kind = kind;
-  c.thread = random_.percent(95) ? turn_ : thread();
+  c.thread = captured_ || random_.percent(95) ? turn_ : thread();
   c.salt = static_cast<Element>(random_.next());
   return c;
 }
@@ -79,6 +86,10 @@ void Generator::choose_stream(Command& c, int device, bool may_be_implicit) {
     if (stream(s).device != device) continue;
     of_device.push_back(s);
     if (stream(s).thread == c.thread) of_thread.push_back(s);
+  }
+  if (captured_) {
+    c.stream = random_.pick(of_device);
+    return join_capture(c.stream);
   }
   const int current = order_.current(c.thread, device);
   const unsigned defaults = theme_.defaults ? 1 : 0;

@@ -40,7 +40,7 @@ void Generator::make_array(Memory memory, const Shape& shape, int rank) {
   home_.resize(program_.arrays.size(), -1);
   c.out = whole(program_, id);
   static const std::vector<How> hows = {How::empty, How::zeros, How::full, How::from};
-  c.how = hows[random_.below(memory == Memory::device ? rank == 1 ? 4 : 3 : 3)];
+  c.how = hows[random_.below(memory == Memory::device && rank == 1 && !captured_ ? 4 : 3)];
   if (memory == Memory::device) {
     choose_stream(c, d, true);
     home_[static_cast<std::size_t>(id)] = c.stream;
@@ -57,7 +57,7 @@ void Generator::make_array(Memory memory, const Shape& shape, int rank) {
 /// Writes all of a new array, on any stream.
 void Generator::define(int id) {
   const bool by_kernel = array(id).memory != Memory::pageable && random_.percent(40);
-  Command c = command(by_kernel ? Kind::set : random_.percent(50) ? Kind::fill : Kind::upload);
+  Command c = command(by_kernel ? Kind::set : captured_ || random_.percent(50) ? Kind::fill : Kind::upload);
   c.out = whole(program_, id);
   const bool on_device = array(id).memory == Memory::device;
   choose_stream(c, on_device ? array(id).device : device(), on_device);
@@ -83,7 +83,7 @@ void Generator::end_array() {
   const int a = any_array();
   Command c = command(Kind::drop_array);
   c.out = whole(program_, a);
-  if (array(a).memory == Memory::device && random_.percent(35)) {
+  if (array(a).memory == Memory::device && random_.percent(35) && !used_by_graphs(a)) {
     c.kind = Kind::free_array;
     const int home = home_[static_cast<std::size_t>(a)];
     const bool alive =
@@ -115,7 +115,7 @@ void Generator::order_noise() {
   Command c = command(Kind::record);
   choose_stream(c, d, false);
   // Which of several failures a whole device throws first is not said.
-  const unsigned broad = theme_.failures ? 0 : 1, with_events = events_.empty() ? 0 : 1;
+  const unsigned broad = may_wait_for_all() ? 1 : 0, with_events = events_.empty() ? 0 : 1;
   switch (random_.weighted({30, with_events * 30, 15, 8, with_events * 6, broad * 2, broad, with_events * 10})) {
     case 0: record(c.thread, c.stream); return;
     case 1:

@@ -11,6 +11,8 @@ namespace weir::stress {
 class Generator : public Builder {
  public:
   Generator(const Theme& theme, std::uint64_t seed);
+  /// For the body of a graph, captured by one thread on some streams.
+  Generator(Generator& outer, int thread, const std::vector<int>& streams);
   Program run();
 
  private:
@@ -37,13 +39,26 @@ class Generator : public Builder {
   void host_function();
   void host_work();
   void failure();
+  // graphs
+  void next_of_graphs();
+  void make_graph();
+  void replay_graph();
+  void drop_graph();
+  void next_in_body();
+  void join_capture(int stream);
+  void join_back(int origin);
+  /// Ends most of what the body made: the program lets go of it or, perhaps, frees it in the order of a stream.
+  void end_scratch(bool in_streams);
+  void child();
+  bool used_by_graphs(int array) const;
+  GraphDecl body(int origin);
   // order
   void order_noise();
   void ask();
   void scope();
 
   int thread() { return static_cast<int>(random_.below(static_cast<std::size_t>(theme_.threads))); }
-  int device() { return static_cast<int>(random_.below(static_cast<std::size_t>(theme_.devices))); }
+  int device();
   Command command(Kind kind);
   /// Sets a stream of `device`, or the device's current one.
   void choose_stream(Command& command, int device, bool may_be_implicit);
@@ -63,6 +78,7 @@ class Generator : public Builder {
 
   int turn_ = 0;                               ///< the host thread that most commands come from at present
   std::vector<std::pair<int, Shape>> shapes_;  ///< rank and sizes that this program's arrays have
+  std::vector<int> joined_;                    ///< streams of the capture
   std::vector<int> home_;                      ///< of each array: the stream that it was made on
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "captured.hpp"
 #include "order.hpp"
 #include "window.hpp"
 
@@ -16,13 +17,14 @@ class Interpreter {
       : program_(program),
         values_(program.arrays.size()),
         murky_(program.arrays.size(), true),
+        ended_(program.arrays.size(), false),
         stream_failure_(program.streams.size()),
         recorded_(program.events.size()) {}
 
   Outcome run() {
     for (std::size_t i = 0; i < program_.commands.size(); ++i) step(i, program_.commands[i]);
     for (std::size_t a = 0; a < values_.size(); ++a) {
-      if (murky_[a]) values_[a].clear();
+      if (murky_[a] || ended_[a]) values_[a].clear();
     }
     outcome_.arrays = std::move(values_);
     for (const auto& failure : stream_failure_) {
@@ -47,8 +49,12 @@ class Interpreter {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
   void step(std::size_t i, const Command& c) {
-    if (c.kind == Kind::make_host || c.kind == Kind::make_array || c.kind == Kind::clone_array) make(c);
-    if (c.kind == Kind::drop_array || c.kind == Kind::free_array) values_[index(c.out.array)].clear();
+    if (c.kind == Kind::make_graph) {
+      for (const int array : Captured(graph_of(program_, c)).left) make(array);
+    }
+    if (c.kind == Kind::make_host || c.kind == Kind::make_array || c.kind == Kind::clone_array) make(c.out.array);
+    // Graphs keep the arrays that they use.
+    if (c.kind == Kind::drop_array || c.kind == Kind::free_array) ended_[index(c.out.array)] = true;
     if (runs_in_stream(c.kind)) {
       in_stream(i, c);
     } else {
@@ -56,9 +62,9 @@ class Interpreter {
     }
   }
 
-  void make(const Command& c) {
-    values_[index(c.out.array)].assign(program_.arrays[index(c.out.array)].count(), 0);
-    murky_[index(c.out.array)] = true;
+  void make(int array) {
+    values_[index(array)].assign(program_.arrays[index(array)].count(), 0);
+    murky_[index(array)] = true;
   }
 
   void in_stream(std::size_t i, const Command& c) {
@@ -68,8 +74,18 @@ class Interpreter {
       inherit(failure, stream_failure_[index(c.other)]);
     if (c.kind == Kind::record) recorded_[index(c.event)] = {c.stream, failure ? failure->number : -1};
     if (!failure && (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host)) failure = Failure{c.salt, failures_++};
-    if (!failure) work(i, c);
+    if (!failure && c.kind == Kind::replay) replay(i, c);
+    if (!failure && c.kind != Kind::replay) work(i, c);
     if (blocks_host(program_, c)) report(i, failure, true);
+  }
+
+  void replay(std::size_t i, const Command& c) {
+    for (const Command& inner : graph_of(program_, c).body) {
+      if (inner.kind == Kind::replay) replay(i, inner);
+      if (inner.kind == Kind::drop_array || inner.kind == Kind::free_array) ended_[index(inner.out.array)] = true;
+      if (inner.kind == Kind::make_array || inner.kind == Kind::clone_array) make(inner.out.array);
+      if (runs_in_stream(inner.kind) && inner.out.array >= 0) work(i, inner);
+    }
   }
 
   void inherit(std::optional<Failure>& to, const std::optional<Failure>& from) {
@@ -122,6 +138,7 @@ class Interpreter {
   const Program& program_;
   std::vector<std::vector<Element>> values_;
   std::vector<bool> murky_;
+  std::vector<bool> ended_;
   std::vector<std::optional<Failure>> stream_failure_;
   std::vector<Record> recorded_;
   int failures_ = 0;

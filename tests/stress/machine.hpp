@@ -30,6 +30,7 @@ class Machine {
   void order(const Command& c, Scopes& scopes);
   void synchronize(const Command& c);
   void objects(const Command& c);
+  void capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
   void ask(std::size_t number, const Command& c, Outcome& outcome);
   void finish(Outcome& outcome);
   void complain(const std::string& text);
@@ -74,6 +75,7 @@ class Machine {
   std::vector<std::variant<std::monostate, Event, TimedEvent>> events_;
   std::vector<std::unique_ptr<Pool>> pools_;
   std::vector<Array<Element>> arrays_;
+  std::vector<Graph> graphs_;
   std::vector<std::atomic<bool>> signals_;
   std::barrier<> started_, ended_;
   std::vector<Outcome> parts_;                             ///< one for each host thread

@@ -139,7 +139,8 @@ class Machine {
       const int other = program_.commands[items_[i].command].stream;
       const bool waits = c.other >= 0 && streams_ordered(program_, c.other, other);
       const bool same = is_barrier(c) ? streams_ordered(program_, c.stream, other) : c.stream == other;
-      if (same || waits) item.after.push_back(i);
+      const bool replays = c.kind == Kind::replay && program_.commands[items_[i].command].graph == c.graph;
+      if (same || waits || replays) item.after.push_back(i);
     }
     if (c.kind == Kind::wait_event && record_[index(c.event)] != none) item.after.push_back(record_[index(c.event)]);
     if (c.kind == Kind::record) record_[index(c.event)] = items_.size();
@@ -166,8 +167,23 @@ class Machine {
     }
   }
 
+  /// All at once: the order inside is looked at in programs of the bodies.
+  void replay(const GraphDecl& graph) {
+    for (const Command& c : graph.body) {
+      if (c.kind == Kind::replay) replay(graph_of(program_, c));
+      if (c.kind == Kind::drop_array || c.kind == Kind::free_array) ended_[index(c.out.array)] = true;
+      if (c.out.array < 0 || c.kind == Kind::drop_array || c.kind == Kind::free_array) continue;
+      std::vector<Window> in;
+      for (const Operand& operand : c.in) {
+        in.push_back(window(program_, operand, values_[index(operand.array)].data()));
+      }
+      apply_work(c, in, window(program_, c.out, values_[index(c.out.array)].data()));
+    }
+  }
+
   void effect(std::size_t number, std::vector<Element>* taken) {
     const Command& c = program_.commands[number];
+    if (c.kind == Kind::replay) return replay(graph_of(program_, c));
     std::vector<Window> in;
     for (const Operand& operand : c.in) {
       in.push_back(window(program_, operand, values_[index(operand.array)].data()));

@@ -22,8 +22,9 @@ bool streams_ordered(const Program& program, int a, int b) {
          ((x.kind == StreamKind::legacy && blocking(y)) || (y.kind == StreamKind::legacy && blocking(x)));
 }
 
-Order::Order(const Program& program)
+Order::Order(const Program& program, bool captured)
     : program_(program),
+      captured_(captured),
       host_(index(program.threads)),
       current_(index(program.threads)),
       scopes_(index(program.threads)) {
@@ -60,6 +61,7 @@ bool Order::idle(int stream, int thread) const {
     // The end of an array may wait in the streams that used it, out of sight.
     const bool ends = c.kind == Kind::drop_array || c.kind == Kind::free_array;
     if (ends && used.contains(c.out.array)) return false;
+    if (c.kind == Kind::drop_graph) return false;
   }
   return true;
 }
@@ -113,6 +115,12 @@ Moments Order::before_run(const Command& c, std::size_t self, const Moments& cal
     }
   }
   if (c.kind == Kind::wait_stream || c.kind == Kind::enter) add_stream(run, c.other, true, call);
+  for (std::size_t i = 0; c.kind == Kind::replay && !captured_ && i < call_.size(); ++i) {
+    const Command& other = program_.commands[i];
+    if (other.kind != Kind::replay || other.graph != c.graph || !call.has(2 * i)) continue;
+    run.add(run_[i]);  // replays of one graph follow each other
+    run.add(2 * i + 1);
+  }
   return run;
 }
 
@@ -158,7 +166,7 @@ void Order::change_current(const Command& c) {
 std::optional<Gap> Order::gap(const Command& c) const {
   const Moments call = before_call(c);
   const Moments run = before_run(c, call_.size(), call);
-  const std::vector<Use> my_uses = uses(c);
+  const std::vector<Use> my_uses = uses(program_, c);
   const std::vector<Access> my_accesses = accesses(program_, c);
   if (c.kind == Kind::elapsed) {
     for (const int event : {c.event, c.event2}) {
@@ -201,7 +209,7 @@ void Order::append() {
   call_.push_back(std::move(call));
   run_.push_back(std::move(run));
   accesses_.push_back(accesses(program_, c));
-  uses_.push_back(uses(c));
+  uses_.push_back(uses(program_, c));
 }
 
 }  // namespace weir::stress

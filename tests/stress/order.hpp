@@ -38,8 +38,8 @@ struct Gap {
 /// Grows with the program: append() each command after it was pushed.
 class Order {
  public:
-  /// `program` may grow while this is used.
-  explicit Order(const Program& program);
+  /// `program` may grow while this is used. `captured`: it is the body of a graph, whose child graphs may overlap.
+  explicit Order(const Program& program, bool captured = false);
 
   /// The first order that `command` lacks if it comes next.
   std::optional<Gap> gap(const Command& command) const;
@@ -73,6 +73,7 @@ class Order {
   void change_current(const Command& command);
 
   const Program& program_;
+  const bool captured_;
   std::vector<Moments> call_, run_;
   std::vector<std::vector<Access>> accesses_;
   std::vector<std::vector<Use>> uses_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "captured.hpp"
+
 namespace weir::stress {
 
 namespace {
@@ -123,8 +125,18 @@ bool blocks_host(const Program& program, const Command& c) {
   return from_pageable(program, c) && count_of(c.out) * sizeof(Element) > staged_bytes;
 }
 
+const GraphDecl& graph_of(const Program& program, const Command& c) {
+  return program.graphs[static_cast<std::size_t>(c.graph)];
+}
+
 std::vector<Access> accesses(const Program& program, const Command& c) {
   std::vector<Access> all;
+  if (c.kind == Kind::replay) {
+    for (const Command& inner : graph_of(program, c).body) {
+      for (const Access& access : accesses(program, inner)) all.push_back(access);
+    }
+    return all;
+  }
   const bool at_call_only = c.kind == Kind::host_work || c.kind == Kind::make_host;
   const bool source_taken = from_pageable(program, c);
   for (const Operand& operand : c.in) {
@@ -137,7 +149,7 @@ std::vector<Access> accesses(const Program& program, const Command& c) {
   return all;
 }
 
-std::vector<Use> uses(const Command& c) {
+std::vector<Use> uses(const Program& program, const Command& c) {
   std::vector<Use> all;
   const auto add = [&](Object object, int id, bool exclusive) {
     if (id >= 0) all.push_back({object, id, exclusive});
@@ -150,6 +162,14 @@ std::vector<Use> uses(const Command& c) {
   const bool array_exclusive = c.kind == Kind::make_host || c.kind == Kind::make_array || c.kind == Kind::clone_array ||
                                c.kind == Kind::drop_array || c.kind == Kind::free_array;
   add(Object::array, c.out.array, array_exclusive);
+  add(Object::graph, c.graph, c.kind == Kind::make_graph || c.kind == Kind::drop_graph);
+  if (c.kind == Kind::make_graph) {  // what others do to its streams meanwhile would be captured, too
+    const Captured captured(graph_of(program, c));
+    for (const int stream : captured.streams) add(Object::stream, stream, true);
+    for (const int array : captured.used) add(Object::array, array, false);
+    for (const int array : captured.left) add(Object::array, array, true);
+    for (const int child : captured.children) add(Object::graph, child, false);
+  }
   for (const Operand& operand : c.in) add(Object::array, operand.array, false);
   return all;
 }

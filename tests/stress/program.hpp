@@ -64,6 +64,8 @@ enum class Kind : std::uint8_t {
   make_pool,
   drop_pool,
   trim_pool,
+  make_graph,
+  drop_graph,
   make_host,
   make_array,
   clone_array,
@@ -86,6 +88,7 @@ enum class Kind : std::uint8_t {
   to_host,
   host_call,
   external,
+  replay,
   fail_kernel,
   fail_host,
   host_work,
@@ -116,6 +119,7 @@ struct Command {
   int event2 = -1;     ///< the end, for elapsed
   bool fresh = false;  ///< record: makes its event; free_array: names no stream, `stream` is the array's own
   int pool = -1;
+  int graph = -1;
   int device = -1;
   int number = -1;  ///< of a handshake: signal n, await n
   How how = How::empty;
@@ -126,6 +130,12 @@ struct Command {
   bool sabotaged = false;   ///< a defect planted on purpose: the machine ignores this command
 };
 
+/// A graph: commands that are captured one after the other.
+struct GraphDecl {
+  int origin = -1;  ///< the stream whose capture it is
+  std::vector<Command> body;
+};
+
 struct Program {
   std::uint64_t seed = 0;
   int devices = 1;
@@ -134,6 +144,7 @@ struct Program {
   std::vector<EventDecl> events;
   std::vector<PoolDecl> pools;
   std::vector<ArrayDecl> arrays;
+  std::vector<GraphDecl> graphs;
   std::vector<Command> commands;
 };
 
@@ -144,7 +155,7 @@ struct Access {
   bool at_call;
 };
 
-enum class Object : std::uint8_t { stream, event, pool, array };
+enum class Object : std::uint8_t { stream, event, pool, array, graph };
 
 /// One use of a handle by a call. Two calls of which one is exclusive must be ordered on the host.
 struct Use {
@@ -161,7 +172,8 @@ std::array<std::size_t, 4> shape_of(const Program& program, const Operand& opera
 std::size_t count_of(const Operand& operand);
 
 std::vector<Access> accesses(const Program& program, const Command& command);
-std::vector<Use> uses(const Command& command);
+std::vector<Use> uses(const Program& program, const Command& command);
+const GraphDecl& graph_of(const Program& program, const Command& command);
 /// Whether it is put on a stream, and runs later.
 bool runs_in_stream(Kind kind);
 /// Whether it takes part in the rules of the legacy stream. Allocations and waits hold their own stream only: no rule says

@@ -3,6 +3,8 @@
 // On WEIR_TEST_BACKEND, else on the CPU.
 //   WEIR_SEED=7 WEIR_PROGRAMS=1 weir_stress_tests --gtest_filter=RandomPrograms.of_two_host_threads --gtest_repeat=100
 #include <gtest/gtest.h>
+
+#include <string>
 #include <weir/weir.hpp>
 
 #include "campaign.hpp"
@@ -11,10 +13,23 @@
 namespace weir::stress {
 namespace {
 
+/// Why the backend has no graphs; empty if it has.
+std::string why_no_graphs() {
+  const Stream stream(devices(tested_backend())[0]);
+  try {
+    static_cast<void>(capture(stream, [] {}));
+  } catch (const Error& error) {
+    if (error.errc() == Errc::not_supported) return error.what();
+    throw;
+  }
+  return {};
+}
+
 void expect_right(const Theme& theme, std::size_t count) {
   if (devices(tested_backend()).empty()) {
     GTEST_SKIP() << "no device of backend '" << tested_backend() << "': " << why_absent(tested_backend());
   }
+  if (const std::string reason = theme.graphs ? why_no_graphs() : ""; !reason.empty()) GTEST_SKIP() << reason;
   const auto failure = run_campaign(theme, program_count(count));
   EXPECT_FALSE(failure.has_value()) << *failure;
 }
@@ -32,6 +47,18 @@ TEST(RandomPrograms, of_four_host_threads) {
 }
 
 TEST(RandomPrograms, that_fail_at_random_places) { expect_right({.failures = true, .defaults = false}, 4000); }
+
+TEST(RandomPrograms, with_graphs) { expect_right({.max_commands = 50, .graphs = true}, 3000); }
+
+TEST(RandomPrograms, with_graphs_of_two_host_threads) {
+  expect_right({.threads = 2, .max_commands = 50, .defaults = false, .graphs = true}, 1500);
+}
+
+TEST(RandomPrograms, with_graphs_on_several_devices) {
+  const int present = static_cast<int>(devices(tested_backend()).size());
+  if (present < 2) GTEST_SKIP() << "fewer than two devices; WEIR_CPU_DEVICES=3 makes three of the CPU";
+  expect_right({.devices = present, .max_commands = 50, .graphs = true}, 1500);
+}
 
 TEST(RandomPrograms, on_several_devices) {
   const int present = static_cast<int>(devices(tested_backend()).size());

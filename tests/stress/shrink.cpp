@@ -20,6 +20,7 @@ std::size_t weight(const Program& program) {
   for (const Command& c : program.commands) {
     streams.insert({c.stream, c.other});
     const bool makes = c.kind == Kind::make_array || c.kind == Kind::clone_array || c.kind == Kind::make_host;
+    if (c.kind == Kind::make_graph) extras += 4 * graph_of(program, c).body.size();
     extras += (c.thread != 0 ? 1 : 0) + (c.delay != 0 ? 1 : 0) + (makes && !plain(c) ? 1 : 0);
   }
   return 4 * program.commands.size() + streams.size() + extras;
@@ -38,6 +39,7 @@ class Shrinker {
       progress = one_thread() || progress;
       progress = merge_streams() || progress;
       progress = change_each() || progress;
+      progress = shrink_graphs() || progress;
     }
     return best_;
   }
@@ -101,6 +103,9 @@ class Shrinker {
     if (std::none_of(best_.commands.begin(), best_.commands.end(), elsewhere)) return false;
     Program candidate = best_;
     for (Command& c : candidate.commands) c.thread = 0;
+    for (GraphDecl& graph : candidate.graphs) {
+      for (Command& c : graph.body) c.thread = 0;
+    }
     return take(std::move(candidate));
   }
 
@@ -128,12 +133,20 @@ class Shrinker {
     std::erase_if(candidate.commands, [&](const Command& c) {
       return c.stream == from && (c.kind == Kind::make_stream || c.kind == Kind::drop_stream);
     });
-    for (Command& c : candidate.commands) {
+    rename(candidate.commands, from, to);
+    for (GraphDecl& graph : candidate.graphs) {
+      if (graph.origin == from) graph.origin = to;
+      rename(graph.body, from, to);
+    }
+    return candidate;
+  }
+
+  static void rename(std::vector<Command>& commands, int from, int to) {
+    for (Command& c : commands) {
       if (c.stream == from) c.stream = to;
       if (c.other == from) c.other = to;
     }
-    std::erase_if(candidate.commands, [](const Command& c) { return c.stream >= 0 && c.stream == c.other; });
-    return candidate;
+    std::erase_if(commands, [](const Command& c) { return c.stream >= 0 && c.stream == c.other; });
   }
 
   /// Commands that could be simpler: no delay, an array of zeros.
@@ -152,6 +165,29 @@ class Shrinker {
       c.how = How::zeros;
       c.pool = -1;
       progress = take(std::move(candidate)) || progress;
+    }
+    return progress;
+  }
+
+  /// Commands inside captures, alone and from the end.
+  bool shrink_graphs() {
+    bool progress = false;
+    for (std::size_t g = 0; g < best_.graphs.size(); ++g) {
+      for (std::size_t i = best_.graphs[g].body.size(); i-- > 0 && !late();) {
+        if (i >= best_.graphs[g].body.size()) continue;
+        Program candidate = best_;
+        std::vector<Command>& body = candidate.graphs[g].body;
+        const int array = body[i].out.array;
+        const bool makes = body[i].kind == Kind::make_array || body[i].kind == Kind::clone_array;
+        body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
+        if (makes) {
+          std::erase_if(body, [&](const Command& c) {
+            return c.out.array == array ||
+                   std::any_of(c.in.begin(), c.in.end(), [&](const Operand& in) { return in.array == array; });
+          });
+        }
+        progress = take(std::move(candidate)) || progress;
+      }
     }
     return progress;
   }

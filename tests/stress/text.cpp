@@ -18,6 +18,8 @@ const char* name_of(Kind kind) {
     case Kind::make_pool: return "pool";
     case Kind::drop_pool: return "~pool";
     case Kind::trim_pool: return "trim";
+    case Kind::make_graph: return "capture";
+    case Kind::drop_graph: return "~graph";
     case Kind::make_host: return "array";
     case Kind::make_array: return "array";
     case Kind::clone_array: return "clone";
@@ -40,6 +42,7 @@ const char* name_of(Kind kind) {
     case Kind::to_host: return "to_host";
     case Kind::host_call: return "host_call";
     case Kind::external: return "external";
+    case Kind::replay: return "replay";
     case Kind::fail_kernel: return "launch fail";
     case Kind::fail_host: return "host_call fail";
     case Kind::host_work: return "host work";
@@ -120,6 +123,7 @@ std::string objects(const Program& program, const Command& c) {
   }
   if (c.other >= 0) text += (c.kind == Kind::enter ? " from " : " ") + stream_name(program, c.other);
   if (c.pool >= 0 && c.kind != Kind::make_array) text += " p" + std::to_string(c.pool);
+  if (c.graph >= 0) text += " g" + std::to_string(c.graph);
   if (c.device >= 0) text += " " + std::to_string(c.device);
   if (c.number >= 0) text += " " + std::to_string(c.number);
   return text;
@@ -145,6 +149,9 @@ std::string to_text(const Program& program, const Command& c) {
   text += objects(program, c);
   if (c.kind == Kind::free_array && c.fresh) text += " by its own stream";
   if (c.delay > 0) text += " delay " + std::to_string(c.delay);
+  if (c.kind == Kind::make_graph) {
+    for (const Command& inner : graph_of(program, c).body) text += "\n    " + to_text(program, inner);
+  }
   return c.sabotaged ? text + "   <- sabotaged" : text;
 }
 

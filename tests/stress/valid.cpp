@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "captured.hpp"
 #include "order.hpp"
 
 namespace weir::stress {
@@ -24,6 +25,7 @@ class Lives {
 
   std::string complaint(const Command& c) const {
     if (const std::string text = handles(c); !text.empty()) return text;
+    if (c.kind == Kind::replay) return body_complaint(c);
     for (const Operand& operand : c.in) {
       if (!defined_.contains(operand.array)) return "reads values never written";
     }
@@ -41,11 +43,13 @@ class Lives {
   }
 
   void apply(const Command& c) {
+    if (c.kind == Kind::replay) {
+      for (const Command& inner : graph_of(program_, c).body) note_values(inner);
+    }
+    if (c.kind == Kind::free_array) freed_.insert(c.out.array);
     for (const Handle& handle : made(c)) alive_.insert(handle);
     for (const Handle& handle : ended(c)) alive_.erase(handle);
-    const bool empty_array = (c.kind == Kind::make_array || c.kind == Kind::make_host) && c.how == How::empty;
-    if (c.out.array >= 0 && is_whole(program_, c.out) && !empty_array && !reads_out(c.kind))
-      defined_.insert(c.out.array);
+    note_values(c);
     if (c.kind == Kind::enter) ++scopes_[static_cast<std::size_t>(c.thread)];
     if (c.kind == Kind::leave) --scopes_[static_cast<std::size_t>(c.thread)];
     if (c.kind == Kind::signal) signals_.insert(c.number);
@@ -53,8 +57,27 @@ class Lives {
   }
 
  private:
-  static std::vector<Handle> made(const Command& c) {
+  void note_values(const Command& c) {
+    const bool empty_array = (c.kind == Kind::make_array || c.kind == Kind::make_host) && c.how == How::empty;
+    if (c.out.array >= 0 && is_whole(program_, c.out) && !empty_array && !reads_out(c.kind))
+      defined_.insert(c.out.array);
+  }
+
+  std::string body_complaint(const Command& replay) const {
+    for (const int array : Captured(graph_of(program_, replay)).used) {
+      if (!defined_.contains(array)) return "replays what reads values never written";
+      if (freed_.contains(array)) return "replays what uses a freed array";
+    }
+    return {};
+  }
+
+  std::vector<Handle> made(const Command& c) const {
     switch (c.kind) {
+      case Kind::make_graph: {
+        std::vector<Handle> all = {{Object::graph, c.graph}};
+        for (const int array : Captured(graph_of(program_, c)).left) all.emplace_back(Object::array, array);
+        return all;
+      }
       case Kind::make_stream: return {{Object::stream, c.stream}};
       case Kind::make_event: return {{Object::event, c.event}};
       case Kind::make_pool: return {{Object::pool, c.pool}};
@@ -70,6 +93,7 @@ class Lives {
       case Kind::drop_stream: return {{Object::stream, c.stream}};
       case Kind::drop_event: return {{Object::event, c.event}};
       case Kind::drop_pool: return {{Object::pool, c.pool}};
+      case Kind::drop_graph: return {{Object::graph, c.graph}};
       case Kind::drop_array:
       case Kind::free_array: return {{Object::array, c.out.array}};
       default: return {};
@@ -78,7 +102,7 @@ class Lives {
 
   std::string handles(const Command& c) const {
     const std::vector<Handle> fresh = made(c);
-    for (const Use& use : uses(c)) {
+    for (const Use& use : uses(program_, c)) {
       const Handle handle{use.object, use.id};
       bool makes = false;
       for (const Handle& f : fresh) makes = makes || f == handle;
@@ -90,6 +114,7 @@ class Lives {
   const Program& program_;
   std::set<Handle> alive_;
   std::set<int> defined_;
+  std::set<int> freed_;
   std::set<int> signals_;
   std::set<int> recorded_;
   std::vector<int> scopes_;
@@ -114,6 +139,9 @@ std::optional<std::string> problem(const Program& program) {
   Order order(grown);
   for (const Command& c : program.commands) {
     std::string complaint = lives.complaint(c);
+    if (complaint.empty() && c.kind == Kind::make_graph) {
+      complaint = capture_problem(program, graph_of(program, c)).value_or("");
+    }
     if (complaint.empty()) complaint = current_complaint(program, order, c);
     if (const auto gap = complaint.empty() ? order.gap(c) : std::nullopt) {
       complaint = std::string("needs the ") + (gap->after_run ? "end" : "call") + " of an earlier command before its " +
