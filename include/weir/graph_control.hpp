@@ -31,6 +31,7 @@ class ControlScope {
 
  private:
   StreamRef stream_;
+  const char* operation_;
   std::uint64_t capture_ = 0;
   std::size_t node_ = 0;
   std::int32_t outer_parent_ = -1;

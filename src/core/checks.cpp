@@ -112,16 +112,21 @@ void refuse_host_access(const Storage* storage, SourceLocation where) {
 }
 
 bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, SourceLocation where) {
+  return check_extent(extent, rank, block, "weir::launch", where);
+}
+
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, const char* operation,
+                  SourceLocation where) {
   if (extent.rank() != rank) [[unlikely]] {
-    throw Error(Errc::wrong_shape, "weir::launch", "extent " + describe(extent),
+    throw Error(Errc::wrong_shape, operation, "extent " + describe(extent),
                 "the kernel's index has " + std::to_string(rank) + " dimensions", where);
   }
   if (block > most_threads) [[unlikely]] {
-    throw Error(Errc::invalid_value, "weir::launch", "block of " + std::to_string(block) + " threads",
+    throw Error(Errc::invalid_value, operation, "block of " + std::to_string(block) + " threads",
                 "a block has 1 to 1024 threads", where);
   }
   if (rank == 1 && extent[0] <= most) return extent[0] != 0;
-  return checked_count(extent, "weir::launch", where) != 0;
+  return checked_count(extent, operation, where) != 0;
 }
 
 void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where) {

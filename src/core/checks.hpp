@@ -14,6 +14,9 @@ namespace weir::detail {
 std::size_t checked_bytes(const Shape& shape, std::size_t element_bytes, const char* operation, SourceLocation where);
 std::string describe_storage(const Storage& storage);
 std::string describe(const Shape& shape);
+/// Checks a launch's sizes for a call of another name than weir::launch; true if there is something to run.
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, const char* operation,
+                  SourceLocation where);
 /// Whether kernels on `stream` reach memory of this kind and device. Throws wrong_memory, wrong_device.
 void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& stream, const std::string& object,
                  const char* operation, SourceLocation where);

@@ -31,7 +31,7 @@ struct Room {
   std::vector<int> vector;
 };
 
-enum class Needs { nothing, two_devices, no_cuda, cpu, pageable_out_of_reach };
+enum class Needs { nothing, two_devices, no_cuda, cpu, pageable_out_of_reach, graphs };
 
 struct WrongInput {
   std::string name;
@@ -69,6 +69,14 @@ std::vector<WrongInput> wrong_arrays();
 std::vector<WrongInput> wrong_launches();
 std::vector<WrongInput> wrong_copies();
 std::vector<WrongInput> wrong_memory();
+std::vector<WrongInput> wrong_graphs();
+
+/// Streams that are none any more, by how they came to be so.
+struct BrokenStream {
+  std::string how;
+  std::function<weir::StreamRef(Room&)> stream;
+};
+const std::vector<BrokenStream>& broken_streams();
 
 struct AddOne {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }

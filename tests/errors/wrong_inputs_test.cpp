@@ -40,8 +40,8 @@ struct Case {
 const std::vector<WrongInput>& all_inputs() {
   static const std::vector<WrongInput> all = [] {
     std::vector<WrongInput> inputs;
-    for (auto part :
-         {wrong_devices, wrong_streams, wrong_events, wrong_arrays, wrong_launches, wrong_copies, wrong_memory}) {
+    for (auto part : {wrong_devices, wrong_streams, wrong_events, wrong_arrays, wrong_launches, wrong_copies,
+                      wrong_memory, wrong_graphs}) {
       for (WrongInput& input : part()) inputs.push_back(std::move(input));
     }
     return inputs;
@@ -67,6 +67,12 @@ std::string not_here(Needs needs, const Room& room) {
     case Needs::cpu: return room.device.backend() == "cpu" ? "" : "of the CPU only";
     case Needs::pageable_out_of_reach:
       return room.device.properties().kernels_reach_pageable_memory ? "kernels reach pageable memory here" : "";
+    case Needs::graphs: try { static_cast<void>(weir::capture(room.stream, [] {}));
+      } catch (const weir::Error& error) {
+        if (error.errc() == weir::Errc::not_supported) return error.what();
+        throw;
+      }
+      return "";
     case Needs::nothing: break;
   }
   return "";
@@ -130,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(on, WrongInputs, testing::ValuesIn(cases()), [](const t
 TEST(WrongInputTable, is_long_and_has_no_name_twice) {
   std::set<std::string> names;
   for (const WrongInput& input : all_inputs()) EXPECT_TRUE(names.insert(input.name).second) << input.name;
-  EXPECT_GE(names.size(), 90u);
+  EXPECT_GE(names.size(), 160u);
 }
 
 }  // namespace weir_test

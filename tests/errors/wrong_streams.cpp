@@ -5,26 +5,22 @@ namespace weir_test {
 
 using weir::Errc;
 
-namespace {
-
-struct Broken {
-  const char* how;
-  std::function<weir::StreamRef(Room&)> stream;
-};
-struct Use {
-  const char* name;
-  const char* operation;
-  std::function<void(Room&, weir::StreamRef)> call;
-};
-
-const std::vector<Broken>& broken_streams() {
-  static const std::vector<Broken> all = {
+const std::vector<BrokenStream>& broken_streams() {
+  static const std::vector<BrokenStream> all = {
       {"a stream moved from", [](Room& room) -> weir::StreamRef { return moved_from(room.stream); }},
       {"a destroyed stream", [](Room& room) { return room.ended_stream(); }},
       {"no stream", [](Room&) { return weir::StreamRef(); }},
   };
   return all;
 }
+
+namespace {
+
+struct Use {
+  const char* name;
+  const char* operation;
+  std::function<void(Room&, weir::StreamRef)> call;
+};
 
 const std::vector<Use>& uses() {
   static const std::vector<Use> all = {
@@ -61,7 +57,7 @@ const std::vector<Use>& uses() {
 
 std::vector<WrongInput> wrong_streams() {
   Table table(__FILE__);
-  for (const Broken& broken : broken_streams()) {
+  for (const BrokenStream& broken : broken_streams()) {
     for (const Use& use : uses()) {
       table.add(std::string(use.name) + " on " + broken.how, Errc::invalid_handle, {use.operation, "stream"},
                 [&](Room& room) { use.call(room, broken.stream(room)); });

@@ -33,7 +33,7 @@ Condition::Kind kind_of(ControlKind kind) {
 
 ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& condition, ControlKind kind,
                            std::size_t bodies, const char* operation, SourceLocation where)
-    : stream_(stream), where_(where) {
+    : stream_(stream), operation_(operation), where_(where) {
   const std::lock_guard guard(captures_lock());
   Recorder& recorder = recorder_of(stream, operation, where);
   Capture& capture = *recorder.capture;
@@ -62,7 +62,7 @@ ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& cond
 
 void ControlScope::begin_body(std::uint32_t number) {
   const std::lock_guard guard(captures_lock());
-  Recorder& recorder = recorder_of(stream_, "weir: a conditional node", where_);
+  Recorder& recorder = recorder_of(stream_, operation_, where_);
   Capture& capture = *recorder.capture;
   std::vector<Capture::Outside> outside;
   for (Recorder* one : capture.recorders) outside.push_back({one, one->scope, one->tails});
@@ -74,7 +74,7 @@ void ControlScope::begin_body(std::uint32_t number) {
 
 void ControlScope::end_body() {
   const std::lock_guard guard(captures_lock());
-  Recorder& recorder = recorder_of(stream_, "weir: a conditional node", where_);
+  Recorder& recorder = recorder_of(stream_, operation_, where_);
   Capture& capture = *recorder.capture;
   const std::string loose = capture.by_hand ? std::string() : unjoined_stream(capture, recorder);
   const std::vector<Capture::Outside> outside = std::move(capture.outside.back());
@@ -88,7 +88,7 @@ void ControlScope::end_body() {
         before != outside.end() ? before->tails : std::vector<std::uint32_t>{static_cast<std::uint32_t>(node_)};
   }
   if (loose.empty()) return;
-  const Error error(Errc::capture_unjoined, "weir: a conditional node", "stream '" + loose + "'",
+  const Error error(Errc::capture_unjoined, operation_, "stream '" + loose + "'",
                     "it joined inside a body and was not joined back there", where_);
   if (!capture.broken) capture.broken = error;
   throw Error(error);

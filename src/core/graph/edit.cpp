@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/checks.hpp"
 #include "core/graph/capture.hpp"
 #include "core/graph/graph_state.hpp"
 
@@ -123,7 +124,7 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
     throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'", "it is a cooperative launch: update it",
                 where);
   }
-  const bool any = check_extent(extent, launch.kernel->rank, launch.block, where);
+  const bool any = check_extent(extent, launch.kernel->rank, launch.block, operation, where);
   launch.extent = any ? extent : Shape::of(launch.kernel->rank, std::array<std::size_t, max_rank>{}.data());
   Command command;
   command.where = form.payload->where();

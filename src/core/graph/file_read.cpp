@@ -279,7 +279,13 @@ bool fits(std::uint64_t bytes, std::uint64_t offset, const Shape& shape, const s
 FileGraph read_file(const std::filesystem::path& path, const char* operation, SourceLocation where) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be read", where);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  try {
+    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  } catch (const std::ios::failure& error) {  // a folder, say
+    throw Error(Errc::invalid_value, operation, path.string(), std::string("the file cannot be read: ") + error.what(),
+                where);
+  }
   FileGraph graph;
   graph.bytes.resize(text.size());
   std::transform(text.begin(), text.end(), graph.bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
