@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,6 +93,16 @@ void capture_begin(StreamRef stream, SourceLocation where = SourceLocation::curr
 Graph capture_end(StreamRef stream, SourceLocation where = SourceLocation::current());
 /// Whether calls on the stream are recorded now.
 bool is_capturing(StreamRef stream, SourceLocation where = SourceLocation::current());
+
+/// A capture as it is now, for looking: to_dot(info.nodes) draws it.
+struct CaptureInfo {
+  std::uint64_t id = 0;         ///< different for each capture
+  bool valid = true;            ///< false after an error: it will give no graph
+  std::vector<NodeInfo> nodes;  ///< so far; their handles are those of the graph that it will give
+  std::vector<Node> behind;     ///< what the stream's next node would depend on
+};
+/// The capture that the stream takes part in; none if it does not capture (R134). From any thread.
+std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where = SourceLocation::current());
 
 /// A capture for a block. Without finish(), as when an exception leaves the block, it is discarded.
 class ScopedCapture {

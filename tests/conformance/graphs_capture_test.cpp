@@ -105,6 +105,44 @@ TEST_P(GraphsCapture, ForkAndJoinGiveADiamond) {  // R139
   EXPECT_EQ(y.to_host(), std::vector<int>(8, 12));
 }
 
+TEST_P(GraphsCapture, CanBeLookedAtOnTheWay) {  // R134
+  weir::Stream s(device(), {.name = "origin"});
+  weir::Stream t(device());
+  auto x = weir::zeros<int>(s, 8);
+  s.synchronize();
+  EXPECT_FALSE(weir::capture_info(s));
+  std::uint64_t first = 0;
+  std::vector<weir::Node> ends;
+  weir::Graph graph = weir::capture(s, [&] {
+    const auto empty = weir::capture_info(s);
+    ASSERT_TRUE(empty);
+    EXPECT_TRUE(empty->valid);
+    EXPECT_TRUE(empty->nodes.empty());
+    EXPECT_TRUE(empty->behind.empty());
+    first = empty->id;
+    weir::launch(s, weir::Extent{.size = 8, .name = "a"}, Add{1}, weir::inout(x));
+    t.wait(s);
+    weir::launch(s, weir::Extent{.size = 8, .name = "b"}, Add{2}, weir::inout(x));
+    const auto of_t = weir::capture_info(t);
+    ASSERT_TRUE(of_t);
+    EXPECT_EQ(of_t->id, first);
+    ASSERT_EQ(of_t->nodes.size(), 2u);
+    EXPECT_EQ(of_t->nodes[1].name, "b");
+    EXPECT_EQ(of_t->nodes[1].stream_name, "origin");
+    EXPECT_EQ(of_t->nodes[1].depends, std::vector<weir::Node>{of_t->nodes[0].node});
+    EXPECT_EQ(of_t->behind, std::vector<weir::Node>{of_t->nodes[0].node});
+    EXPECT_NE(weir::to_dot(of_t->nodes).find("n0 -> n1"), std::string::npos);
+    ends = weir::capture_info(s)->behind;
+  });
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(graph.node(ends[0]).name, "b");  // handles stay those of the graph
+  weir::capture_begin(s);
+  EXPECT_NE(weir::capture_info(s)->id, first);
+  EXPECT_THROW(s.synchronize(), weir::Error);
+  EXPECT_FALSE(weir::capture_info(s)->valid);
+  EXPECT_THROW(weir::capture_end(s), weir::Error);
+}
+
 TEST_P(GraphsCapture, WaitingForAStreamForksAndJoins) {
   weir::Stream s(device());
   weir::Stream t(device());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/graph/graph_state.hpp"
 #include "core/graph/legacy_guard.hpp"
 #include "core/graph/marks.hpp"
 
@@ -164,6 +165,22 @@ using namespace detail;
 
 bool is_capturing(StreamRef stream, SourceLocation where) {
   return state_of(stream, "weir::is_capturing", where).recorder.load(std::memory_order_acquire) != nullptr;
+}
+
+std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) {
+  const StreamState& state = state_of(stream, "weir::capture_info", where);
+  const std::lock_guard guard(captures_lock());
+  const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
+  if (recorder == nullptr) return std::nullopt;
+  const Capture& capture = *recorder->capture;
+  CaptureInfo info;
+  info.id = capture.id;
+  info.valid = !capture.broken;
+  for (std::size_t i = 0; i < capture.form.nodes.size(); ++i) {
+    info.nodes.push_back(info_of(capture.form.nodes[i], capture.id, i));
+  }
+  for (const std::uint32_t node : recorder->tails) info.behind.emplace_back(capture.id, node);
+  return info;
 }
 
 void capture_begin(StreamRef stream, SourceLocation where) {

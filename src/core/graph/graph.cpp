@@ -157,9 +157,12 @@ std::size_t Graph::size(SourceLocation where) const {
 NodeInfo Graph::node(Node node, SourceLocation where) const {
   constexpr const char* operation = "weir::Graph::node";
   CoreGraph& graph = graph_of(*this, operation, where);
-  const FormNode& form = node_of(graph, node, operation, where);
+  return info_of(node_of(graph, node, operation, where), graph.id, node.index());
+}
+
+NodeInfo detail::info_of(const FormNode& form, std::uint64_t graph, std::size_t index) {
   NodeInfo info;
-  info.node = node;
+  info.node = Node(graph, index);
   info.kind = form.kind;
   info.name = name_of(form);
   info.detail = detail_of(form);
@@ -167,8 +170,8 @@ NodeInfo Graph::node(Node node, SourceLocation where) const {
   info.stream = form.stream;
   info.stream_name = form.stream_name;
   info.priority = form.priority;
-  for (const std::uint32_t before : form.depends) info.depends.emplace_back(graph.id, before);
-  if (form.parent >= 0) info.parent = Node(graph.id, static_cast<std::size_t>(form.parent));
+  for (const std::uint32_t before : form.depends) info.depends.emplace_back(graph, before);
+  if (form.parent >= 0) info.parent = Node(graph, static_cast<std::size_t>(form.parent));
   info.branch = form.branch;
   info.enabled = form.enabled;
   return info;

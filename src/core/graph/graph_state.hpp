@@ -35,6 +35,8 @@ FormNode& node_of(CoreGraph& graph, Node node, const char* operation, SourceLoca
 /// The payload is about to leave the graph: its arrays outlive all replays so far.
 void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& payload);
 std::string name_of(const FormNode& node);
+/// What users see of a node.
+NodeInfo info_of(const FormNode& node, std::uint64_t graph, std::size_t index);
 /// Sizes, for people.
 std::string detail_of(const FormNode& node);
 
