@@ -1,10 +1,5 @@
 // Twins of the snippets in NVIDIA Warp's guide, chapter 4, "Concurrency": asynchronous operations, copies, streams.
-// Those on events and synchronisation are in warp_synchronization_test.cpp.
-//
-// Left out, because they need graphs (W4, W21):
-// | section        | snippet                                    |
-// |----------------|--------------------------------------------|
-// | Graph launches | two ScopedCaptures launched on two devices |
+// Those on events and synchronisation are in warp_synchronization_test.cpp, those on graphs in warp_graphs_test.cpp.
 #include <gtest/gtest.h>
 
 #include <vector>

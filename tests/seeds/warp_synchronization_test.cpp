@@ -1,11 +1,5 @@
 // Twins of the snippets in NVIDIA Warp's guide, chapter 4, "Concurrency": events, the default stream, explicit streams,
-// synchronisation. The rest is in warp_concurrency_test.cpp.
-//
-// Left out, because they need graphs (W16, W20, W21):
-// | section                           | snippet                                              |
-// |-----------------------------------|------------------------------------------------------|
-// | Explicit streams arguments        | capture_launch(graph, stream=my_stream)              |
-// | Synchronization and graph capture | one graph over streams of two devices, fork and join |
+// synchronisation. The rest is in warp_concurrency_test.cpp and warp_graphs_test.cpp.
 #include <gtest/gtest.h>
 
 #include <functional>
