@@ -1,5 +1,7 @@
 // `weir graph show`: draws a graph that weir::save() wrote.
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -29,15 +31,26 @@ std::string extension(const std::string& path) {
 
 /// Has Graphviz draw, where it is installed.
 void draw(const std::string& text, const std::string& format, const std::string& path) {
+  if (std::system("command -v dot > /dev/null 2>&1") != 0) {
+    throw std::runtime_error(
+        fmt::format("--output {}: there is no program dot: install graphviz, or let the output end in .dot", path));
+  }
   std::string quoted = "'";
   for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   const std::string command = "dot -T" + format + " -o " + quoted + "'";
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // a dot that ends early is an error like others
   FILE* dot = popen(command.c_str(), "w");
   const bool written = dot != nullptr && std::fwrite(text.data(), 1, text.size(), dot) == text.size();
-  if (dot == nullptr || pclose(dot) != 0 || !written) {
-    throw std::runtime_error(
-        "Graphviz's program dot failed; is graphviz installed? (an output file that ends in .dot needs no program)");
-  }
+  const bool drawn = dot != nullptr && pclose(dot) == 0 && written;
+  std::signal(SIGPIPE, before);
+  if (!drawn) throw std::runtime_error(fmt::format("--output {}: dot could not draw it", path));
+}
+
+void write(const std::string& text, const std::string& path) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("--output {}: it cannot be written", path));
 }
 
 Json to_json(const weir::NodeInfo& node) {
@@ -63,7 +76,8 @@ Exit show(const Session& session, const Options& options) {
   try {
     nodes = weir::read_graph_nodes(options.file);
   } catch (const weir::Error& error) {
-    if (error.errc() == weir::Errc::invalid_value) throw UsageError(error.what());
+    const bool unreadable = error.errc() == weir::Errc::invalid_value || error.errc() == weir::Errc::not_a_graph_file;
+    if (unreadable) throw UsageError(error.what());
     throw;
   }
   const std::string text = weir::to_dot(nodes);
@@ -72,7 +86,7 @@ Exit show(const Session& session, const Options& options) {
     if (format == "svg" || format == "png" || format == "pdf") {
       draw(text, format, options.output);
     } else if (format == "dot" || format == "gv") {
-      std::ofstream(options.output) << text;
+      write(text, options.output);
     } else {
       throw UsageError(fmt::format("--output {}: it must end in .svg, .png, .pdf or .dot", options.output));
     }

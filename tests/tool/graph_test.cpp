@@ -153,7 +153,7 @@ TEST_F(GraphShow, refuses_what_it_cannot_show_in_one_line) {
     std::string says;
   };
   const std::vector<Bad> all = {
-      {{"graph"}, "graph"},
+      {{"graph"}, "subcommand"},
       {{"graph", "show"}, "FILE"},
       {{"graph", "show", folder / "nothing"}, "nothing"},
       {{"graph", "show", folder}, folder},
@@ -161,7 +161,7 @@ TEST_F(GraphShow, refuses_what_it_cannot_show_in_one_line) {
       {{"graph", "show", "/dev/null"}, "/dev/null"},
       {{"graph", "show", file, "--output", folder / "picture.jpeg"}, ".svg, .png, .pdf or .dot"},
       {{"graph", "show", file, "--output", folder / "picture"}, ".svg, .png, .pdf or .dot"},
-      {{"graph", "hide", file}, "hide"},
+      {{"graph", "hide", file}, "subcommand"},
   };
   for (const Bad& bad : all) {
     const Result result = run(bad.arguments);
