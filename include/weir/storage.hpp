@@ -41,6 +41,7 @@ struct Storage {
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
   Storage* next = nullptr;        ///< guarded by its list's lock
   std::uint64_t captured_in = 0;  ///< the capture that made it; 0 outside of captures
+  Storage* base = nullptr;        ///< counted: whose memory it is a second life of, inside one graph
 };
 
 /// Memory for `shape` elements. `pool` null: the device's present one.

@@ -162,6 +162,11 @@ void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
   }
   if (storage.data == nullptr) return;
   observe_memory(storage, true, where);
+  if (storage.base != nullptr) {
+    for (const auto& [queue, device] : queues_of(storage)) note_queue(*storage.base, queue, device);
+    release(storage.base);
+    return;
+  }
   if (storage.kind != MemoryKind::device) {
     free_host_memory(storage);
     return;

@@ -129,6 +129,31 @@ TEST_P(GraphsFiles, TheShapeIsKept) {
             std::string::npos);
 }
 
+TEST_P(GraphsFiles, MemoryUsedTwiceIsSavedOnce) {
+  const TemporaryFile file("twice.weir");
+  weir::Stream s(device());
+  auto x = weir::zeros<int>(s, 10'000);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    for (int i = 1; i < 9; ++i) {
+      auto scratch = weir::full<int>(s, 10'000, i);
+      weir::copy(s, x.slice(0, 1000 * static_cast<std::size_t>(i)),
+                 scratch.slice(0, 1000 * static_cast<std::size_t>(i)));
+    }
+  });
+  weir::save(graph, file.path, {{"x", x}});
+  if (on("cpu")) {
+    EXPECT_LT(std::filesystem::file_size(file.path), 3 * 10'000 * sizeof(int));
+  }
+  weir::LoadedGraph loaded = weir::load_graph(file.path, device());
+  EXPECT_EQ(topology(loaded.graph), topology(graph));
+  loaded.graph.launch(s);
+  const auto values = loaded.array<int>("x").to_host();
+  EXPECT_EQ(values[0], 8);
+  EXPECT_EQ(values[7999], 8);
+  EXPECT_EQ(values[8000], 0);
+}
+
 TEST_P(GraphsFiles, WhatCannotBeSavedIsNamed) {
   const TemporaryFile file("refused.weir");
   weir::Stream s(device());

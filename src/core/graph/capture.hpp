@@ -80,6 +80,14 @@ class Capture {
   std::unordered_map<BufferId, std::uint32_t> kept;      ///< arrays made here: how often nodes hold them
   std::unordered_map<const void*, BufferId> raw;         ///< pool memory without an array made here
   std::unordered_map<BufferId, std::uint32_t> freed_by;  ///< nodes that end what was made here
+  /// Memory that ended here and that nothing else has begun in since. Alive: its Free node holds it.
+  struct Ended {
+    Storage* storage;
+    std::uint32_t free;
+  };
+  std::vector<Ended> ended;
+  std::unordered_map<BufferId, std::uint32_t> made_by;  ///< nodes that begin what was made here
+  bool allocates_raw = false;  ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);

@@ -3,6 +3,7 @@
 // contents begin and end.
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "core/checks.hpp"
 #include "core/graph/capture.hpp"
@@ -24,7 +25,8 @@ void add_memory_node(Recorder& recorder, const Op& op, Storage& storage, SourceL
   command.op = op;
   auto payload = std::make_shared<Payload>(command);
   payload->keep(storage);
-  recorder.capture->add(recorder, kind_of(op), std::move(payload), where);
+  const std::uint32_t node = recorder.capture->add(recorder, kind_of(op), std::move(payload), where);
+  if (std::holds_alternative<Alloc>(op)) recorder.capture->made_by[storage.buffer] = node;
 }
 
 bool uses(const FormNode& node, BufferId buffer) {
@@ -45,7 +47,45 @@ void note_ancestors(const GraphForm& form, std::uint32_t node, std::vector<bool>
   }
 }
 
-/// A Free node behind everything that used the memory, and behind the stream's present end.
+/// Memory whose uses are all over before anything new on the recorder's stream begins, large enough and not much too
+/// large; taken from the list. Only where our nodes are what runs: a driver that captures orders by its own.
+Storage* take_ended(Recorder& recorder, const Storage& wanted) {
+  Capture& capture = *recorder.capture;
+  if (recorder.driver || capture.allocates_raw || wanted.bytes == 0) return nullptr;
+  std::vector<bool> before;
+  auto best = capture.ended.end();
+  for (auto one = capture.ended.begin(); one != capture.ended.end(); ++one) {
+    const Storage& memory = *one->storage;
+    const FormNode& end = capture.form.nodes[one->free];
+    const bool here = end.parent == capture.scope.parent && end.branch == capture.scope.branch;
+    if (!here || memory.pool != wanted.pool || memory.bytes < wanted.bytes || memory.bytes / 2 > wanted.bytes) continue;
+    if (best != capture.ended.end() && best->storage->bytes <= memory.bytes) continue;
+    if (before.empty()) {
+      before.resize(capture.form.nodes.size());
+      for (const std::uint32_t node : recorder.tails) note_ancestors(capture.form, node, before);
+    }
+    const bool over =
+        std::all_of(end.depends.begin(), end.depends.end(), [&](std::uint32_t node) { return before[node]; });
+    if (over) best = one;
+  }
+  if (best == capture.ended.end()) return nullptr;
+  Storage* found = best->storage;
+  capture.ended.erase(best);
+  return found;
+}
+
+/// The node of the present scope that a node is, or is inside of; none if it is elsewhere.
+std::optional<std::uint32_t> in_scope(const Capture& capture, std::uint32_t node) {
+  for (;;) {
+    const FormNode& one = capture.form.nodes[node];
+    if (one.parent == capture.scope.parent && one.branch == capture.scope.branch) return node;
+    if (one.parent < 0) return std::nullopt;
+    node = static_cast<std::uint32_t>(one.parent);
+  }
+}
+
+/// A Free node behind everything that used the memory, and behind the stream's present end. Nothing depends on it: what
+/// the stream does next does not wait for other streams' uses of the memory.
 void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLocation where) {
   if (capture.freed_by.contains(storage.buffer)) return;
   Recorder* home = recorder;
@@ -56,20 +96,29 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
   nobody.capture = &capture;
   nobody.id = storage.home.id();
   Recorder& from = home != nullptr ? *home : nobody;
-  std::vector<std::uint32_t> depends = from.tails;
+  const std::vector<std::uint32_t> tails = from.tails;
+  std::vector<std::uint32_t> depends;
+  if (capture.by_hand || from.scope == capture.scope) depends = tails;
   std::vector<bool> before(capture.form.nodes.size());
   for (const std::uint32_t node : depends) note_ancestors(capture.form, node, before);
   for (auto i = static_cast<std::uint32_t>(capture.form.nodes.size()); i-- > 0;) {
-    const FormNode& node = capture.form.nodes[i];
-    const bool here = node.parent == capture.scope.parent && node.branch == capture.scope.branch;
-    if (!here || before[i] || capture.by_hand || !uses(node, storage.buffer)) continue;
-    depends.push_back(i);
-    note_ancestors(capture.form, i, before);
+    if (capture.by_hand || !uses(capture.form.nodes[i], storage.buffer)) continue;
+    const std::optional<std::uint32_t> user = in_scope(capture, i);
+    if (!user || before[*user]) continue;
+    depends.push_back(*user);
+    note_ancestors(capture.form, *user, before);
   }
   add_memory_node(from, Free{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   const auto node = static_cast<std::uint32_t>(capture.form.nodes.size() - 1);
   capture.form.nodes[node].depends = std::move(depends);
+  if (!capture.by_hand) from.tails = tails;
   capture.freed_by.emplace(storage.buffer, node);
+  // Made and ended in one body: then it is nobody's in every turn of it.
+  const FormNode& begin = capture.form.nodes[capture.made_by.at(storage.buffer)];
+  const bool one_scope = begin.parent == capture.scope.parent && begin.branch == capture.scope.branch;
+  if (one_scope && !capture.by_hand && !capture.raw_contains(storage.buffer)) {
+    capture.ended.push_back({storage.base != nullptr ? storage.base : &storage, node});
+  }
 }
 
 }  // namespace
@@ -82,6 +131,20 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
   }
   recorder.capture->check_valid(operation, "stream '" + recorder.name + "'", where);
   storage.captured_in = recorder.capture->id;
+  if (Storage* before = take_ended(recorder, storage)) {
+    retain(before);
+    storage.base = before;
+    storage.data = before->data;
+    try {
+      add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
+    } catch (...) {
+      storage.base = nullptr;
+      storage.data = nullptr;
+      release(before);
+      throw;
+    }
+    return;
+  }
   // Not in the stream's own order: replays go to other streams, which know nothing of that order.
   storage.data =
       storage.device->backend->allocate(*storage.pool, *storage.device->idle, storage.bytes, operation, where);
@@ -99,8 +162,17 @@ void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, 
   if (recorder.capture == nullptr)
     return pool.backend->allocate(pool, *recorder.real, bytes, "weir::Pool::allocate", where);
   if (bytes == 0) return nullptr;
-  Storage* storage = make_storage("weir::Pool::allocate", MemoryKind::device, StreamRef(recorder.stream, recorder.id),
-                                  Shape(bytes), 1, 1, &pool, where);
+  Capture& capture = *recorder.capture;
+  capture.allocates_raw = true;
+  Storage* storage = nullptr;
+  try {
+    storage = make_storage("weir::Pool::allocate", MemoryKind::device, StreamRef(recorder.stream, recorder.id),
+                           Shape(bytes), 1, 1, &pool, where);
+  } catch (...) {
+    capture.allocates_raw = false;
+    throw;
+  }
+  capture.allocates_raw = false;
   const void* data = storage->data;
   raw_memory()[data] = recorder.capture->id;
   raw_count.fetch_add(1, std::memory_order_release);

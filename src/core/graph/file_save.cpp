@@ -22,7 +22,8 @@ constexpr const char* operation = "weir::save";
 class Buffers {
  public:
   void add(Storage& storage) {
-    if (std::find(all_.begin(), all_.end(), &storage) == all_.end()) all_.push_back(&storage);
+    Storage* memory = storage.base != nullptr ? storage.base : &storage;
+    if (std::find(all_.begin(), all_.end(), memory) == all_.end()) all_.push_back(memory);
   }
   /// Where an address is; no_buffer for memory that is no array's.
   FilePlace find(const void* data) const {

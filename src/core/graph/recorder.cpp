@@ -193,16 +193,8 @@ std::string unjoined_stream(const Capture& capture, const Recorder& to) {
   }
   for (const Recorder* recorder : capture.recorders) {
     if (recorder->scope != capture.scope) continue;
-    // The end of an array's memory, perhaps because a scope ended, is nothing that anybody has to wait for.
-    open = recorder->tails;
-    while (!open.empty()) {
-      const std::uint32_t node = open.back();
-      open.pop_back();
-      if (joined[node]) continue;
-      if (capture.form.nodes[node].kind != NodeKind::free) return recorder->name;
-      joined[node] = true;
-      const auto& before = capture.form.nodes[node].depends;
-      open.insert(open.end(), before.begin(), before.end());
+    for (const std::uint32_t node : recorder->tails) {
+      if (!joined[node]) return recorder->name;
     }
   }
   return {};
