@@ -34,6 +34,7 @@ void graphs(Context& context);         // graph.*
 void core_taken(Context& context);     // B1 to B5 beside a busy process
 void instructions(Context& context);
 void allocations(Context& context);
+void replay_allocations(Context& context);
 void flat_memory(Context& context);
 void thousand_streams(Context& context);
 

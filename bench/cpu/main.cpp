@@ -37,6 +37,7 @@ constexpr Bench benches[] = {
     {"streams", bench::thousand_streams},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},
+    {"graph.allocations", bench::replay_allocations},
     {"memory", bench::flat_memory},
 };
 

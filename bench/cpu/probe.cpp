@@ -1,4 +1,4 @@
-// A process whose launches are watched from outside, or that counts its own allocations: cpu_probe submit|allocations|flat N.
+// A process whose launches are watched from outside, or that counts its own allocations: cpu_probe submit|allocations|replays|flat N.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -83,6 +83,43 @@ double allocations(const weir::Stream& stream, std::size_t count) {
   return static_cast<double>(allocated.load() - before) / static_cast<double>(bursts * burst);
 }
 
+/// A graph with something of everything: branches, memory, copies, host functions, a condition, a timed event.
+weir::Graph mixed_graph(const weir::Stream& stream, const weir::TimedEvent& event) {
+  const weir::Stream branch(stream.device());
+  auto values = weir::full<float>(stream, 4096, 1.0f);
+  auto condition = weir::full<std::int32_t>(stream, 1, 1);
+  stream.synchronize();
+  return weir::capture(stream, [&] {
+    branch.wait(stream);
+    auto scratch = weir::empty<float>(branch, 4096);
+    weir::copy(branch, scratch, values);
+    weir::reduce(branch, scratch, values.slice(0, 1));
+    weir::launch(stream, 1, [](std::size_t) {});
+    weir::host_call(stream, [] {});
+    weir::capture_if(stream, condition, [&] { weir::fill(stream, values.slice(1, 4096), 2.0f); });
+    stream.wait(branch);
+    stream.record(event);
+  });
+}
+
+/// Allocations per replay once as many were pending before.
+double replays(const weir::Stream& stream, std::size_t count) {
+  constexpr std::size_t burst = 1000;
+  const std::size_t bursts = count / burst + 1;
+  const weir::TimedEvent event(stream.device());
+  const weir::Graph graph = mixed_graph(stream, event);
+  const auto replay_all = [&] {
+    for (std::size_t i = 0; i < bursts; ++i) {
+      for (std::size_t r = 0; r < burst; ++r) graph.launch(stream);
+      stream.synchronize();
+    }
+  };
+  replay_all();
+  const std::size_t before = allocated.load();
+  replay_all();
+  return static_cast<double>(allocated.load() - before) / static_cast<double>(bursts * burst);
+}
+
 /// How much more memory is resident after all launches than after the most that were ever pending at a time.
 double flat(const weir::Stream& stream, std::size_t count) {
   constexpr std::size_t most = 100'000;
@@ -99,15 +136,16 @@ double run(const char* what, std::size_t count) {
   const weir::Stream stream(weir::device("cpu"));
   if (std::strcmp(what, "submit") == 0) return submit(stream, count);
   if (std::strcmp(what, "allocations") == 0) return allocations(stream, count);
+  if (std::strcmp(what, "replays") == 0) return replays(stream, count);
   if (std::strcmp(what, "flat") == 0) return flat(stream, count);
-  throw std::invalid_argument("usage: cpu_probe submit|allocations|flat N");
+  throw std::invalid_argument("usage: cpu_probe submit|allocations|replays|flat N");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 3) throw std::invalid_argument("usage: cpu_probe submit|allocations|flat N");
+    if (argc != 3) throw std::invalid_argument("usage: cpu_probe submit|allocations|replays|flat N");
     std::printf("%.9g\n", run(argv[1], std::strtoull(argv[2], nullptr, 10)));
     return 0;
   } catch (const std::exception& failure) {

@@ -1,4 +1,4 @@
-// What needs a process of its own: instructions and allocations of a launch, and memory over many launches.
+// What needs a process of its own: instructions and allocations of launches and replays, and memory over many launches.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -85,6 +85,16 @@ void allocations(Context& context) {
       figure_of("'" + context.probe + "' allocations " + std::to_string(context.options.cut(1'000'000)));
   context.report.add({"launch.allocations",
                       "calls of malloc per warm launch",
+                      "calls",
+                      {count, count, count},
+                      {},
+                      {at_most(0, "calls")}});
+}
+
+void replay_allocations(Context& context) {
+  const double count = figure_of("'" + context.probe + "' replays " + std::to_string(context.options.cut(100'000)));
+  context.report.add({"graph.allocations",
+                      "calls of malloc per warm replay",
                       "calls",
                       {count, count, count},
                       {},
