@@ -112,6 +112,10 @@ std::uint32_t CpuGraph::take() {
     segment = ready_.back().segment;
     ready_.pop_back();
     more = !ready_.empty();
+    for (std::size_t i = 0; i < std::min<std::size_t>(ready_.size(), 3); ++i) {  // one of these is next
+      __builtin_prefetch(&plan_->segments[ready_[i].segment]);
+      __builtin_prefetch(&plan_->steps[ready_[i].step]);
+    }
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
   }
   if (more) offer();
@@ -122,7 +126,8 @@ void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
   {
     SpinGuard guard(lock_);
     for (std::uint32_t i = 0; i < count; ++i) {
-      ready_.push_back({plan_->segments[segments[i]].urgency, segments[i]});
+      const Segment& segment = plan_->segments[segments[i]];
+      ready_.push_back({segment.urgency, segments[i], segment.first_step});
       std::push_heap(ready_.begin(), ready_.end());
     }
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);

@@ -69,6 +69,7 @@ class CpuGraph final : public detail::GraphExecutable {
   // graph_replay.cpp
   void participate(std::uint32_t segment, Runner& runner, bool worker);
   std::uint32_t run(std::uint32_t segment, Runner& runner);
+  void look_ahead(const Segment& segment) const;
   void run_steps(const Segment& segment, Runner& runner);
   void run_step(const Step& step, Runner& runner);
   void record_event(const Step& step);
@@ -115,6 +116,7 @@ class CpuGraph final : public detail::GraphExecutable {
   struct Ready {
     std::uint64_t urgency;
     std::uint32_t segment;
+    std::uint32_t step;  ///< its first
     bool operator<(const Ready& other) const { return urgency < other.urgency; }
   };
   std::vector<Ready> ready_;      ///< guarded by lock_: a heap, the most urgent first

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace weir::cpu {
@@ -16,6 +17,15 @@ using detail::GraphForm;
 bool begins_segment(const FormNode& node) {
   return node.kind == NodeKind::conditional || node.kind == NodeKind::graph || node.kind == NodeKind::wait;
 }
+/// Ends of memory that nothing depends on: neither steps nor successors.
+std::vector<bool> left_out(const GraphForm& form) {
+  std::vector<bool> out;
+  for (const FormNode& node : form.nodes) out.push_back(node.kind == NodeKind::free);
+  for (const FormNode& node : form.nodes) {
+    for (const std::uint32_t before : node.depends) out[before] = false;
+  }
+  return out;
+}
 bool ends_segment(const FormNode& node) { return node.kind == NodeKind::conditional || node.kind == NodeKind::graph; }
 
 }  // namespace
@@ -24,6 +34,7 @@ Plan::Plan(const GraphForm& form) : step_of_node(form.nodes.size(), -1) {
   payloads.reserve(form.nodes.size());
   for (const FormNode& node : form.nodes) payloads.push_back(node.payload);
   fuse(form);
+  sort(form);
   connect(form);
   rank();
   pending = std::make_unique<std::atomic<std::uint32_t>[]>(segments.size());
@@ -35,10 +46,12 @@ Plan::Plan(const GraphForm& form) : step_of_node(form.nodes.size(), -1) {
 /// Puts each node behind its only predecessor if it is that one's only successor. Nodes are visited in topological order.
 void Plan::fuse(const GraphForm& form) {
   const std::size_t count = form.nodes.size();
+  const std::vector<bool> out = left_out(form);
   std::vector<std::uint32_t> successor_count(count, 0);
   std::vector<std::uint32_t> waits_left(count, 0);
   std::vector<std::vector<std::uint32_t>> after(count);
   for (std::uint32_t i = 0; i < count; ++i) {
+    if (out[i]) continue;
     for (const std::uint32_t before : form.nodes[i].depends) {
       ++successor_count[before];
       after[before].push_back(i);
@@ -48,7 +61,7 @@ void Plan::fuse(const GraphForm& form) {
   std::vector<std::uint32_t> order;
   order.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (waits_left[i] == 0) order.push_back(i);
+    if (waits_left[i] == 0 && !out[i]) order.push_back(i);
   }
   for (std::size_t at = 0; at < order.size(); ++at) {
     for (const std::uint32_t next : after[order[at]]) {
@@ -70,6 +83,29 @@ void Plan::fuse(const GraphForm& form) {
     segment_of_node_[i] = static_cast<std::uint32_t>(members_.size());
     members_.push_back({i});
   }
+}
+
+/// Puts the segments with the longest way to the end first: in about this order they will run, so that what they need of
+/// the plan lies side by side. It stays an order in which each comes after what it depends on.
+void Plan::sort(const GraphForm& form) {
+  std::vector<std::uint64_t> way(members_.size(), 0);
+  for (std::size_t s = members_.size(); s-- > 0;) {
+    way[s] += members_[s].size() + 1;
+    for (const std::uint32_t node : form.nodes[members_[s].front()].depends) {
+      std::uint64_t& before = way[segment_of_node_[node]];
+      before = std::max(before, way[s]);
+    }
+  }
+  std::vector<std::uint32_t> order(members_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return way[a] > way[b]; });
+  std::vector<std::vector<std::uint32_t>> sorted;
+  sorted.reserve(members_.size());
+  for (const std::uint32_t s : order) {
+    for (const std::uint32_t node : members_[s]) segment_of_node_[node] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(std::move(members_[s]));
+  }
+  members_ = std::move(sorted);
 }
 
 void Plan::connect(const GraphForm& form) {

@@ -98,6 +98,7 @@ class Plan {
 
  private:
   void fuse(const detail::GraphForm& form);
+  void sort(const detail::GraphForm& form);
   void connect(const detail::GraphForm& form);
   void rank();
 

@@ -102,8 +102,22 @@ std::uint32_t CpuGraph::run(std::uint32_t index, Runner& runner) {
     return first != none ? first : finish(index);
   }
   if (segment.steps != 0 && plan_->steps[segment.first_step].kind == Step::Kind::wait && defer(index)) return none;
+  look_ahead(segment);
   run_steps(segment, runner);
   return finish(index);
+}
+
+/// Asks for the memory that will be needed next, while the segment runs: its successors' counters, and work that comes
+/// soon. In a graph too large for the cache each of them would be waited for.
+void CpuGraph::look_ahead(const Segment& segment) const {
+  constexpr std::size_t near = 4;  // segments lie in about the order in which they run
+  const std::size_t soon = segment.first_step + segment.steps + near;
+  if (soon < plan_->steps.size()) __builtin_prefetch(plan_->steps[soon].closure);
+  const std::uint32_t* successor = plan_->successors.data() + segment.first_successor;
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(segment.successors, near); ++i, ++successor) {
+    __builtin_prefetch(&plan_->segments[*successor]);
+    prefetch_to_write(&plan_->pending[*successor]);
+  }
 }
 
 void CpuGraph::run_steps(const Segment& segment, Runner& runner) {
