@@ -103,14 +103,21 @@ class Queue {
   virtual void retire() noexcept = 0;
   virtual void* native() { return nullptr; }
 
-  // Captures. The core records every capture itself. A backend whose driver captures too (so that foreign libraries on the
-  // native stream are captured) returns true from begin_capture(): then every recorded command is handed to this queue as
-  // well, and driver_node() tells which node of the driver's graph it became.
+  // Captures. The core records every capture itself. A backend whose driver captures too, so that foreign libraries on the
+  // native stream are captured, returns true from begin_capture(). Until the end it is then handed, by queues that
+  // are in the capture: every command but those in bodies of conditional nodes (host functions stay the node's), and what it became
+  // in the form; records and waits of events that fork and join; nodes with nodes inside, when these are complete.
 
   virtual bool begin_capture(SourceLocation) { return false; }
-  /// Ends the driver's capture; its graph, or null if it is discarded.
+  /// This queue is in the capture of `origin` from here on: a wait for one of its events follows.
+  virtual void join_capture(Queue& /*origin*/, SourceLocation) {}
+  /// The command before was this node of the form.
+  virtual void captured(const detail::GraphForm&, std::size_t /*node*/) {}
+  /// A child graph or conditional node, the next in this queue.
+  virtual void capture_inside(const detail::GraphForm&, std::size_t /*node*/) {}
+  /// Ends the capture that began here: what instantiate() wants, or null if it is discarded. Whatever it throws, the
+  /// capture has ended.
   virtual void* end_capture(bool /*discard*/, SourceLocation) { return nullptr; }
-  virtual void* driver_node() { return nullptr; }
 };
 
 /// All devices of one kind. `device` is an index below device_count(). Thread rule: any thread, several at once.

@@ -29,6 +29,8 @@ class Payload {
 
   /// Before it is in a graph: keeps one more array alive.
   void keep(Storage& storage);
+  /// The command was refused after all: a host function is its caller's again.
+  void give_function_back() noexcept;
 
   const Op& op() const { return op_; }
   SourceLocation where() const { return where_; }
@@ -67,12 +69,13 @@ struct FormNode {
   std::int32_t parent = -1;                ///< a child graph or conditional node
   std::uint32_t branch = 0;                ///< which body of a conditional parent
   Condition condition;
+  int device = 0;  ///< index among the backend's devices
   int priority = 0;
   StreamId stream = 0;
   std::string stream_name;
   SourceLocation where;
   bool enabled = true;
-  void* native = nullptr;  ///< the driver's node, where the driver captured too
+  std::shared_ptr<const void> beyond;  ///< of a child graph: what its executable held beyond its form
 };
 
 /// A graph: nodes, dependencies never form a cycle.
@@ -88,6 +91,8 @@ class GraphExecutable {
   /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
   virtual void update(const GraphForm& form, std::size_t node) = 0;
   virtual void close() noexcept = 0;
+  /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
+  virtual std::shared_ptr<const void> beyond_form() { return nullptr; }
 };
 
 /// What a GraphLaunch op points to.

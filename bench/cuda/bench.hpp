@@ -26,5 +26,6 @@ void host_function(Context& context);  // host_function
 void pinned_copies(Context& context);  // copies
 void peer_copy(Context& context);      // peer
 void chunked(Context& context);        // M1
+void graphs(Context& context);         // graph
 
 }  // namespace bench

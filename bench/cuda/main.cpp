@@ -25,6 +25,7 @@ constexpr Bench benches[] = {
     {"launch", bench::launch_cost},   {"launch_wait", bench::launch_wait}, {"hop", bench::hop},
     {"allocate", bench::allocate},    {"streams", bench::streams},         {"host_function", bench::host_function},
     {"copies", bench::pinned_copies}, {"peer", bench::peer_copy},          {"M1", bench::chunked},
+    {"graph", bench::graphs},
 };
 
 void run(const Bench& bench, bench::Context& context) {

@@ -34,6 +34,8 @@ class ControlScope {
   const char* operation_;
   std::uint64_t capture_ = 0;
   std::size_t node_ = 0;
+  std::size_t bodies_ = 0;     ///< to come
+  std::size_t recorders_ = 0;  ///< of the capture when it began
   std::int32_t outer_parent_ = -1;
   std::uint32_t outer_branch_ = 0;
   SourceLocation where_;

@@ -29,7 +29,7 @@ struct Sum {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y) const { y[i] += x[i]; }
 };
 
-class GraphsCapture : public AnyDeviceWithGraphs {};
+class GraphsCapture : public AnyDevice {};
 
 TEST_P(GraphsCapture, CapturedWorkRunsAtEachLaunchAndNotBefore) {  // R110
   weir::Stream s(device());
@@ -384,7 +384,7 @@ TEST_P(GraphsCapture, AFailureInsideSkipsTheRestAndIsReported) {
 
 ON_EVERY_DEVICE(GraphsCapture);
 
-class GraphsOfTwoDevices : public TwoDevicesWithGraphs {};
+class GraphsOfTwoDevices : public TwoDevices {};
 
 TEST_P(GraphsOfTwoDevices, ACaptureForksToAnotherDevice) {  // R201, W20
   weir::Stream s(first());

@@ -18,13 +18,13 @@ struct Plus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> x, int value) const { x[i] += value; }
 };
 
-class GraphsControl : public AnyDeviceWithGraphs {
+class GraphsControl : public AnyDevice {
  protected:
   weir::Stream s{device()};
   weir::Array<std::int32_t> condition = weir::zeros<std::int32_t>(s, 1);
   weir::Array<std::int32_t> x = weir::zeros<std::int32_t>(s, 4);
   void SetUp() override {
-    AnyDeviceWithGraphs::SetUp();
+    AnyDevice::SetUp();
     s.synchronize();
   }
   int run(const weir::Graph& graph, int value) {

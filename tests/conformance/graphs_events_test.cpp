@@ -12,7 +12,7 @@ namespace {
 
 using namespace weir_test;
 
-class GraphsEvents : public AnyDeviceWithGraphs {
+class GraphsEvents : public AnyDevice {
  protected:
   weir::Stream s{device()};
 };

@@ -101,7 +101,7 @@ WEIR_SCENE(loads_a_graph) {
   check_example(weir::device(std::getenv("WEIR_TEST_GRAPH_DEVICE")), std::getenv("WEIR_TEST_GRAPH_FILE"));
 }
 
-class GraphsFiles : public AnyDeviceWithGraphs {};
+class GraphsFiles : public AnyDevice {};
 
 TEST_P(GraphsFiles, LoadInTheSameProcess) {
   const TemporaryFile file("same.weir");

@@ -18,7 +18,7 @@ namespace {
 using namespace weir_test;
 using weir::Errc;
 
-class GraphsForbidden : public AnyDeviceWithGraphs {
+class GraphsForbidden : public AnyDevice {
  protected:
   /// Begins a capture, makes a call that must fail with `code` naming `call`, and expects the capture to be void and the
   /// stream to be usable.

@@ -57,7 +57,7 @@ void interpret(const std::vector<Command>& commands, Arrays& arrays) {
   }
 }
 
-class GraphsRandom : public AnyDeviceWithGraphs {
+class GraphsRandom : public AnyDevice {
  protected:
   std::vector<weir::Array<std::uint32_t>> make_arrays(const Arrays& values) {
     std::vector<weir::Array<std::uint32_t>> arrays;

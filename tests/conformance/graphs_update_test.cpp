@@ -20,7 +20,7 @@ struct Minus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] -= value; }
 };
 
-class GraphsUpdate : public AnyDeviceWithGraphs {
+class GraphsUpdate : public AnyDevice {
  protected:
   weir::Stream s{device()};
 };

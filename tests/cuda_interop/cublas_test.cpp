@@ -95,4 +95,30 @@ TEST_F(Cublas, on_another_stream_waits_for_events) {
   EXPECT_EQ(std::vector<float>(result.begin(), result.end()), std::vector<float>(k * k, 16.0f));
 }
 
+// capture:  fill x, saxpy y += 2 x   (twice: as external work, and by a call that Weir does not see)
+TEST_F(Cublas, is_captured_into_graphs) {
+  constexpr int n = 5000;
+  const weir::Stream s(gpu());
+  const auto x = weir::full(s, n, 3.0f);
+  const auto y = weir::zeros<float>(s, n);
+  const float two = 2;
+  ASSERT_EQ(cublasSetStream(handle_, weir::cuda::native(s)), CUBLAS_STATUS_SUCCESS);
+  const auto saxpy = [&] {
+    ASSERT_EQ(cublasSaxpy(handle_, n, &two, x.data(), 1, y.data(), 1), CUBLAS_STATUS_SUCCESS);
+  };
+  saxpy();  // loading its kernels waits for the device
+  s.synchronize();
+  const weir::Graph graph = weir::capture(s, [&] {
+    weir::fill(s, y, 1.0f);
+    saxpy();
+    weir::external(s, [&](cudaStream_t) { saxpy(); }, weir::in(x), weir::inout(y));
+  });
+  EXPECT_EQ(y.to_host(), std::vector<float>(n, 6.0f));
+  graph.launch(s);
+  EXPECT_EQ(y.to_host(), std::vector<float>(n, 13.0f));
+  weir::fill(s, x, 1.0f);
+  graph.launch(s);
+  EXPECT_EQ(y.to_host(), std::vector<float>(n, 5.0f));
+}
+
 }  // namespace

@@ -12,21 +12,6 @@
 
 namespace weir_test {
 
-/// Devices whose backend has graphs.
-class AnyDeviceWithGraphs : public AnyDevice {
- protected:
-  void SetUp() override {
-    if (on("cuda")) GTEST_SKIP() << "the CUDA backend has no graphs yet";
-  }
-};
-class TwoDevicesWithGraphs : public TwoDevices {
- protected:
-  void SetUp() override {
-    TwoDevices::SetUp();
-    if (GetParam() == "cuda") GTEST_SKIP() << "the CUDA backend has no graphs yet";
-  }
-};
-
 namespace graphs_detail {
 inline std::string level(const std::vector<weir::NodeInfo>& nodes, const weir::Node* parent, std::uint32_t branch) {
   std::string text;

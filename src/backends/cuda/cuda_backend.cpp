@@ -9,6 +9,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_graph.hpp"
 #include "backends/cuda/cuda_pool.hpp"
 #include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/pinned_memory.hpp"
@@ -89,6 +90,15 @@ class CudaBackend final : public Backend {
   }
   void unpin(const void* data, SourceLocation where) override { PinnedMemory::instance().unpin(data, where); }
   std::optional<PointerInfo> locate(const void* data) override;
+
+  bool event_recorded(detail::EventState& event) override {
+    return as_cuda(event).recorded.load(std::memory_order_acquire);
+  }
+  detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,
+                                       SourceLocation where) override {
+    std::unique_ptr<DriverGraph> graph(static_cast<DriverGraph*>(driver_graph));
+    return new CudaGraph(at(device), form, std::move(graph), where);
+  }
 
   bool can_access_peer(int from, int to) override { return at(from).can_access(to); }
   bool peer_access(int from, int to) override { return at(from).peer_access(to); }

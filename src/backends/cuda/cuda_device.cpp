@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/cuda_event.hpp"
 #include "backends/cuda/cuda_pool.hpp"
@@ -47,6 +48,7 @@ void CudaDevice::start(SourceLocation where) {
   const DeviceScope scope(index_);
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
   check(load_strided_kernels(), "weir: starting a device", name_, where);
+  check(load_condition_kernels(), "weir: starting a device", name_, where);
   make_room_for_streams(where);
   for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
     if (code->kind == detail::DeviceCode::Kind::global) continue;
@@ -167,7 +169,25 @@ void CudaDevice::close_event(CudaEvent& event) {
   event.recorded.store(false, std::memory_order_relaxed);
   event.queue.store(nullptr, std::memory_order_relaxed);
   const std::lock_guard guard(events_mutex_);
-  free_events_[event.timed ? 1 : 0].push_back(&event);
+  event.closed = event.graphs > 0;
+  if (!event.closed) free_events_[event.timed ? 1 : 0].push_back(&event);
+}
+
+void CudaDevice::keep_for_graph(CudaEvent& event) {
+  const std::lock_guard guard(events_mutex_);
+  ++event.graphs;
+}
+
+void CudaDevice::forget_graph_of(CudaEvent& event) noexcept {
+  const std::lock_guard guard(events_mutex_);
+  if (--event.graphs > 0 || !event.closed) return;
+  event.closed = false;
+  event.recorded.store(false, std::memory_order_relaxed);
+  try {
+    free_events_[event.timed ? 1 : 0].push_back(&event);
+  } catch (...) {
+    // Without memory for the list the event is not used again.
+  }
 }
 
 void CudaDevice::synchronize(const char* operation, SourceLocation where) {
@@ -209,6 +229,11 @@ cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned f
 volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
   constexpr std::size_t slab = 512;
   const std::lock_guard guard(flags_mutex_);
+  if (!free_flags_.empty()) {
+    volatile unsigned long long* flag = free_flags_.back();
+    free_flags_.pop_back();
+    return flag;
+  }
   if (flags_left_ == 0) {
     const DeviceScope scope(index_);
     void* memory = nullptr;
@@ -218,6 +243,15 @@ volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
     flags_left_ = slab;
   }
   return &flags_[--flags_left_];
+}
+
+void CudaDevice::give_flag(volatile unsigned long long* flag) noexcept {
+  const std::lock_guard guard(flags_mutex_);
+  try {
+    free_flags_.push_back(flag);
+  } catch (...) {
+    // Without memory for the list the word is not used again.
+  }
 }
 
 CudaPool& CudaDevice::open_pool(const PoolOptions& options) {

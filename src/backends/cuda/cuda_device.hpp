@@ -49,6 +49,9 @@ class CudaDevice {
 
   CudaEvent& open_event(bool timed);
   void close_event(CudaEvent& event);
+  /// A graph records the event in its replays: it is not used for anything else while the graph is there.
+  void keep_for_graph(CudaEvent& event);
+  void forget_graph_of(CudaEvent& event) noexcept;
 
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
@@ -68,8 +71,9 @@ class CudaDevice {
   /// A blocking stream without commands: events in it stand for the legacy stream's work.
   cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
 
-  /// A word that host functions and kernels share, set to "never". Never given back.
+  /// A word that host functions and kernels share. Those of queues are never given back.
   volatile unsigned long long* take_flag(SourceLocation where);
+  void give_flag(volatile unsigned long long* flag) noexcept;
 
   CudaPool& default_pool() { return *default_pool_; }
   CudaPool& open_pool(const PoolOptions& options);
@@ -131,6 +135,7 @@ class CudaDevice {
   std::mutex flags_mutex_;
   unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next
   std::size_t flags_left_ = 0;
+  std::vector<volatile unsigned long long*> free_flags_;
 
   std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
   std::deque<std::atomic<bool>> reached_by_;

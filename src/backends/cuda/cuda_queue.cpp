@@ -4,6 +4,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_event.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/driver_graph.hpp"
 
 namespace weir::cuda {
 
@@ -60,22 +61,25 @@ void CudaQueue::ensure_flag(SourceLocation where) {
   failures_.set_flag(device_.take_flag(where));
 }
 
+cudaEvent_t CudaEvent::made(SourceLocation where) {
+  cudaEvent_t event = native.load(std::memory_order_acquire);
+  if (event != nullptr) [[likely]]
+    return event;
+  const DeviceScope scope(device);
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), "weir::Event", "event",
+        where);
+  cudaEvent_t nothing = nullptr;
+  if (native.compare_exchange_strong(nothing, event)) return event;
+  static_cast<void>(cudaEventDestroy(event));
+  return nothing;
+}
+
 void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   auto& event = static_cast<CudaEvent&>(state);
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
-  cudaEvent_t native = event.native.load(std::memory_order_acquire);
-  if (native == nullptr) {
-    check(cudaEventCreateWithFlags(&native, event.timed ? cudaEventDefault : cudaEventDisableTiming), "weir::Event",
-          label_, where);
-    cudaEvent_t nothing = nullptr;
-    if (!event.native.compare_exchange_strong(nothing, native)) {
-      static_cast<void>(cudaEventDestroy(native));
-      native = nothing;
-    }
-  }
-  check(record_event(native, queue), "weir::Stream::record", label_, where);
-  if (failures_.in_doubt()) [[unlikely]] {
+  check(record_event(event.made(where), queue), "weir::Stream::record", label_, where);
+  if (failures_.in_doubt() && capture_ == nullptr) [[unlikely]] {
     event.place.store(failures_.place(), std::memory_order_relaxed);
     event.queue.store(this, std::memory_order_release);
   } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
@@ -90,7 +94,8 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
   check(wait_for_event(queue, event.native.load(std::memory_order_acquire)), "weir::Stream::wait", label_, where);
-  if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
+  if (CudaQueue* source = event.queue.load(std::memory_order_acquire); source != nullptr && capture_ == nullptr)
+      [[unlikely]] {
     ensure_flag(where);
     failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
   }
@@ -134,6 +139,10 @@ void CudaQueue::come_after(cudaEvent_t event) {
 
 void CudaQueue::follow(Queue& other) {
   auto& source = static_cast<CudaQueue&>(other);
+  if (source.capture_ != nullptr && &source != this) {
+    const std::lock_guard guard(source.mutex_);
+    return come_after(source.mark_end(End::own_work));
+  }
   if (&source == this || !source.used() || source.idle()) return;
   const std::lock_guard guard(source.mutex_);
   const bool ended = source.ended_.load(std::memory_order_acquire);
@@ -196,6 +205,10 @@ void CudaQueue::drain() noexcept {
 }
 
 void CudaQueue::retire() noexcept {
+  if (capture_ != nullptr) {
+    capture_->retire_at_end(*this);
+    return;
+  }
   try {
     device_.take_back(*this);
   } catch (...) {

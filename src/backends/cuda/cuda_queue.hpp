@@ -15,6 +15,7 @@
 namespace weir::cuda {
 
 class CudaDevice;
+class DriverGraph;
 struct CudaEvent;
 struct LoadedCode;
 
@@ -39,6 +40,13 @@ class CudaQueue final : public Queue {
   void retire() noexcept override;
   void* native() override { return stream(SourceLocation{}); }
 
+  // Captures by the driver (queue_capture.cpp).
+  bool begin_capture(SourceLocation where) override;
+  void join_capture(Queue& origin, SourceLocation where) override;
+  void* end_capture(bool discard, SourceLocation where) override;
+  void captured(const detail::GraphForm& form, std::size_t node) override;
+  void capture_inside(const detail::GraphForm& form, std::size_t node) override;
+
   CudaDevice& device() { return device_; }
   const std::string& label() const { return label_; }
   bool blocking() const { return blocking_; }
@@ -48,6 +56,9 @@ class CudaQueue final : public Queue {
   bool internal() const { return internal_; }
   int priority() const { return priority_; }
   FailureState& failures() { return failures_; }
+  /// The graph that commands go to now, instead of being executed; null outside of captures.
+  DriverGraph* capture() const { return capture_; }
+  void set_capture(DriverGraph* graph) { capture_ = graph; }
 
   /// The driver's stream; starts the device and makes it at the first use.
   cudaStream_t stream(SourceLocation where) {
@@ -63,19 +74,25 @@ class CudaQueue final : public Queue {
   void wait_for_all(const char* operation, SourceLocation where);
   /// Throws the failure of a host function, and forgets it.
   void throw_failure();
+  /// So that the device can look at the failures; before the first of them.
+  void ensure_flag(SourceLocation where);
 
  private:
   cudaStream_t make_stream(SourceLocation where);
-  void ensure_flag(SourceLocation where);
   enum class End { own_work, as_a_command };
   cudaEvent_t mark_end(End end);
   void come_after(cudaEvent_t event);
+  void record_in_graph(CudaEvent& event, SourceLocation where);
+  void wait_in_graph(CudaEvent& event, SourceLocation where);
+
+  // What commands that are submitted now must heed: the failures of the queue, or of the graph that they are captured into.
+  bool in_doubt() const;
+  bool skips_all() const { return capture_ == nullptr && failures_.skips_all(); }
+  detail::DeviceGuard guard() const;
 
   // queue_launch.cpp
   void submit_launch(const Command& command, const Launch& launch);
   void launch_global(const Command& command, const Launch& launch);
-  void launch_function(const LoadedCode& code, std::size_t blocks, unsigned threads, std::size_t shared_bytes,
-                       void** arguments, std::string_view name, const char* operation, SourceLocation where);
   [[gnu::noinline]] void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
                                        const detail::LaunchSite& site);
 
@@ -84,6 +101,9 @@ class CudaQueue final : public Queue {
   void copy_on_device(const Command& command, const Copy& copy);
   void copy_from_pageable(const Command& command, const Copy& copy);
   void copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device);
+  void copy_pageable_in_graph(const Command& command, const Copy& copy);
+  /// Pinned memory that what was submitted so far uses.
+  void give_after_use(void* pinned) noexcept;
   void copy_when_idle(const Command& command, const Copy& copy, int device);
   void copy_to_pageable(const Command& command, const Copy& copy);
   void copy_on_host(const Command& command, const Copy& copy, bool owns_source);
@@ -91,7 +111,7 @@ class CudaQueue final : public Queue {
 
   // queue_fill.cpp
   void submit_fill(const Command& command, const Fill& fill);
-  void fill_large(const Command& command, const Fill& fill, const detail::DeviceGuard& guard);
+  void fill_large(const Command& command, const Fill& fill);
 
   // queue_host.cpp
   void submit_call(const Command& command, detail::HostFunction* function);
@@ -113,6 +133,7 @@ class CudaQueue final : public Queue {
   std::mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
   cudaEvent_t follow_event_ = nullptr;
   FailureState failures_;
+  DriverGraph* capture_ = nullptr;  ///< under the core's lock of captures
 };
 
 /// Reports when an observed command ran: host functions before and after it take the time.

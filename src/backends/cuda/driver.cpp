@@ -57,6 +57,9 @@ Driver start() {
   several_devices = d.device_count > 1;
   const bool all = find(d.launch_kernel, "cuLaunchKernel") && find(d.record_event, "cuEventRecord") &&
                    find(d.wait_for_event, "cuStreamWaitEvent") && find(d.synchronize_stream, "cuStreamSynchronize") &&
+                   find(d.launch_graph, "cuGraphLaunch") &&
+                   find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
+                   find(d.set_kernel_node, "cuGraphKernelNodeSetParams") &&
                    find(d.best_block, "cuOccupancyMaxPotentialBlockSize") &&
                    find(d.function_attribute, "cuFuncGetAttribute") &&
                    find(d.set_function_attribute, "cuFuncSetAttribute") && find(d.set_bytes, "cuMemsetD8Async") &&

@@ -18,6 +18,9 @@ struct Driver {
   decltype(&::cuEventRecord) record_event = nullptr;
   decltype(&::cuStreamWaitEvent) wait_for_event = nullptr;
   decltype(&::cuStreamSynchronize) synchronize_stream = nullptr;
+  decltype(&::cuGraphLaunch) launch_graph = nullptr;
+  decltype(&::cuGraphExecKernelNodeSetParams) update_kernel_node = nullptr;
+  decltype(&::cuGraphKernelNodeSetParams) set_kernel_node = nullptr;
   decltype(&::cuOccupancyMaxPotentialBlockSize) best_block = nullptr;
   decltype(&::cuFuncGetAttribute) function_attribute = nullptr;
   decltype(&::cuFuncSetAttribute) set_function_attribute = nullptr;

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/driver_graph.hpp"
 #include "backends/cuda/layout.hpp"
 #include "backends/cuda/pinned_memory.hpp"
 
@@ -128,11 +129,13 @@ int device_for(const Copy& copy, int own) {
 
 void CudaQueue::submit_copy(const Command& command, const Copy& copy) {
   const bool to_pageable = copy.to_kind == MemoryKind::pageable;
-  if (to_pageable) {
+  if (capture_ != nullptr && (to_pageable || copy.from_kind == MemoryKind::pageable)) {
+    copy_pageable_in_graph(command, copy);
+  } else if (to_pageable) {
     copy_to_pageable(command, copy);
   } else if (copy.from_kind == MemoryKind::pageable) {
     copy_from_pageable(command, copy);
-  } else if (!failures_.skips_all()) {
+  } else if (!skips_all()) {
     copy_on_device(command, copy);
   }
 }
@@ -144,6 +147,12 @@ bool CudaQueue::reaches(MemoryKind kind, int device) const {
 
 /// By a stream of another device, in the order of this one.
 void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device) {
+  if (capture_ != nullptr) {
+    CudaQueue& other = capture_->helper_behind(*this, device, command.where);
+    other.copy_on_device(command, copy);
+    capture_->rejoin(*this, other, command.where);
+    return;
+  }
   QueueOptions options;
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
@@ -151,6 +160,7 @@ void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDev
   CudaQueue& helper = device.open_queue(options);
   const auto retire = [](CudaQueue* queue) { queue->retire(); };
   const std::unique_ptr<CudaQueue, decltype(retire)> owner(&helper, retire);
+  static_cast<void>(stream(command.where));  // made here, for that takes the same lock
   {
     const std::lock_guard guard(mutex_);
     helper.come_after(mark_end(End::as_a_command));
@@ -173,9 +183,9 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
   const bool reached = reaches(copy.to_kind, copy.to_device) && reaches(copy.from_kind, copy.from_device);
   const bool between =
       copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device && copy.to_device != copy.from_device;
-  const bool doubt = failures_.in_doubt();
+  const bool doubt = in_doubt();
   // The driver reads a small pinned source at the call where only the legacy stream's rules put other work first.
-  const bool early = (blocking_ || legacy_ || wrapped_) && copy.from_kind == MemoryKind::pinned &&
+  const bool early = (blocking_ || legacy_ || wrapped_) && capture_ == nullptr && copy.from_kind == MemoryKind::pinned &&
                      bytes_of(copy.from_layout) <= most_early_bytes;
   const bool engine =
       rows.rank == 0 || (rows.run >= least_engine_run && (is_volume(rows) || (rows.rank == 1 && pitched(rows))));
@@ -184,7 +194,7 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
   if (by_kernel) {
     std::size_t unit = 0;
     const StridedJob job = job_of(rows, copy.to, copy.from, 16, unit);
-    answer = launch_strided_copy(job, unit, doubt ? failures_.guard() : detail::DeviceGuard{nullptr, 0}, queue);
+    answer = launch_strided_copy(job, unit, guard(), queue);
   } else if (is_volume(rows) && !between) {
     answer = copy_volume(rows, copy.to, copy.from, queue);
   } else {
@@ -279,6 +289,55 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
   }
   copy_by_host(copy.to, copy.to_layout, memory, staged.to_layout);
   pinned.give(memory);
+}
+
+/// In a graph nothing is taken at the call: each replay reads and writes the user's memory. The driver copies what is dense;
+/// the rest goes by host functions, and through pinned memory that is the graph's.
+void CudaQueue::copy_pageable_in_graph(const Command& command, const Copy& copy) {
+  const bool between_hosts = copy.to_kind != MemoryKind::device && copy.from_kind != MemoryKind::device;
+  const auto by_host = [&](const Copy& part) {
+    auto function = std::make_unique<HostCopy>(part, false);
+    submit_call(command, function.get());
+    static_cast<void>(function.release());
+  };
+  if (between_hosts) return by_host(copy);
+  const int device = copy.to_kind == MemoryKind::device ? copy.to_device : copy.from_device;
+  const bool dense = is_dense(copy.to_layout) && is_dense(copy.from_layout);
+  if (dense && device == device_.index() && !in_doubt()) {
+    const cudaStream_t queue = stream(command.where);
+    const DeviceScope scope(device_.index());
+    check(cudaMemcpyAsync(copy.to, copy.from, bytes_of(copy.to_layout), cudaMemcpyDefault, queue), copying, label_,
+          command.where);
+    return;
+  }
+  const bool up = copy.from_kind == MemoryKind::pageable;
+  PinnedMemory& pinned = PinnedMemory::instance();
+  void* memory = pinned.take(bytes_of(copy.to_layout), copying, command.where);
+  give_after_use(memory);
+  Copy first = copy;
+  Copy second = copy;
+  first.to = memory;
+  first.to_kind = MemoryKind::pinned;
+  first.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  second.from = memory;
+  second.from_kind = MemoryKind::pinned;
+  second.from_layout = first.to_layout;
+  if (up) {
+    by_host(first);
+    copy_on_device(command, second);
+  } else {
+    copy_on_device(command, first);
+    by_host(second);
+  }
+}
+
+void CudaQueue::give_after_use(void* memory) noexcept {
+  if (capture_ == nullptr) return PinnedMemory::instance().give_after(memory, *this);
+  try {
+    capture_->own(std::shared_ptr<const void>(memory, [](void* data) { PinnedMemory::instance().give(data); }));
+  } catch (...) {
+    // Without memory for the list it is not used again.
+  }
 }
 
 /// Between host memories of which one is pageable: by a host function; returns when it is done unless it owns its source.

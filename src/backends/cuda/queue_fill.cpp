@@ -75,15 +75,16 @@ void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
     auto function = std::make_unique<HostFill>(fill);
     submit_call(command, function.get());
     static_cast<void>(function.release());
+    if (capture_ != nullptr) return;
     wait_for_all(filling, command.where);
     throw_failure();
     return;
   }
-  if (failures_.skips_all()) return;
+  if (skips_all()) return;
   const Rows rows = merge(fill.layout, fill.layout);
   const cudaStream_t queue = stream(command.where);
   const DeviceScope scope(device_.index());
-  const bool doubt = failures_.in_doubt();
+  const bool doubt = in_doubt();
   if (rows.rank == 0 && fill.kind == MemoryKind::device && !doubt) {
     const cudaError_t answer = fill_by_driver(fill, rows.run, queue);
     if (answer == cudaSuccess) return;
@@ -92,18 +93,17 @@ void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
       check(answer, filling, label_, command.where);
     }
   }
-  const detail::DeviceGuard guard = doubt ? failures_.guard() : detail::DeviceGuard{nullptr, 0};
   if (fill.layout.element_bytes > FillPattern::most_bytes) {
-    fill_large(command, fill, guard);
+    fill_large(command, fill);
     return;
   }
   std::size_t unit = 0;
   const StridedJob job = job_of(rows, fill.to, nullptr, most_unit(fill.layout.element_bytes), unit);
-  check(launch_strided_fill(job, unit, pattern_of(fill, unit), guard, queue), filling, label_, command.where);
+  check(launch_strided_fill(job, unit, pattern_of(fill, unit), guard(), queue), filling, label_, command.where);
 }
 
 /// Elements that are too large for a kernel's parameters: a copy that reads the same one everywhere.
-void CudaQueue::fill_large(const Command& command, const Fill& fill, const detail::DeviceGuard& guard) {
+void CudaQueue::fill_large(const Command& command, const Fill& fill) {
   PinnedMemory& pinned = PinnedMemory::instance();
   void* memory = pinned.take(fill.layout.element_bytes, filling, command.where);
   std::memcpy(memory, fill.value, fill.layout.element_bytes);
@@ -111,8 +111,8 @@ void CudaQueue::fill_large(const Command& command, const Fill& fill, const detai
   std::fill_n(same.stride, max_rank, 0);
   std::size_t unit = 0;
   const StridedJob job = job_of(merge(fill.layout, same), fill.to, memory, 16, unit);
-  const cudaError_t answer = launch_strided_copy(job, unit, guard, stream(command.where));
-  pinned.give_after(memory, *this);
+  const cudaError_t answer = launch_strided_copy(job, unit, guard(), stream(command.where));
+  give_after_use(memory);
   check(answer, filling, label_, command.where);
 }
 

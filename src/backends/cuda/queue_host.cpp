@@ -1,6 +1,5 @@
 // Host functions: owned by their queue, called by a thread of the driver's, their exceptions kept for the host.
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -8,47 +7,14 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/driver_graph.hpp"
+#include "backends/cuda/host_functions.hpp"
 
 namespace weir::cuda {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Set when the process is ending: the driver may still call, but what functions use may be gone.
-constinit std::atomic<bool> exiting{false};
-void note_exit() {
-  static const bool registered = std::atexit([] { exiting.store(true); }) == 0;
-  static_cast<void>(registered);
-}
-
-/// Makes every Weir call on this thread an error that names what is running.
-class RunningScope {
- public:
-  RunningScope(const char* what, SourceLocation where)
-      : state_(std::exchange(detail::thread_state, detail::ThreadState::running)),
-        running_(std::exchange(detail::running_command, detail::RunningCommand{what, {}, where})) {}
-  ~RunningScope() {
-    detail::thread_state = state_;
-    detail::running_command = running_;
-  }
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
-
- private:
-  detail::ThreadState state_;
-  detail::RunningCommand running_;
-};
-
-std::string text_of(const std::exception_ptr& cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
 
 struct Call {
   std::unique_ptr<detail::HostFunction> function;
@@ -58,26 +24,15 @@ struct Call {
   std::string label;  ///< the queue may have another owner by then
 };
 
-std::shared_ptr<const Error> run(Call& call) {
-  std::shared_ptr<const Error> error;
-  const RunningScope scope("a host function", call.where);
-  if (!call.failures->skips(call.place)) {
-    try {
-      call.function->call(NativeStream{});
-    } catch (...) {
-      const std::exception_ptr cause = std::current_exception();
-      error = std::make_shared<const Error>(Errc::host_function_failed, "weir::host_call", call.label,
-                                            "host function threw: " + text_of(cause), call.where, cause);
-    }
-  }
-  call.function.reset();
-  return error;
-}
-
 void run_call(void* data) {
-  if (exiting.load(std::memory_order_relaxed)) return;
+  if (is_exiting()) return;
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
-  const std::shared_ptr<const Error> error = run(*call);
+  std::shared_ptr<const Error> error;
+  if (!call->failures->skips(call->place)) error = call_function(*call->function, call->label, call->where);
+  {
+    const RunningScope scope("a host function", call->where);  // its destructor is the user's code, too
+    call->function.reset();
+  }
   call->failures->settle(call->place, error);
 }
 
@@ -85,6 +40,11 @@ void run_call(void* data) {
 
 void CudaQueue::submit_call(const Command& command, detail::HostFunction* function) {
   constexpr const char* operation = "weir::host_call";
+  if (capture_ != nullptr) {
+    capture_->add_call(*this, command, *function);
+    capture_->own(std::shared_ptr<detail::HostFunction>(function));
+    return;
+  }
   note_exit();
   const cudaStream_t queue = stream(command.where);
   ensure_flag(command.where);
@@ -107,12 +67,12 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
 
 void CudaQueue::submit_external(const Command& command, detail::HostFunction* function) {
   const cudaStream_t queue = stream(command.where);
-  if (!failures_.skips_all()) {
+  if (!skips_all()) {
     const DeviceScope scope(device_.index());
     const RunningScope running("foreign work", command.where);
     function->call(NativeStream{queue});
   }
-  delete function;
+  if (capture_ == nullptr) delete function;  // a graph's node keeps it
 }
 
 struct Watched::Times {
@@ -122,7 +82,7 @@ struct Watched::Times {
 };
 
 Watched::Watched(CudaQueue& queue, const Command& command) : queue_(queue), where_(command.where) {
-  if (command.id == 0) return;
+  if (command.id == 0 || queue.capture() != nullptr) return;
   auto times = std::make_unique<Times>(Times{command.id, queue.id_, {}});
   const cudaStream_t stream = queue.stream(where_);
   const DeviceScope scope(queue.device().index());

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/prepared_launch.hpp"
 
 namespace weir::cuda {
 
@@ -79,19 +80,23 @@ void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::si
   submit_launch(command, std::get<Launch>(command.op));
 }
 
-/// One launch with the device current: where the driver has no context on this thread yet, or needs the right one.
-void CudaQueue::launch_function(const LoadedCode& code, std::size_t blocks, unsigned threads, std::size_t shared_bytes,
-                                void** arguments, std::string_view name, const char* operation, SourceLocation where) {
-  const auto x = static_cast<unsigned>(std::min(blocks, most_grid_x));
-  const auto y = static_cast<unsigned>((blocks + x - 1) / x);
-  const cudaStream_t queue = stream(where);
-  int previous = 0;
-  check(cudaGetDevice(&previous), operation, label_, where);
-  check(cudaSetDevice(device_.index()), operation, label_, where);
-  const CUresult answer = driver().launch_kernel(code.function.load(std::memory_order_relaxed), x, y, 1, threads, 1, 1,
-                                                 static_cast<unsigned>(shared_bytes), queue, arguments, nullptr);
-  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
-  check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), where);
+PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt)
+    : function(code.function.load(std::memory_order_relaxed)), guard(doubt) {
+  count = launch.extent.count();
+  std::size_t blocks = count;
+  if (launch.kernel->rank == 0) {
+    threads = launch.threads;
+    shared_bytes = static_cast<unsigned>(launch.shared_bytes);
+  } else {
+    threads = threads_for(code, launch.block, count);
+    blocks = (count + threads - 1) / threads;
+  }
+  if (launch.kernel->rank > 1) extent = device_extent(launch.extent);
+  grid_x = static_cast<unsigned>(std::min(blocks, most_grid_x));
+  grid_y = grid_x == 0 ? 0 : static_cast<unsigned>((blocks + grid_x - 1) / grid_x);
+  arguments[0] = const_cast<void*>(launch.closure);
+  arguments[1] = launch.kernel->rank > 1 ? static_cast<void*>(&extent) : &count;
+  arguments[2] = &guard;
 }
 
 void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
@@ -101,37 +106,27 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
   }
   const char* operation = launch.kernel->rank == 0 ? "weir::launch_blocks" : "weir::launch";
   const LoadedCode& code = device_.code_of(*launch.kernel, operation, label_, command.where);
-  if (failures_.skips_all()) return;
-  detail::DeviceGuard guard{nullptr, 0};
-  if (failures_.in_doubt()) guard = failures_.guard();
+  if (skips_all()) return;
+  PreparedLaunch prepared(code, launch, guard());
+  const cudaStream_t queue = stream(command.where);
+  // The driver may have no context on this thread yet, or need the right one.
+  int previous = 0;
+  check(cudaGetDevice(&previous), operation, label_, command.where);
+  check(cudaSetDevice(device_.index()), operation, label_, command.where);
+  const CUresult answer =
+      driver().launch_kernel(prepared.function, prepared.grid_x, prepared.grid_y, 1, prepared.threads, 1, 1,
+                             prepared.shared_bytes, queue, prepared.arguments, nullptr);
+  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
   const std::string_view name = launch.name != nullptr ? std::string_view(launch.name) : launch.kernel->name;
-  const std::size_t count = launch.extent.count();
-  void* closure = const_cast<void*>(launch.closure);
-  if (launch.kernel->rank == 0) {
-    std::uint64_t blocks = count;
-    void* arguments[] = {closure, &blocks, &guard};
-    launch_function(code, blocks, launch.threads, launch.shared_bytes, arguments, name, operation, command.where);
-    return;
-  }
-  const unsigned threads = threads_for(code, launch.block, count);
-  const std::size_t blocks = (count + threads - 1) / threads;
-  if (launch.kernel->rank == 1) {
-    std::uint64_t elements = count;
-    void* arguments[] = {closure, &elements, &guard};
-    launch_function(code, blocks, threads, 0, arguments, name, operation, command.where);
-  } else {
-    detail::DeviceExtent extent = device_extent(launch.extent);
-    void* arguments[] = {closure, &extent, &guard};
-    launch_function(code, blocks, threads, 0, arguments, name, operation, command.where);
-  }
+  check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), command.where);
 }
 
 void CudaQueue::launch_global(const Command& command, const Launch& launch) {
   constexpr const char* operation = "weir::cuda::launch";
   const auto& call = *static_cast<const detail::GlobalCall*>(launch.closure);
   const cudaStream_t queue = stream(command.where);
-  if (failures_.skips_all()) return;
-  if (call.declined != nullptr && failures_.in_doubt()) {
+  if (skips_all()) return;
+  if (call.declined != nullptr && in_doubt()) {
     *call.declined = true;
     return;
   }

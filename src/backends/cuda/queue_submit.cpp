@@ -2,22 +2,33 @@
 #include "backends/cuda/cuda_queue.hpp"
 
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_graph.hpp"
+#include "backends/cuda/driver_graph.hpp"
 
 namespace weir::cuda {
 
 void CudaQueue::submit(const Command& command) {
+  if (capture_ != nullptr) capture_->expect(*this, command.where);
   Watched watched(*this, command);
   visit_op(
       command.op, [&](const Launch& launch) { submit_launch(command, launch); },
       [&](const Copy& copy) { submit_copy(command, copy); }, [&](const Fill& fill) { submit_fill(command, fill); },
       [](const Alloc&) {},  // the pool has done it
-      [](const Free&) {}, [&](const Record& record_op) { record(*record_op.event, command.where); },
-      [&](const Wait& wait_op) { wait(*wait_op.event, command.where); },
-      [&](const HostCall& call) { submit_call(command, call.function); },
+      [](const Free&) {}, [&](const Record& op) {
+        auto& event = static_cast<CudaEvent&>(*op.event);
+        capture_ != nullptr ? record_in_graph(event, command.where) : record(event, command.where);
+      },
+      [&](const Wait& op) {
+        auto& event = static_cast<CudaEvent&>(*op.event);
+        capture_ != nullptr ? wait_in_graph(event, command.where) : wait(event, command.where);
+      },
+      [&](const HostCall& call) {
+        capture_ != nullptr ? capture_->add_call(*this, command, *call.function) : submit_call(command, call.function);
+      },
       [&](const External& call) { submit_external(command, call.function); },
-      [&](const GraphLaunch&) {
-        throw Error(Errc::not_supported, "weir::Graph::launch", label_, "the CUDA backend has no graphs yet",
-                    command.where);
+      [&](const GraphLaunch& launch) {
+        static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where);
       });
   watched.end();
 }

@@ -88,6 +88,7 @@ Recorder& open_recorder(Capture& capture, StreamRef stream) {
   recorder.stream = &state;
   recorder.id = stream.id();
   recorder.real = state.real;
+  recorder.device = state.device->index;
   recorder.priority = state.priority;
   recorder.tails.clear();
   recorder.scope = capture.scope;
@@ -238,7 +239,13 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
                       "stream '" + loose + "' joined the capture and was not joined back: let this stream wait for it",
                       where);
     }
-    if (recorder->driver) driver_graph = state.real->end_capture(refused.has_value(), where);
+    if (active.origin->driver) {
+      try {
+        driver_graph = active.origin->real->end_capture(refused.has_value(), where);
+      } catch (const Error& error) {
+        refused.emplace(error);
+      }
+    }
     capture = take(active, refused.has_value());
     if (!refused) keep_timed_events(*capture);
   }
@@ -257,7 +264,7 @@ ScopedCapture::~ScopedCapture() {
   const std::unique_lock guard(captures_lock());
   Capture* capture = find_capture(capture_);
   if (capture == nullptr) return;
-  if (capture->origin->driver) capture->origin->real->end_capture(true, {});
+  if (capture->origin->driver) static_cast<void>(capture->origin->real->end_capture(true, {}));
   discarded = take(*capture, true);
 }
 

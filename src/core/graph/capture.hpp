@@ -52,9 +52,13 @@ class Recorder final : public Queue {
   std::vector<std::uint32_t> tails;  ///< what the next node depends on
   ScopeOf scope;                     ///< where its tails are
   std::string name;
+  int device = 0;
   int priority = 0;
 
  private:
+  /// Whether the driver takes part in what is recorded now: bodies of conditional nodes it gets when they are complete.
+  bool with_driver() const;
+  void hand_to_driver(const Command& command, Payload& payload);
   void add_child(const GraphState& child, SourceLocation where);
 };
 

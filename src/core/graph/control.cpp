@@ -29,20 +29,30 @@ Condition::Kind kind_of(ControlKind kind) {
   return Condition::Kind::if_;
 }
 
+/// A conditional node that is complete, and streams that joined the capture inside.
+void hand_to_driver(Capture& capture, Recorder& recorder, std::size_t node, std::size_t recorders) {
+  if (!recorder.driver || capture.scope.parent >= 0) return;
+  try {
+    recorder.real->capture_inside(capture.form, node);
+    for (std::size_t i = recorders; i < capture.recorders.size(); ++i) {
+      capture.recorders[i]->real->follow(*recorder.real);
+    }
+  } catch (const Error& error) {
+    if (!capture.broken) capture.broken = error;
+    throw;
+  }
+}
+
 }  // namespace
 
 ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& condition, ControlKind kind,
                            std::size_t bodies, const char* operation, SourceLocation where)
-    : stream_(stream), operation_(operation), where_(where) {
+    : stream_(stream), operation_(operation), bodies_(bodies), where_(where) {
   const std::lock_guard guard(captures_lock());
   Recorder& recorder = recorder_of(stream, operation, where);
   Capture& capture = *recorder.capture;
   capture.check_valid(operation, describe(*stream.state()), where);
   capture.check_scope(recorder, operation, where);
-  if (recorder.driver) {
-    throw Error(Errc::not_supported, operation, describe(*stream.state()),
-                "conditional nodes are not there yet on this backend", where);
-  }
   Storage& storage = require(condition.storage(), operation, where);
   if (condition.size() == 0) {
     throw Error(Errc::wrong_shape, operation, "the condition", "it has no element", where);
@@ -56,6 +66,7 @@ ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& cond
   node_ = capture.add(recorder, NodeKind::conditional, std::make_shared<const Payload>(command), where);
   capture.form.nodes[node_].condition = {kind_of(kind), condition.data(), static_cast<std::uint32_t>(bodies)};
   capture_ = capture.id;
+  recorders_ = capture.recorders.size();
   outer_parent_ = capture.scope.parent;
   outer_branch_ = capture.scope.branch;
 }
@@ -87,7 +98,10 @@ void ControlScope::end_body() {
     one->tails =
         before != outside.end() ? before->tails : std::vector<std::uint32_t>{static_cast<std::uint32_t>(node_)};
   }
-  if (loose.empty()) return;
+  if (loose.empty()) {
+    if (--bodies_ == 0) hand_to_driver(capture, recorder, node_, recorders_);
+    return;
+  }
   const Error error(Errc::capture_unjoined, operation_, "stream '" + loose + "'",
                     "it joined inside a body and was not joined back there", where_);
   if (!capture.broken) capture.broken = error;

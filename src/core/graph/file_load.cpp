@@ -101,6 +101,7 @@ class Loader {
     for (const FileNode& node : file_.nodes) {
       form.nodes.push_back(node.form);
       FormNode& made = form.nodes.back();
+      made.device = device_.index();
       Command command;
       command.where = node.form.where;
       std::vector<Region> uses;

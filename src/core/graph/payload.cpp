@@ -58,6 +58,8 @@ void Payload::own_closure(Launch& launch) {
   launch.closure = at;
 }
 
+void Payload::give_function_back() noexcept { static_cast<void>(function_.release()); }
+
 void Payload::keep(Storage& storage) {
   retain(&storage);
   arrays_.push_back(&storage);

@@ -9,34 +9,6 @@ namespace weir::detail {
 
 namespace {
 
-/// For a queue whose driver captures: the function stays the node's, and is called at each replay.
-class SharedFunction final : public HostFunction {
- public:
-  SharedFunction(std::shared_ptr<const Payload> payload, HostFunction* function)
-      : payload_(std::move(payload)), function_(function) {}
-  void call(NativeStream stream) override { function_->call(stream); }
-
- private:
-  std::shared_ptr<const Payload> payload_;
-  HostFunction* function_;
-};
-
-void hand_to_driver(Recorder& recorder, const Command& command, const std::shared_ptr<const Payload>& payload) {
-  Command same = command;
-  std::unique_ptr<HostFunction> shared;
-  if (const auto* call = std::get_if<HostCall>(&payload->op())) {
-    shared = std::make_unique<SharedFunction>(payload, call->function);
-    same.op = HostCall{shared.get()};
-  }
-  if (const auto* call = std::get_if<External>(&payload->op())) {
-    shared = std::make_unique<SharedFunction>(payload, call->function);
-    same.op = External{shared.get()};
-  }
-  recorder.real->submit(same);
-  static_cast<void>(shared.release());
-  recorder.capture->form.nodes.back().native = recorder.real->driver_node();
-}
-
 const char* operation_of(const Op& op) {
   return visit_op(
       op, [](const Launch&) { return "weir::launch"; }, [](const Copy&) { return "weir::copy"; },
@@ -64,6 +36,7 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
   node.depends = recorder.tails;
   node.parent = scope.parent;
   node.branch = scope.branch;
+  node.device = recorder.device;
   node.priority = recorder.priority;
   if (!by_hand) {
     node.stream = recorder.id;
@@ -97,9 +70,29 @@ void Recorder::submit(const Command& command) {
   if (const auto* child = std::get_if<GraphLaunch>(&command.op)) {
     add_child(*child->graph, command.where);
   } else {
-    auto payload = std::make_shared<const Payload>(command);
+    auto payload = std::make_shared<Payload>(command);
     capture->add(*this, kind_of(command.op), payload, command.where);
-    if (driver) hand_to_driver(*this, command, payload);
+    hand_to_driver(command, *payload);
+  }
+}
+
+bool Recorder::with_driver() const { return driver && capture->scope.parent < 0; }
+
+/// The newest node, for the driver to capture.
+void Recorder::hand_to_driver(const Command& command, Payload& payload) {
+  if (!with_driver()) return;
+  Command unwatched = command;
+  unwatched.id = 0;  // nothing runs now
+  try {
+    real->submit(unwatched);
+    real->captured(capture->form, capture->form.nodes.size() - 1);
+  } catch (const std::exception& exception) {
+    payload.give_function_back();  // the caller's again
+    const auto* error = dynamic_cast<const Error*>(&exception);
+    capture->broken = error != nullptr ? *error
+                                       : Error(Errc::capture_invalidated, operation_of(command.op),
+                                               "stream '" + name + "'", exception.what(), command.where);
+    throw;
   }
 }
 
@@ -120,7 +113,7 @@ void Recorder::record(EventState& event, SourceLocation where) {
   if (event.timed) {
     add_event_node(weir::Record{&event, event_id}, where);
     capture->timed.emplace_back(&event, event_id);
-  } else if (driver) {
+  } else if (with_driver()) {
     real->record(event, where);
   }
   mark_event(*this, event, event_id);
@@ -142,21 +135,16 @@ void Recorder::add_event_node(const Op& op, SourceLocation where) {
   Command command;
   command.where = where;
   command.op = op;
-  auto payload = std::make_shared<const Payload>(command);
+  auto payload = std::make_shared<Payload>(command);
   capture->add(*this, kind_of(op), payload, where);
-  if (driver) hand_to_driver(*this, command, payload);
+  hand_to_driver(command, *payload);
 }
 
 void Recorder::add_child(const GraphState& child, SourceLocation where) {
   const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
   insert_form(capture->form, child.form, parent);
-  if (driver) {
-    Command command;
-    command.where = where;
-    command.op = GraphLaunch{const_cast<GraphState*>(&child)};
-    real->submit(command);
-    capture->form.nodes[parent].native = real->driver_node();
-  }
+  capture->form.nodes[parent].beyond = child.executable->beyond_form();
+  if (with_driver()) real->capture_inside(capture->form, parent);
 }
 
 void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent) {
@@ -166,7 +154,6 @@ void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent) 
     for (std::uint32_t& before : node.depends) before += shift;
     node.branch = node.parent < 0 ? 0 : node.branch;
     node.parent = node.parent < 0 ? static_cast<std::int32_t>(parent) : node.parent + static_cast<std::int32_t>(shift);
-    node.native = nullptr;
     form.nodes.push_back(std::move(node));
   }
 }

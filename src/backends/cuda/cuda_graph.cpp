@@ -1,0 +1,257 @@
+// Replays and updates.
+#include "backends/cuda/cuda_graph.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <weir/kernel.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/prepared_launch.hpp"
+
+namespace weir::cuda {
+
+using detail::FormNode;
+using detail::GraphForm;
+
+namespace {
+
+constexpr const char* instantiating = "weir: instantiating a graph";
+constexpr const char* updating = "weir::Graph::update";
+
+/// Graphs that the user has let go of while replays were pending.
+struct Graveyard {
+  std::mutex mutex;
+  std::vector<CudaGraph*> graphs;  ///< guarded by mutex
+};
+Graveyard& graveyard() {
+  static auto& instance = *new Graveyard;
+  return instance;
+}
+
+CUDA_KERNEL_NODE_PARAMS parameters_of(PreparedLaunch& launch) {
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.func = launch.function;
+  parameters.gridDimX = launch.grid_x;
+  parameters.gridDimY = launch.grid_y;
+  parameters.gridDimZ = 1;
+  parameters.blockDimX = launch.threads;
+  parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.sharedMemBytes = launch.shared_bytes;
+  parameters.kernelParams = launch.arguments;
+  return parameters;
+}
+
+const Launch* launch_of(const FormNode& node) {
+  const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+  if (launch == nullptr || launch->kernel->device_code == nullptr || launch->extent.count() == 0) return nullptr;
+  const auto* code = static_cast<const detail::DeviceCode*>(launch->kernel->device_code);
+  return code->kind == detail::DeviceCode::Kind::global ? nullptr : launch;
+}
+
+bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kinds) {
+  cudaGraphNodeType kind{};
+  if (cudaGraphNodeGetType(node, &kind) != cudaSuccess) return false;
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace
+
+CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<DriverGraph> graph,
+                     SourceLocation where)
+    : device_(device), graph_(std::move(graph)) {
+  bury(nullptr);
+  if (!graph_) {
+    graph_ = std::make_unique<DriverGraph>(device);
+    graph_->build(form);
+  }
+  foreign_ = graph_->is_foreign(form);
+  applied_.resize(form.nodes.size());
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    applied_[i].payload = form.nodes[i].payload.get();
+    applied_[i].enabled = form.nodes[i].enabled;
+    priorities_ = priorities_ || form.nodes[i].priority != form.nodes[0].priority;
+  }
+  instantiate(where);
+}
+
+CudaGraph::~CudaGraph() {
+  const DeviceScope scope(device_.index());
+  if (instance_ != nullptr) note(cudaGraphExecDestroy(instance_));
+  if (done_ != nullptr) note(cudaEventDestroy(done_));
+}
+
+/// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
+void CudaGraph::instantiate(SourceLocation where) {
+  const DeviceScope scope(device_.index());
+  graph_->complete(where);
+  cudaGraphExec_t instance = nullptr;
+  const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
+  check(cudaGraphInstantiate(&instance, graph_->graph(), flags), instantiating, "graph on " + device_.name(), where);
+  if (graph_->owns_things() && done_ == nullptr) {
+    const cudaError_t answer = cudaEventCreateWithFlags(&done_, cudaEventDisableTiming);
+    if (answer != cudaSuccess) {
+      note(cudaGraphExecDestroy(instance));
+      refuse(answer, instantiating, "graph on " + device_.name(), where);
+    }
+  }
+  if (instance_ != nullptr) {
+    note(cudaGraphExecDestroy(instance_));
+    behind_ = last_queue_;
+  }
+  instance_ = instance;
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (applied_[i].switched_off) switch_on(i, false);
+  }
+}
+
+void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
+  constexpr const char* operation = "weir::Graph::launch";
+  const cudaStream_t stream = queue.stream(where);
+  FailureState& failures = queue.failures();
+  if (failures.skips_all()) return;
+  const DeviceScope scope(queue.device().index());
+  const std::lock_guard guard(mutex_);
+  if (behind_ != nullptr) {
+    if (behind_->capture() == nullptr) queue.follow(*behind_);
+    behind_ = nullptr;
+  }
+  std::uint64_t place = 0;
+  if (graph_->has_calls()) {
+    queue.ensure_flag(where);
+    place = failures.open_place();
+    graph_->replays().launched(failures, place);
+  }
+  cudaError_t answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
+  // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
+  if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_, stream);
+  if (answer != cudaSuccess) {
+    if (place != 0) {
+      graph_->replays().take_back_launch();
+      failures.settle(place, nullptr);
+    }
+    refuse(answer, operation, queue.label(), where);
+  }
+  last_queue_ = &queue;
+  for (CudaEvent* event : graph_->recorded_events()) {
+    event->queue.store(nullptr, std::memory_order_relaxed);
+    event->recorded.store(true, std::memory_order_release);
+  }
+  if (done_ == nullptr) return;
+  note(cudaEventRecord(done_, stream));
+  launched_ = true;
+}
+
+void CudaGraph::update(const GraphForm& form, std::size_t index) {
+  const std::lock_guard guard(mutex_);
+  const FormNode& node = form.nodes[index];
+  Applied& applied = applied_[index];
+  if (node.payload.get() != applied.payload) {
+    if (!applied.enabled || !update_launch(node, index)) update_graph(form, index);
+    applied.payload = node.payload.get();
+  }
+  if (node.enabled == applied.enabled) return;
+  if (switch_on(index, node.enabled)) {
+    applied.switched_off = !node.enabled;
+  } else {
+    update_graph(form, index);
+  }
+  applied.enabled = node.enabled;
+}
+
+/// The driver's own call for a kernel's node: false where it does not apply.
+bool CudaGraph::update_launch(const FormNode& node, std::size_t index) {
+  const Launch* launch = launch_of(node);
+  const DriverNodes& became = graph_->nodes_of(index);
+  if (launch == nullptr || became.nodes.size() != 1) return false;
+  const auto* code = static_cast<const detail::DeviceCode*>(launch->kernel->device_code);
+  const LoadedCode* loaded = CudaDevice::at(node.device).known(*code);
+  if (loaded == nullptr) return false;
+  PreparedLaunch prepared(*loaded, *launch, graph_->replays().guard(became.place));
+  const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+  if (driver().update_kernel_node(instance_, became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
+  applied_[index].stale = true;
+  return true;
+}
+
+/// The driver can do this for kernels, copies and fills.
+bool CudaGraph::switch_on(std::size_t index, bool on) {
+  const DriverNodes& became = graph_->nodes_of(index);
+  if (became.nodes.empty()) return false;
+  for (cudaGraphNode_t node : became.nodes) {
+    if (!is_kind(node, {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})) return false;
+  }
+  for (cudaGraphNode_t node : became.nodes) {
+    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_, node, on ? 1 : 0);
+    note(answer);
+    if (answer != cudaSuccess) return false;
+  }
+  return true;
+}
+
+/// Other work in the place of the node, in the graph; then the instance follows, or another takes its place.
+void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
+  const SourceLocation where = form.nodes[index].where;
+  const DeviceScope scope(device_.index());
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (!applied_[i].stale || i == index) continue;
+    const FormNode& node = form.nodes[i];
+    const Launch& launch = *launch_of(node);
+    const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
+    PreparedLaunch prepared(*CudaDevice::at(node.device).known(*code), launch,
+                            graph_->replays().guard(graph_->nodes_of(i).place));
+    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+    check(static_cast<cudaError_t>(driver().set_kernel_node(graph_->nodes_of(i).nodes.front(), &parameters)), updating,
+          "graph on " + device_.name(), where);
+    applied_[i].stale = false;
+  }
+  graph_->replace(form, index);
+  applied_[index].stale = applied_[index].switched_off = false;
+  instantiate(where);
+}
+
+bool CudaGraph::is_idle() noexcept {
+  if (!launched_) return true;
+  const DeviceScope scope(device_.index());
+  const cudaError_t answer = cudaEventQuery(done_);
+  note(answer == cudaErrorNotReady ? cudaSuccess : answer);
+  return answer != cudaErrorNotReady;
+}
+
+void CudaGraph::close() noexcept { bury(this); }
+
+/// Deletes it, and others that were closed before, as soon as nothing of them is pending.
+void CudaGraph::bury(CudaGraph* graph) noexcept {
+  std::vector<CudaGraph*> gone;
+  try {
+    const std::lock_guard guard(graveyard().mutex);
+    auto& graphs = graveyard().graphs;
+    gone.reserve(graphs.size() + 1);
+    if (graph != nullptr) graphs.push_back(graph);
+    std::erase_if(graphs, [&](CudaGraph* one) {
+      if (!one->is_idle()) return false;
+      gone.push_back(one);
+      return true;
+    });
+  } catch (...) {
+    // Without memory for the list the graph stays.
+  }
+  for (CudaGraph* one : gone) delete one;
+}
+
+std::shared_ptr<const void> CudaGraph::beyond_form() {
+  const std::lock_guard guard(mutex_);
+  if (!foreign_) return nullptr;
+  if (graph_->has_calls()) {
+    throw Error(Errc::not_supported, "weir::Graph::launch", "graph on " + device_.name(),
+                "as a child it cannot hold both host functions and work that was captured from outside Weir: launch it "
+                "into a stream that does not capture",
+                {});
+  }
+  return graph_->as_child();
+}
+
+}  // namespace weir::cuda

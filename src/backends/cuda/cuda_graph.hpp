@@ -1,0 +1,59 @@
+// An instantiated graph on GPUs.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cuda/driver_graph.hpp"
+#include "graph_form.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+class CudaQueue;
+
+/// Thread rule: launches and updates from any thread.
+class CudaGraph final : public detail::GraphExecutable {
+ public:
+  CudaGraph(CudaDevice& device, const detail::GraphForm& form, std::unique_ptr<DriverGraph> graph, SourceLocation where);
+
+  void launch(CudaQueue& queue, SourceLocation where);
+
+  void update(const detail::GraphForm& form, std::size_t node) override;
+  void close() noexcept override;
+  std::shared_ptr<const void> beyond_form() override;
+
+ private:
+  /// What the driver's nodes of a node of the form do now.
+  struct Applied {
+    const detail::Payload* payload = nullptr;
+    bool enabled = true;
+    bool switched_off = false;  ///< by the instance alone: the graph has the work
+    bool stale = false;         ///< the instance has other parameters than the graph
+  };
+
+  ~CudaGraph() override;
+  bool update_launch(const detail::FormNode& node, std::size_t index);
+  bool switch_on(std::size_t index, bool on);
+  void update_graph(const detail::GraphForm& form, std::size_t index);
+  void instantiate(SourceLocation where);
+  bool is_idle() noexcept;
+  static void bury(CudaGraph* graph) noexcept;
+
+  CudaDevice& device_;
+  std::unique_ptr<DriverGraph> graph_;
+  bool foreign_ = false;
+  bool priorities_ = false;
+  std::mutex mutex_;
+  cudaGraphExec_t instance_ = nullptr;  ///< guarded by mutex_, as the next
+  std::vector<Applied> applied_;
+  CudaQueue* last_queue_ = nullptr;
+  CudaQueue* behind_ = nullptr;   ///< replays of an earlier instance, which the driver does not keep apart from this one's
+  cudaEvent_t done_ = nullptr;    ///< the last replay, for graphs that own things
+  bool launched_ = false;
+};
+
+}  // namespace weir::cuda

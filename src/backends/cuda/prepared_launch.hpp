@@ -1,0 +1,32 @@
+// A launch as the driver takes it.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include <weir/device_code.hpp>
+#include <weir/op.hpp>
+
+namespace weir::cuda {
+
+struct LoadedCode;
+
+/// Of kernels with a functor. Refers to the launch, and to itself.
+struct PreparedLaunch {
+  PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt);
+  PreparedLaunch(const PreparedLaunch&) = delete;
+  PreparedLaunch& operator=(const PreparedLaunch&) = delete;
+
+  CUfunction function;
+  unsigned grid_x = 0;
+  unsigned grid_y = 0;
+  unsigned threads = 0;
+  unsigned shared_bytes = 0;
+  std::uint64_t count = 0;
+  detail::DeviceExtent extent;  ///< of 2 to 4 dimensions
+  detail::DeviceGuard guard;
+  void* arguments[3];
+};
+
+}  // namespace weir::cuda
