@@ -18,7 +18,8 @@
 namespace weir::detail {
 
 /// What a node does, with everything that it needs: closure, fill value and host function are owned, arrays are kept
-/// alive. Never changed once it is in a graph: an update makes a new one, so that pending replays keep theirs.
+/// alive. Not changed once it is in a graph, but by take_arguments(): an update makes a new one, so that pending replays
+/// keep theirs.
 class Payload {
  public:
   /// Copies what the command points to. A host function is the payload's once this returned.
@@ -31,6 +32,9 @@ class Payload {
   void keep(Storage& storage);
   /// The command was refused after all: a host function is its caller's again.
   void give_function_back() noexcept;
+
+  /// Other arguments for the same kernel, in place: for executables that keep copies of them, and nobody else has the payload.
+  void take_arguments(const Launch& launch);
 
   const Op& op() const { return op_; }
   SourceLocation where() const { return where_; }
@@ -91,6 +95,9 @@ class GraphExecutable {
   /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
   virtual void update(const GraphForm& form, std::size_t node) = 0;
   virtual void close() noexcept = 0;
+  /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay. If it can,
+  /// it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.
+  virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const Launch& /*launch*/) { return false; }
   /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
   virtual std::shared_ptr<const void> beyond_form() { return nullptr; }
 };
@@ -103,7 +110,6 @@ struct GraphState {
   GraphForm form;
   GraphExecutable* executable = nullptr;
   std::string name;
-  std::vector<Region> uses;  ///< of all nodes
 };
 
 }  // namespace weir::detail

@@ -146,14 +146,13 @@ void update(Context& context) {
             },
             none);
       },
-      [&] { return host_cost(count, [&] { graph.update(node, weir::in(x), weir::out(y), ++turn); }, none); });
+      [&] {
+        return host_cost(
+            count, [&] { graph.update(node, weir::in(x), weir::out(y), ++turn); }, none);
+      });
   raw::check_last();
-  context.report.add({"graph.update",
-                      "new arguments for a launch's node",
-                      "us",
-                      pair.ours,
-                      pair.raw,
-                      {ratio_at_most(1.2)}});
+  context.report.add(
+      {"graph.update", "new arguments for a launch's node", "us", pair.ours, pair.raw, {ratio_at_most(1.2)}});
 }
 
 }  // namespace
@@ -161,8 +160,9 @@ void update(Context& context) {
 void graphs(Context& context) {
   replay(context, 1, 100,
          {.name = "graph.chain", .work = "replay a chain of 100 empty kernels, wait", .reach = {ratio_at_most(1.02)}});
-  replay(context, 10, 10,
-         {.name = "graph.chains", .work = "replay 10 chains of 10 empty kernels, wait", .reach = {ratio_at_most(1.02)}});
+  replay(
+      context, 10, 10,
+      {.name = "graph.chains", .work = "replay 10 chains of 10 empty kernels, wait", .reach = {ratio_at_most(1.02)}});
   update(context);
 }
 

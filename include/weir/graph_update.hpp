@@ -1,7 +1,6 @@
 // Changes to instantiated graphs that take kernels and arrays: the templates behind Graph::update and its siblings.
 #pragma once
 
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -14,7 +13,9 @@ namespace weir {
 
 namespace detail {
 
-/// Takes one command, recorded on a stream of its own, as the new work of a node.
+struct CoreGraph;
+
+/// Takes one command as the new work of a node.
 class GraphEdit {
  public:
   /// Throws invalid_handle, and invalid_value unless the node is of this kind.
@@ -23,18 +24,26 @@ class GraphEdit {
   GraphEdit(const GraphEdit&) = delete;
   GraphEdit& operator=(const GraphEdit&) = delete;
 
-  /// Where to make the command.
+  /// Where to make the command: the next replay uses it when the call returns.
   StreamRef stream() const;
   /// Of the node as it is: extent and name.
   Extent extent() const;
   /// The functor inside a launch's closure. Throws invalid_value if its type has another name.
   const void* functor(std::string_view type) const;
-  /// The next replay uses it. `empty`: the command was not made, as there is nothing to launch.
-  void apply();
+  /// After the command. Throws invalid_value if none was made, as there is nothing to do.
+  void check_taken() const;
+
+  /// For the library.
+  void take(const Command& command);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  bool take_arguments(const Command& command);
+
+  CoreGraph& graph_;
+  std::size_t node_;
+  const char* operation_;
+  SourceLocation where_;
+  bool taken_ = false;
 };
 
 }  // namespace detail
@@ -46,7 +55,7 @@ void Graph::update(const LaunchNode<F>& node, A&&... arguments) {
   detail::GraphEdit edit(*this, node, NodeKind::launch, "weir::Graph::update", where);
   const F& functor = *static_cast<const F*>(edit.functor(detail::type_name<F>()));
   detail::launch(edit.stream(), edit.extent(), where, functor, static_cast<A&&>(arguments)...);
-  edit.apply();
+  edit.check_taken();
 }
 
 template <class F, class... A>
@@ -54,14 +63,14 @@ template <class F, class... A>
 void Graph::update(NodeArg node, F&& kernel, A&&... arguments) {
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
   detail::launch(edit.stream(), edit.extent(), node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-  edit.apply();
+  edit.check_taken();
 }
 
 template <class F, class... A>
 void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", extent.where);
   detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-  edit.apply();
+  edit.check_taken();
 }
 
 template <class To, class From>
@@ -69,7 +78,7 @@ void Graph::update_copy(Node node, To&& to, From&& from, SourceLocation where) {
   detail::check_copy_types<To, From>();
   detail::GraphEdit edit(*this, node, NodeKind::copy, "weir::Graph::update_copy", where);
   detail::copy(edit.stream(), detail::endpoint(to), detail::endpoint(from), where);
-  edit.apply();
+  edit.check_taken();
 }
 
 template <class To, class V>
@@ -79,14 +88,14 @@ void Graph::update_fill(Node node, To&& to, const V& value, SourceLocation where
   detail::GraphEdit edit(*this, node, NodeKind::fill, "weir::Graph::update_fill", where);
   const T element = static_cast<T>(value);
   detail::fill(edit.stream(), detail::endpoint(to), &element, where);
-  edit.apply();
+  edit.check_taken();
 }
 
 template <class F>
 void Graph::update_host_call(Node node, F&& function, SourceLocation where) {
   detail::GraphEdit edit(*this, node, NodeKind::host_call, "weir::Graph::update_host_call", where);
   detail::enqueue_function<false>(edit.stream(), where, static_cast<F&&>(function));
-  edit.apply();
+  edit.check_taken();
 }
 
 }  // namespace weir

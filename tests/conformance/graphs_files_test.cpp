@@ -33,6 +33,9 @@ struct SaveScale {
 struct CountDown {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> n) const { --n[i]; }
 };
+struct Unregistered {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<int>) const {}
+};
 
 void register_all() {
   weir::register_kernel<SaveScale>("test.scale");
@@ -170,12 +173,7 @@ TEST_P(GraphsFiles, WhatCannotBeSavedIsNamed) {
   EXPECT_TRUE(refused([&] { weir::external(s, [](weir::NativeStream) {}); }, "external"));
   EXPECT_TRUE(refused([&] { s.record(event); }, "record"));
   EXPECT_TRUE(refused([&] { weir::copy(s, x, host); }, "copy"));
-  EXPECT_TRUE(refused(
-      [&] {
-        weir::launch(
-            s, 8, [](std::size_t, weir::View<int>) {}, weir::inout(x));
-      },
-      "register_kernel"));
+  EXPECT_TRUE(refused([&] { weir::launch(s, 8, Unregistered{}, weir::inout(x)); }, "register_kernel"));
   weir::Graph graph = weir::capture(s, [&] { weir::fill(s, x, 1); });
   auto other = weir::zeros<int>(s, 8);
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::save(graph, file.path, {{"other", other}}); }, {"other"}));

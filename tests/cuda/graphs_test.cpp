@@ -54,8 +54,7 @@ TEST_F(GpuGraphs, raw_launches_on_the_native_stream_are_captured_in_their_place)
 }
 
 TEST_F(GpuGraphs, global_functions_are_captured_with_their_arguments) {
-  const weir::Graph graph =
-      weir::capture(*s, [&] { weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), 7); });
+  const weir::Graph graph = weir::capture(*s, [&] { weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), 7); });
   EXPECT_EQ(after(graph, 1), 8);
   EXPECT_EQ(after(graph, 2), 9);
 }
@@ -123,9 +122,8 @@ TEST_F(GpuGraphs, bodies_of_conditional_nodes_have_no_host_functions) {
   s->synchronize();
   EXPECT_TRUE(fails_with(weir::Errc::not_supported,
                          [&] {
-                           static_cast<void>(weir::capture(*s, [&] {
-                             weir::capture_if(*s, condition, [&] { weir::host_call(*s, [] {}); });
-                           }));
+                           static_cast<void>(weir::capture(
+                               *s, [&] { weir::capture_if(*s, condition, [&] { weir::host_call(*s, [] {}); }); }));
                          },
                          {"a host function in the body of a conditional node"}));
   EXPECT_FALSE(weir::is_capturing(*s));

@@ -103,15 +103,14 @@ TEST_F(Cublas, is_captured_into_graphs) {
   const auto y = weir::zeros<float>(s, n);
   const float two = 2;
   ASSERT_EQ(cublasSetStream(handle_, weir::cuda::native(s)), CUBLAS_STATUS_SUCCESS);
-  const auto saxpy = [&] {
-    ASSERT_EQ(cublasSaxpy(handle_, n, &two, x.data(), 1, y.data(), 1), CUBLAS_STATUS_SUCCESS);
-  };
+  const auto saxpy = [&] { ASSERT_EQ(cublasSaxpy(handle_, n, &two, x.data(), 1, y.data(), 1), CUBLAS_STATUS_SUCCESS); };
   saxpy();  // loading its kernels waits for the device
   s.synchronize();
   const weir::Graph graph = weir::capture(s, [&] {
     weir::fill(s, y, 1.0f);
     saxpy();
-    weir::external(s, [&](cudaStream_t) { saxpy(); }, weir::in(x), weir::inout(y));
+    weir::external(
+        s, [&](cudaStream_t) { saxpy(); }, weir::in(x), weir::inout(y));
   });
   EXPECT_EQ(y.to_host(), std::vector<float>(n, 6.0f));
   graph.launch(s);

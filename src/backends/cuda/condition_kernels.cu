@@ -1,5 +1,7 @@
-// One thread, in front of a conditional node or at the end of a loop's body.
+// One thread each, in front of a conditional node or at the end of a loop's body.
 #include "backends/cuda/condition_kernels.hpp"
+
+#include <weir/kernel.hpp>
 
 namespace weir::cuda {
 
@@ -16,7 +18,18 @@ __global__ void set_condition(cudaGraphConditionalHandle handle, const std::int3
   }
 }
 
+__global__ void set_unfailed(cudaGraphConditionalHandle handle, const detail::DeviceGuard guard) {
+  cudaGraphSetConditional(handle, detail::skipped(guard) ? 0u : 1u);
+}
+
 }  // namespace
+
+UnfailedCondition::UnfailedCondition(cudaGraphConditionalHandle h, const detail::DeviceGuard& g)
+    : handle(h), guard(g), arguments{&handle, &guard} {
+  parameters.func = reinterpret_cast<void*>(&set_unfailed);
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+}
 
 cudaError_t launch_set_condition(cudaGraphConditionalHandle handle, const std::int32_t* value, bool number,
                                  cudaStream_t stream) {
@@ -26,7 +39,9 @@ cudaError_t launch_set_condition(cudaGraphConditionalHandle handle, const std::i
 
 cudaError_t load_condition_kernels() {
   cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&set_condition));
+  const cudaError_t answer = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&set_condition));
+  if (answer != cudaSuccess) return answer;
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&set_unfailed));
 }
 
 }  // namespace weir::cuda

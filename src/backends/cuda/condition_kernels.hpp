@@ -5,12 +5,25 @@
 
 #include <cstdint>
 
+#include <weir/device_code.hpp>
+
 namespace weir::cuda {
 
 /// Sets the handle of a conditional node from a device value: a truth, or the number of a body.
 cudaError_t launch_set_condition(cudaGraphConditionalHandle handle, const std::int32_t* value, bool number,
                                  cudaStream_t stream);
-/// Loads it, so that no first launch has to wait for running kernels (R66).
+/// Sets the handle to whether a guard lets its commands run. The kernel and its arguments for a node of a graph.
+struct UnfailedCondition {
+  UnfailedCondition(cudaGraphConditionalHandle handle, const detail::DeviceGuard& guard);
+  UnfailedCondition(const UnfailedCondition&) = delete;
+  UnfailedCondition& operator=(const UnfailedCondition&) = delete;
+
+  cudaGraphConditionalHandle handle;
+  detail::DeviceGuard guard;
+  void* arguments[2];
+  cudaKernelNodeParams parameters{};
+};
+/// Loads them, so that no first launch has to wait for running kernels (R66).
 cudaError_t load_condition_kernels();
 
 }  // namespace weir::cuda

@@ -28,6 +28,15 @@ Errc code_of(cudaError_t answer) {
     case cudaErrorPeerAccessAlreadyEnabled: return Errc::peer_already_enabled;
     case cudaErrorPeerAccessNotEnabled: return Errc::peer_not_enabled;
     case cudaErrorPeerAccessUnsupported: return Errc::peer_unsupported;
+    case cudaErrorStreamCaptureUnsupported: return Errc::capture_unsupported;
+    case cudaErrorStreamCaptureInvalidated: return Errc::capture_invalidated;
+    case cudaErrorStreamCaptureMerge: return Errc::capture_merge;
+    case cudaErrorStreamCaptureUnmatched: return Errc::capture_unmatched;
+    case cudaErrorStreamCaptureUnjoined: return Errc::capture_unjoined;
+    case cudaErrorStreamCaptureIsolation: return Errc::capture_isolation;
+    case cudaErrorStreamCaptureImplicit: return Errc::capture_implicit;
+    case cudaErrorStreamCaptureWrongThread: return Errc::capture_wrong_thread;
+    case cudaErrorCapturedEvent: return Errc::captured_event;
     case cudaErrorCudartUnloading: return Errc::process_exiting;
     default: return is_sticky(answer) ? Errc::device_failed : Errc::invalid_value;
   }

@@ -10,6 +10,7 @@
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/cuda_event.hpp"
 #include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/guarded_graph.hpp"
 #include "backends/cuda/prepared_launch.hpp"
 
 namespace weir::cuda {
@@ -45,11 +46,14 @@ CUDA_KERNEL_NODE_PARAMS parameters_of(PreparedLaunch& launch) {
   return parameters;
 }
 
-const Launch* launch_of(const FormNode& node) {
-  const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
-  if (launch == nullptr || launch->kernel->device_code == nullptr || launch->extent.count() == 0) return nullptr;
-  const auto* code = static_cast<const detail::DeviceCode*>(launch->kernel->device_code);
-  return code->kind == detail::DeviceCode::Kind::global ? nullptr : launch;
+const Launch* launch_of(const detail::Payload* payload) {
+  return payload != nullptr ? std::get_if<Launch>(&payload->op()) : nullptr;
+}
+
+/// Whether the driver's node is a kernel's whose parameters are known here.
+bool is_updatable(const Launch* launch) {
+  if (launch == nullptr || launch->kernel->device_code == nullptr || launch->extent.count() == 0) return false;
+  return static_cast<const detail::DeviceCode*>(launch->kernel->device_code)->kind != detail::DeviceCode::Kind::global;
 }
 
 bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kinds) {
@@ -71,11 +75,12 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
   foreign_ = graph_->is_foreign(form);
   applied_.resize(form.nodes.size());
   for (std::size_t i = 0; i < applied_.size(); ++i) {
-    applied_[i].payload = form.nodes[i].payload.get();
+    applied_[i].payload = form.nodes[i].payload;
+    applied_[i].device = form.nodes[i].device;
     applied_[i].enabled = form.nodes[i].enabled;
     priorities_ = priorities_ || form.nodes[i].priority != form.nodes[0].priority;
   }
-  instantiate(where);
+  instantiate(form, where);
 }
 
 CudaGraph::~CudaGraph() {
@@ -85,9 +90,9 @@ CudaGraph::~CudaGraph() {
 }
 
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
-void CudaGraph::instantiate(SourceLocation where) {
+void CudaGraph::instantiate(const GraphForm& form, SourceLocation where) {
   const DeviceScope scope(device_.index());
-  graph_->complete(where);
+  graph_->complete(form, where);
   cudaGraphExec_t instance = nullptr;
   const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
   check(cudaGraphInstantiate(&instance, graph_->graph(), flags), instantiating, "graph on " + device_.name(), where);
@@ -114,7 +119,12 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   FailureState& failures = queue.failures();
   if (failures.skips_all()) return;
   const DeviceScope scope(queue.device().index());
-  const std::lock_guard guard(mutex_);
+  const std::lock_guard lock(mutex_);
+  GuardedGraph* guarded_graph = nullptr;
+  if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
+    guarded_graph = guarded(where);
+  }
+  if (launched_ && last_guarded_ != (guarded_graph != nullptr)) behind_ = last_queue_;
   if (behind_ != nullptr) {
     if (behind_->capture() == nullptr) queue.follow(*behind_);
     behind_ = nullptr;
@@ -125,9 +135,14 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     place = failures.open_place();
     graph_->replays().launched(failures, place);
   }
-  cudaError_t answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
-  // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
-  if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_, stream);
+  cudaError_t answer = cudaSuccess;
+  if (guarded_graph != nullptr) {
+    answer = guarded_graph->launch(failures.guard(), stream);
+  } else {
+    answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
+    // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
+    if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_, stream);
+  }
   if (answer != cudaSuccess) {
     if (place != 0) {
       graph_->replays().take_back_launch();
@@ -136,22 +151,36 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     refuse(answer, operation, queue.label(), where);
   }
   last_queue_ = &queue;
+  last_guarded_ = guarded_graph != nullptr;
+  launched_ = true;
   for (CudaEvent* event : graph_->recorded_events()) {
     event->queue.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
-  if (done_ == nullptr) return;
-  note(cudaEventRecord(done_, stream));
-  launched_ = true;
+  if (done_ != nullptr) note(cudaEventRecord(done_, stream));
+}
+
+/// The graph under a condition, as it is now; null where there can be none, or where nodes are switched off in the instance.
+GuardedGraph* CudaGraph::guarded(SourceLocation where) {
+  if (guarded_made_) return guarded_.get();
+  bring_up_to_date(applied_.size(), where);
+  const bool whole =
+      std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off; });
+  guarded_ = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
+  guarded_made_ = true;
+  return guarded_.get();
 }
 
 void CudaGraph::update(const GraphForm& form, std::size_t index) {
   const std::lock_guard guard(mutex_);
   const FormNode& node = form.nodes[index];
   Applied& applied = applied_[index];
-  if (node.payload.get() != applied.payload) {
-    if (!applied.enabled || !update_launch(node, index)) update_graph(form, index);
-    applied.payload = node.payload.get();
+  guarded_made_ = false;
+  if (node.payload != applied.payload) {
+    const Launch* launch = launch_of(node.payload.get());
+    const bool set = applied.enabled && is_updatable(launch) && set_launch(index, node.device, *launch);
+    if (!set) update_graph(form, index);
+    applied.payload = node.payload;
   }
   if (node.enabled == applied.enabled) return;
   if (switch_on(index, node.enabled)) {
@@ -163,17 +192,26 @@ void CudaGraph::update(const GraphForm& form, std::size_t index) {
 }
 
 /// The driver's own call for a kernel's node: false where it does not apply.
-bool CudaGraph::update_launch(const FormNode& node, std::size_t index) {
-  const Launch* launch = launch_of(node);
+bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) {
   const DriverNodes& became = graph_->nodes_of(index);
-  if (launch == nullptr || became.nodes.size() != 1) return false;
-  const auto* code = static_cast<const detail::DeviceCode*>(launch->kernel->device_code);
-  const LoadedCode* loaded = CudaDevice::at(node.device).known(*code);
+  if (became.nodes.size() != 1) return false;
+  const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
+  const LoadedCode* loaded = CudaDevice::at(device).known(*code);
   if (loaded == nullptr) return false;
-  PreparedLaunch prepared(*loaded, *launch, graph_->replays().guard(became.place));
+  PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
   if (driver().update_kernel_node(instance_, became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
   applied_[index].stale = true;
+  guarded_made_ = false;
+  return true;
+}
+
+bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) {
+  const std::lock_guard guard(mutex_);
+  if (!is_updatable(&launch) || !applied_[node].enabled || !set_launch(node, applied_[node].device, launch)) {
+    return false;
+  }
+  payload.take_arguments(launch);
   return true;
 }
 
@@ -192,29 +230,34 @@ bool CudaGraph::switch_on(std::size_t index, bool on) {
   return true;
 }
 
-/// Other work in the place of the node, in the graph; then the instance follows, or another takes its place.
+/// Gives the graph the parameters that only the instance has.
+void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (!applied_[i].stale || i == but) continue;
+    const DriverNodes& became = graph_->nodes_of(i);
+    const Launch& launch = *launch_of(applied_[i].payload.get());
+    const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
+    PreparedLaunch prepared(*CudaDevice::at(applied_[i].device).known(*code), launch,
+                            graph_->replays().guard(became.place));
+    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+    const CUresult answer = driver().set_kernel_node(became.nodes.front(), &parameters);
+    check(static_cast<cudaError_t>(answer), updating, "graph on " + device_.name(), where);
+    applied_[i].stale = false;
+  }
+}
+
+/// Other work in the place of the node, in the graph and in a new instance.
 void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
   const SourceLocation where = form.nodes[index].where;
   const DeviceScope scope(device_.index());
-  for (std::size_t i = 0; i < applied_.size(); ++i) {
-    if (!applied_[i].stale || i == index) continue;
-    const FormNode& node = form.nodes[i];
-    const Launch& launch = *launch_of(node);
-    const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
-    PreparedLaunch prepared(*CudaDevice::at(node.device).known(*code), launch,
-                            graph_->replays().guard(graph_->nodes_of(i).place));
-    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
-    check(static_cast<cudaError_t>(driver().set_kernel_node(graph_->nodes_of(i).nodes.front(), &parameters)), updating,
-          "graph on " + device_.name(), where);
-    applied_[i].stale = false;
-  }
+  bring_up_to_date(index, where);
   graph_->replace(form, index);
   applied_[index].stale = applied_[index].switched_off = false;
-  instantiate(where);
+  instantiate(form, where);
 }
 
 bool CudaGraph::is_idle() noexcept {
-  if (!launched_) return true;
+  if (!launched_ || done_ == nullptr) return true;
   const DeviceScope scope(device_.index());
   const cudaError_t answer = cudaEventQuery(done_);
   note(answer == cudaErrorNotReady ? cudaSuccess : answer);

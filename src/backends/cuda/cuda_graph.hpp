@@ -14,32 +14,38 @@ namespace weir::cuda {
 
 class CudaDevice;
 class CudaQueue;
+class GuardedGraph;
 
 /// Thread rule: launches and updates from any thread.
 class CudaGraph final : public detail::GraphExecutable {
  public:
-  CudaGraph(CudaDevice& device, const detail::GraphForm& form, std::unique_ptr<DriverGraph> graph, SourceLocation where);
+  CudaGraph(CudaDevice& device, const detail::GraphForm& form, std::unique_ptr<DriverGraph> graph,
+            SourceLocation where);
 
   void launch(CudaQueue& queue, SourceLocation where);
 
   void update(const detail::GraphForm& form, std::size_t node) override;
+  bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
   void close() noexcept override;
   std::shared_ptr<const void> beyond_form() override;
 
  private:
   /// What the driver's nodes of a node of the form do now.
   struct Applied {
-    const detail::Payload* payload = nullptr;
+    std::shared_ptr<const detail::Payload> payload;
+    int device = 0;
     bool enabled = true;
     bool switched_off = false;  ///< by the instance alone: the graph has the work
     bool stale = false;         ///< the instance has other parameters than the graph
   };
 
   ~CudaGraph() override;
-  bool update_launch(const detail::FormNode& node, std::size_t index);
+  bool set_launch(std::size_t index, int device, const Launch& launch);
   bool switch_on(std::size_t index, bool on);
   void update_graph(const detail::GraphForm& form, std::size_t index);
-  void instantiate(SourceLocation where);
+  void bring_up_to_date(std::size_t but, SourceLocation where);
+  void instantiate(const detail::GraphForm& form, SourceLocation where);
+  GuardedGraph* guarded(SourceLocation where);
   bool is_idle() noexcept;
   static void bury(CudaGraph* graph) noexcept;
 
@@ -50,9 +56,13 @@ class CudaGraph final : public detail::GraphExecutable {
   std::mutex mutex_;
   cudaGraphExec_t instance_ = nullptr;  ///< guarded by mutex_, as the next
   std::vector<Applied> applied_;
+  std::unique_ptr<GuardedGraph> guarded_;
+  bool guarded_made_ = false;  ///< as far as it can be
+  bool last_guarded_ = false;
   CudaQueue* last_queue_ = nullptr;
-  CudaQueue* behind_ = nullptr;   ///< replays of an earlier instance, which the driver does not keep apart from this one's
-  cudaEvent_t done_ = nullptr;    ///< the last replay, for graphs that own things
+  CudaQueue* behind_ =
+      nullptr;  ///< replays of an earlier instance, which the driver does not keep apart from this one's
+  cudaEvent_t done_ = nullptr;  ///< the last replay, for graphs that own things
   bool launched_ = false;
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <weir/kernel.hpp>
+
 #include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -70,6 +72,13 @@ bool is_empty_launch(const FormNode& node) {
 bool is_work(const FormNode& node) {
   if (!node.payload || is_empty_launch(node)) return false;
   return node.kind != NodeKind::alloc && node.kind != NodeKind::free && node.kind != NodeKind::empty;
+}
+
+/// A __global__ function of the user's, whose arguments are where they were at the call only.
+bool is_global(const FormNode& node) {
+  const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+  const auto* code = launch != nullptr ? static_cast<const detail::DeviceCode*>(launch->kernel->device_code) : nullptr;
+  return code != nullptr && code->kind == detail::DeviceCode::Kind::global;
 }
 
 struct GraphCall {
@@ -180,7 +189,8 @@ void DriverGraph::close(Recording& recording, bool discard, SourceLocation where
     graph_ = graph;
   }
   if (discard) {
-    note(answer == cudaErrorStreamCaptureInvalidated || answer == cudaErrorStreamCaptureUnjoined ? cudaSuccess : answer);
+    note(answer == cudaErrorStreamCaptureInvalidated || answer == cudaErrorStreamCaptureUnjoined ? cudaSuccess
+                                                                                                 : answer);
     static_cast<void>(cudaGetLastError());
     return;
   }
@@ -457,19 +467,19 @@ void DriverGraph::add_conditional(const GraphForm& form, const Members& members,
 
 void DriverGraph::check_not_in_body(const char* what, const std::string& object, SourceLocation where) const {
   if (!recording_->body) return;
-  throw Error(Errc::not_supported, making, object,
-              std::string(what) +
-                  " in the body of a conditional node: the driver takes kernels, copies, fills and more conditional nodes "
-                  "there; do it before or after the node",
-              where);
+  throw Error(
+      Errc::not_supported, making, object,
+      std::string(what) +
+          " in the body of a conditional node: the driver takes kernels, copies, fills and more conditional nodes "
+          "there; do it before or after the node",
+      where);
 }
 
 void DriverGraph::add_call(CudaQueue& queue, const Command& command, detail::HostFunction& function) {
   check_not_in_body("a host function", queue.label(), command.where);
   note_exit();
-  const std::uint64_t place = fixed_place_ != 0 ? fixed_place_ : replays_->open_place(command.where);
-  auto call = std::make_shared<GraphCall>(
-      GraphCall{replays_, &function, place, command.where, queue.label()});
+  const std::uint64_t place = fixed_place_ ? *fixed_place_ : replays_->open_place(command.where);
+  auto call = std::make_shared<GraphCall>(GraphCall{replays_, &function, place, command.where, queue.label()});
   const DeviceScope scope(queue.device().index());
   check(cudaLaunchHostFunc(queue.stream(command.where), &run_graph_call, call.get()), "weir::host_call", queue.label(),
         command.where);
@@ -481,8 +491,18 @@ void DriverGraph::note_recorded(CudaEvent& event) {
   CudaDevice::at(event.device).keep_for_graph(event);
 }
 
-void DriverGraph::complete(SourceLocation where) {
+/// What was captured before the first host function: the stream that a replay is launched into may have failed.
+void DriverGraph::guard_first_commands(const GraphForm& form) {
+  for (std::size_t i = 0; i < form.nodes.size(); ++i) {
+    const FormNode& node = form.nodes[i];
+    const bool has_guard = node.kind == NodeKind::launch || node.kind == NodeKind::copy || node.kind == NodeKind::fill;
+    if (nodes_[i].place == 0 && has_guard && is_work(node) && node.enabled && !is_global(node)) replace(form, i);
+  }
+}
+
+void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
   if (!has_calls() || end_node_ != nullptr) return;
+  guard_first_commands(form);
   const DeviceScope scope(device_.index());
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph_, nullptr, &count), making, device_.name(), where);
@@ -554,7 +574,7 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
     failure = std::current_exception();
   }
   recording_ = nullptr;
-  fixed_place_ = 0;
+  fixed_place_.reset();
   close(recording, failure != nullptr, where);
   if (failure) {
     for (cudaGraphNode_t one : nodes_in(old.graph)) {
@@ -572,10 +592,7 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
   std::size_t known = 0;
   for (std::size_t i = 0; i < form.nodes.size() && i < nodes_.size(); ++i) {
     if (nodes_[i].graph == graph_) known += nodes_[i].nodes.size();
-    const auto* launch = form.nodes[i].payload ? std::get_if<Launch>(&form.nodes[i].payload->op()) : nullptr;
-    const auto* code = launch != nullptr ? static_cast<const detail::DeviceCode*>(launch->kernel->device_code) : nullptr;
-    // Its arguments are where they were at the call only.
-    if (code != nullptr && code->kind == detail::DeviceCode::Kind::global) return true;
+    if (is_global(form.nodes[i])) return true;
   }
   return present > known;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,7 @@ class DriverGraph {
   void rejoin(CudaQueue& queue, CudaQueue& helper, SourceLocation where);
   /// A host function as the queue's next node; it must live as long as the graph.
   void add_call(CudaQueue& queue, const Command& command, detail::HostFunction& function);
-  bool in_doubt() const { return place() != 0; }
+  bool in_doubt() const { return replays_->place() != 0; }
   detail::DeviceGuard guard() const { return replays_->guard(place()); }
   /// Kept until the graph is gone and its last replay has ended.
   void own(std::shared_ptr<const void> thing) { owned_.push_back(std::move(thing)); }
@@ -92,7 +93,7 @@ class DriverGraph {
   bool owns_things() const { return !owned_.empty(); }
   const std::vector<CudaEvent*>& recorded_events() const { return recorded_; }
   /// Adds what every replay of a graph with host functions begins and ends with.
-  void complete(SourceLocation where);
+  void complete(const detail::GraphForm& form, SourceLocation where);
   /// Whether there are nodes of which the form does not know.
   bool is_foreign(const detail::GraphForm& form) const;
   std::shared_ptr<const ForeignChild> as_child() const;
@@ -100,7 +101,7 @@ class DriverGraph {
  private:
   struct Recording;
 
-  std::uint64_t place() const { return fixed_place_ != 0 ? fixed_place_ : replays_->place(); }
+  std::uint64_t place() const { return fixed_place_.value_or(replays_->place()); }
   CudaQueue& queue_for(const detail::FormNode& node);
   CudaQueue& helper(CudaDevice& device, int priority, SourceLocation where);
   void open(Recording& recording, cudaGraph_t graph, bool body, SourceLocation where);
@@ -112,6 +113,7 @@ class DriverGraph {
   void add_command(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_child(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_conditional(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);
+  void guard_first_commands(const detail::GraphForm& form);
   void set_condition(const detail::FormNode& node, cudaGraphConditionalHandle handle, const Nodes& behind,
                      DriverNodes& made);
   DriverNodes& made(std::size_t node);
@@ -125,8 +127,8 @@ class DriverGraph {
   std::unique_ptr<Recording> capture_;  ///< of the user's streams
   Recording* recording_ = nullptr;      ///< present one
   std::vector<CudaQueue*> retired_;
-  Nodes before_;  ///< the tails when the present command was expected
-  std::uint64_t fixed_place_ = 0;
+  Nodes before_;                              ///< the tails when the present command was expected
+  std::optional<std::uint64_t> fixed_place_;  ///< while a node is replaced
   cudaGraphNode_t end_node_ = nullptr;
 };
 

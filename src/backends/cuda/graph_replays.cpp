@@ -21,7 +21,7 @@ std::uint64_t Replays::open_place(SourceLocation where) {
 }
 
 detail::DeviceGuard Replays::guard(std::uint64_t place) const {
-  return place == 0 ? detail::DeviceGuard{nullptr, 0} : detail::DeviceGuard{flag_, place};
+  return flag_ == nullptr ? detail::DeviceGuard{nullptr, 0} : detail::DeviceGuard{flag_, place};
 }
 
 void Replays::launched(FailureState& queue, std::uint64_t place) {

@@ -27,7 +27,7 @@ class Replays {
   /// A host function is about to be captured.
   std::uint64_t open_place(SourceLocation where);
   std::uint64_t place() const { return place_; }
-  /// For commands behind a place; place 0 is behind none.
+  /// For commands behind a place; 0 lies before the first host function. Null in graphs without any.
   detail::DeviceGuard guard(std::uint64_t place) const;
 
   /// A replay is about to be launched behind `place` of a queue's failures, which it settles.

@@ -185,8 +185,8 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
       copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device && copy.to_device != copy.from_device;
   const bool doubt = in_doubt();
   // The driver reads a small pinned source at the call where only the legacy stream's rules put other work first.
-  const bool early = (blocking_ || legacy_ || wrapped_) && capture_ == nullptr && copy.from_kind == MemoryKind::pinned &&
-                     bytes_of(copy.from_layout) <= most_early_bytes;
+  const bool early = (blocking_ || legacy_ || wrapped_) && capture_ == nullptr &&
+                     copy.from_kind == MemoryKind::pinned && bytes_of(copy.from_layout) <= most_early_bytes;
   const bool engine =
       rows.rank == 0 || (rows.run >= least_engine_run && (is_volume(rows) || (rows.rank == 1 && pitched(rows))));
   const bool by_kernel = reached && (host_only || doubt || early || !engine);

@@ -15,7 +15,8 @@ void CudaQueue::submit(const Command& command) {
       command.op, [&](const Launch& launch) { submit_launch(command, launch); },
       [&](const Copy& copy) { submit_copy(command, copy); }, [&](const Fill& fill) { submit_fill(command, fill); },
       [](const Alloc&) {},  // the pool has done it
-      [](const Free&) {}, [&](const Record& op) {
+      [](const Free&) {},
+      [&](const Record& op) {
         auto& event = static_cast<CudaEvent&>(*op.event);
         capture_ != nullptr ? record_in_graph(event, command.where) : record(event, command.where);
       },

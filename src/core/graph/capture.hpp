@@ -17,6 +17,7 @@
 namespace weir::detail {
 
 class Capture;
+class GraphEdit;
 
 /// Where new nodes belong: the graph itself, or a body of a conditional node.
 struct ScopeOf {
@@ -42,6 +43,8 @@ class Recorder final : public Queue {
 
   /// A node that records or waits for an event in each replay. The lock is held.
   void add_event_node(const Op& op, SourceLocation where);
+
+  GraphEdit* edit = nullptr;  ///< what commands are for, if not for a capture; under the lock of the graph's changes
 
   // Guarded by captures_lock().
   Capture* capture = nullptr;

@@ -1,7 +1,9 @@
 // Changes to instantiated graphs.
 #include <weir/graph_update.hpp>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -36,79 +38,93 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed) {
               where);
 }
 
-/// Leaves a graph's regions as they are after the change of one node: for observers of launches.
-void refresh_uses(CoreGraph& graph) {
-  graph.uses.clear();
-  for (const FormNode& node : graph.form.nodes) {
-    if (node.payload) graph.uses.insert(graph.uses.end(), node.payload->uses().begin(), node.payload->uses().end());
-  }
+bool same_memory(std::span<const Region> a, std::span<const Region> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Region& x, const Region& y) {
+    return x.begin == y.begin && x.buffer == y.buffer && x.row_bytes == y.row_bytes && x.rows == y.rows &&
+           x.pitch == y.pitch && x.access == y.access;
+  });
 }
 
 }  // namespace
 
-struct GraphEdit::State {
-  CoreGraph& graph;
-  std::size_t node;
-  const char* operation;
-  SourceLocation where;
-  std::unique_lock<std::mutex> exclusive;
-  Capture scratch;
-  Recorder* recorder = nullptr;
-};
+EditStream::EditStream(Device device) : stream(device, StreamOptions{.blocking = false, .name = "graph update"}) {
+  const std::lock_guard guard(captures_lock());
+  capture.by_hand = true;
+  recorder = &open_recorder(capture, stream);
+  capture.origin = recorder;
+}
+EditStream::~EditStream() {
+  const std::lock_guard guard(captures_lock());
+  close_recorders(capture, true);
+}
 
-GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where) {
-  CoreGraph& core = graph_of(graph, operation, where);
-  const FormNode& form = node_of(core, node, operation, where);
+GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where)
+    : graph_(graph_of(graph, operation, where)), node_(node.index()), operation_(operation), where_(where) {
+  std::unique_lock lock(graph_.edit_mutex);
+  const FormNode& form = node_of(graph_, node, operation, where);
   const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
   if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where);
-  state_ = std::unique_ptr<State>(
-      new State{core, node.index(), operation, where, std::unique_lock(core.edit_mutex), {}, nullptr});
-  if (!core.edit_stream) {
-    core.edit_stream =
-        std::make_unique<Stream>(Device(core.on), StreamOptions{.blocking = false, .name = "graph update"});
-  }
-  const std::lock_guard guard(captures_lock());
-  state_->scratch.by_hand = true;
-  state_->recorder = &open_recorder(state_->scratch, *core.edit_stream);
-  state_->scratch.origin = state_->recorder;
+  if (!graph_.edit_stream) graph_.edit_stream = std::make_unique<EditStream>(Device(graph_.on));
+  graph_.edit_stream->recorder->edit = this;
+  static_cast<void>(lock.release());  // held until the end
 }
 
 GraphEdit::~GraphEdit() {
-  const std::lock_guard guard(captures_lock());
-  close_recorders(state_->scratch, true);
+  graph_.edit_stream->recorder->edit = nullptr;
+  graph_.edit_mutex.unlock();
 }
 
-StreamRef GraphEdit::stream() const { return *state_->graph.edit_stream; }
+StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
 
 Extent GraphEdit::extent() const {
-  const auto& launch = std::get<Launch>(state_->graph.form.nodes[state_->node].payload->op());
+  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
   return Extent{launch.extent, launch.block, launch.name};
 }
 
 const void* GraphEdit::functor(std::string_view type) const {
-  const auto& launch = std::get<Launch>(state_->graph.form.nodes[state_->node].payload->op());
+  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
   if (launch.kernel->name == type) return launch.closure;
-  throw Error(Errc::invalid_value, state_->operation, "node '" + std::string(launch.kernel->name) + "'",
-              "its kernel is no " + std::string(type) + " any more: pass the kernel, too", state_->where);
+  throw Error(Errc::invalid_value, operation_, "node '" + std::string(launch.kernel->name) + "'",
+              "its kernel is no " + std::string(type) + " any more: pass the kernel, too", where_);
 }
 
-void GraphEdit::apply() {
-  std::shared_ptr<const Payload> payload;
-  {
-    const std::lock_guard guard(captures_lock());
-    auto& made = state_->scratch.form.nodes;
-    if (!made.empty()) payload = std::move(made.back().payload);
+/// Other arguments of the same launch, without a new payload.
+bool GraphEdit::take_arguments(const Command& command) {
+  FormNode& node = graph_.form.nodes[node_];
+  const auto* launch = std::get_if<Launch>(&command.op);
+  const auto* before = std::get_if<Launch>(&node.payload->op());
+  if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
+      launch->name != before->name || launch->block != before->block || launch->extent != before->extent ||
+      launch->shared_bytes != before->shared_bytes || !same_memory(command.uses, node.payload->uses())) {
+    return false;
   }
-  if (!payload) {
-    throw Error(Errc::invalid_value, state_->operation,
-                "node '" + name_of(state_->graph.form.nodes[state_->node]) + "'",
-                "there would be nothing to do: disable() it", state_->where);
+  // The form's payloads are made here, as objects that may change.
+  auto& payload = const_cast<Payload&>(*node.payload);
+  return graph_.executable->update_arguments(node_, payload, *launch);
+}
+
+void GraphEdit::take(const Command& command) {
+  taken_ = true;
+  if (take_arguments(command)) {
+    if (where_) graph_.form.nodes[node_].where = where_;
+    return;
   }
-  FormNode changed = state_->graph.form.nodes[state_->node];
-  changed.payload = std::move(payload);
-  if (state_->where) changed.where = state_->where;
-  apply_change(state_->graph, state_->node, std::move(changed));
-  refresh_uses(state_->graph);
+  const auto payload = std::make_shared<Payload>(command);
+  FormNode changed = graph_.form.nodes[node_];
+  changed.payload = payload;
+  if (where_) changed.where = where_;
+  try {
+    apply_change(graph_, node_, std::move(changed));
+  } catch (...) {
+    payload->give_function_back();  // the caller's again
+    throw;
+  }
+}
+
+void GraphEdit::check_taken() const {
+  if (taken_) return;
+  throw Error(Errc::invalid_value, operation_, "node '" + name_of(graph_.form.nodes[node_]) + "'",
+              "there would be nothing to do: disable() it", where_);
 }
 
 }  // namespace detail

@@ -34,9 +34,6 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
   graph->device = device.index;
   graph->on = &device;
   graph->form = std::move(form);
-  for (const FormNode& node : graph->form.nodes) {
-    if (node.payload) graph->uses.insert(graph->uses.end(), node.payload->uses().begin(), node.payload->uses().end());
-  }
   graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
   return Graph(graph.release());
 }
@@ -45,6 +42,15 @@ void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& pay
   for (Storage* storage : payload.arrays()) {
     for (const auto& [queue, device] : graph.launched_on) note_queue(*storage, queue, device);
   }
+}
+
+std::vector<Region> uses_of(CoreGraph& graph) {
+  const std::lock_guard guard(graph.edit_mutex);
+  std::vector<Region> uses;
+  for (const FormNode& node : graph.form.nodes) {
+    if (node.payload) uses.insert(uses.end(), node.payload->uses().begin(), node.payload->uses().end());
+  }
+  return uses;
 }
 
 std::string name_of(const FormNode& node) {
@@ -130,7 +136,9 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
   if (state.real != graph.last_queue.load(std::memory_order_relaxed)) graph.note_launch(state);
   Command command;
   command.where = where;
-  command.uses = graph.uses;
+  std::vector<Region> uses;
+  if (hooks.load(std::memory_order_relaxed) != 0) uses = uses_of(graph);  // for observers
+  command.uses = uses;
   command.op = GraphLaunch{&graph};
   submit(stream, command, operation);
 }

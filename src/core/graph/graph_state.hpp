@@ -10,10 +10,23 @@
 
 #include <weir/graph.hpp>
 
+#include "core/graph/capture.hpp"
 #include "core/runtime.hpp"
 #include "graph_form.hpp"
 
 namespace weir::detail {
+
+/// Where new work for nodes is made: a stream whose recorder hands it to the edit.
+struct EditStream {
+  explicit EditStream(Device device);
+  ~EditStream();
+  EditStream(const EditStream&) = delete;
+  EditStream& operator=(const EditStream&) = delete;
+
+  Stream stream;
+  Capture capture;
+  Recorder* recorder;
+};
 
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
@@ -23,7 +36,7 @@ struct CoreGraph final : GraphState {
   std::vector<std::pair<Queue*, DeviceState*>> launched_on;  ///< guarded by launched_mutex
 
   std::mutex edit_mutex;
-  std::unique_ptr<Stream> edit_stream;  ///< guarded by edit_mutex: where new work for nodes is recorded
+  std::unique_ptr<EditStream> edit_stream;  ///< guarded by edit_mutex, as changes of the form are
 
   void note_launch(StreamState& stream);
 };
@@ -37,6 +50,8 @@ void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& pay
 std::string name_of(const FormNode& node);
 /// What users see of a node.
 NodeInfo info_of(const FormNode& node, std::uint64_t graph, std::size_t index);
+/// What all nodes read and write.
+std::vector<Region> uses_of(CoreGraph& graph);
 /// Sizes, for people.
 std::string detail_of(const FormNode& node);
 

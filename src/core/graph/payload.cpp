@@ -60,6 +60,11 @@ void Payload::own_closure(Launch& launch) {
 
 void Payload::give_function_back() noexcept { static_cast<void>(function_.release()); }
 
+void Payload::take_arguments(const Launch& launch) {
+  auto& own = std::get<Launch>(op_);
+  std::memcpy(const_cast<void*>(own.closure), launch.closure, own.kernel->closure_bytes);
+}
+
 void Payload::keep(Storage& storage) {
   retain(&storage);
   arrays_.push_back(&storage);

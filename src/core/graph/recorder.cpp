@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <weir/graph_update.hpp>
+
 #include "core/graph/capture.hpp"
 #include "core/graph/marks.hpp"
 
@@ -57,6 +59,7 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
 }
 
 void Recorder::submit(const Command& command) {
+  if (edit != nullptr) return edit->take(command);
   const std::unique_lock guard(captures_lock());
   if (capture == nullptr) {  // it ended while this call was on its way
     real->submit(command);

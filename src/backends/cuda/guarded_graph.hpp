@@ -1,0 +1,34 @@
+// A graph for streams in which a host function may still fail: the whole of it hangs on one condition.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include <weir/device_code.hpp>
+
+namespace weir::cuda {
+
+class CudaDevice;
+
+class GuardedGraph {
+ public:
+  /// Null where the driver takes no condition around such a graph: one with events or conditional nodes.
+  static std::unique_ptr<GuardedGraph> make(CudaDevice& device, cudaGraph_t graph);
+  ~GuardedGraph();
+  GuardedGraph(const GuardedGraph&) = delete;
+  GuardedGraph& operator=(const GuardedGraph&) = delete;
+
+  cudaError_t launch(const detail::DeviceGuard& guard, cudaStream_t stream);
+
+ private:
+  GuardedGraph() = default;
+  cudaError_t build(cudaGraph_t graph);
+
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphNode_t condition_ = nullptr;
+  cudaGraphConditionalHandle handle_{};
+  cudaGraphExec_t instance_ = nullptr;
+};
+
+}  // namespace weir::cuda
