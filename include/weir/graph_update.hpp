@@ -18,7 +18,7 @@ struct CoreGraph;
 /// Takes one command as the new work of a node.
 class GraphEdit {
  public:
-  /// Throws invalid_handle, and invalid_value unless the node is of this kind.
+  /// Without a line of the user's, that of the node. Throws invalid_handle, and invalid_value unless it is of this kind.
   GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where);
   ~GraphEdit();
   GraphEdit(const GraphEdit&) = delete;
@@ -26,6 +26,7 @@ class GraphEdit {
 
   /// Where to make the command: the next replay uses it when the call returns.
   StreamRef stream() const;
+  SourceLocation where() const { return where_; }
   /// Of the node as it is: extent and name.
   Extent extent() const;
   /// The functor inside a launch's closure. Throws invalid_value if its type has another name.
@@ -51,10 +52,9 @@ class GraphEdit {
 template <class F, class... A>
   requires detail::BindsTo<F, A...>
 void Graph::update(const LaunchNode<F>& node, A&&... arguments) {
-  const SourceLocation where = this->node(node).where;  // a pack leaves no room for the caller's line
-  detail::GraphEdit edit(*this, node, NodeKind::launch, "weir::Graph::update", where);
+  detail::GraphEdit edit(*this, node, NodeKind::launch, "weir::Graph::update", {});
   const F& functor = *static_cast<const F*>(edit.functor(detail::type_name<F>()));
-  detail::launch(edit.stream(), edit.extent(), where, functor, static_cast<A&&>(arguments)...);
+  detail::launch(edit.stream(), edit.extent(), edit.where(), functor, static_cast<A&&>(arguments)...);
   edit.check_taken();
 }
 

@@ -163,6 +163,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
 /// The graph under a condition, as it is now; null where there can be none, or where nodes are switched off in the instance.
 GuardedGraph* CudaGraph::guarded(SourceLocation where) {
   if (guarded_made_) return guarded_.get();
+  if (last_guarded_) behind_ = last_queue_;  // the driver does not know that the next one is the same graph
   bring_up_to_date(applied_.size(), where);
   const bool whole =
       std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off; });

@@ -90,12 +90,12 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
 
 void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   auto& event = static_cast<CudaEvent&>(state);
+  if (capture_ != nullptr) return fork_from(event, where);
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
   check(wait_for_event(queue, event.native.load(std::memory_order_acquire)), "weir::Stream::wait", label_, where);
-  if (CudaQueue* source = event.queue.load(std::memory_order_acquire); source != nullptr && capture_ == nullptr)
-      [[unlikely]] {
+  if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
     ensure_flag(where);
     failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
   }

@@ -84,6 +84,7 @@ class CudaQueue final : public Queue {
   void come_after(cudaEvent_t event);
   void record_in_graph(CudaEvent& event, SourceLocation where);
   void wait_in_graph(CudaEvent& event, SourceLocation where);
+  void fork_from(CudaEvent& event, SourceLocation where);
 
   // What commands that are submitted now must heed: the failures of the queue, or of the graph that they are captured into.
   bool in_doubt() const;

@@ -43,6 +43,19 @@ void CudaQueue::record_in_graph(CudaEvent& event, SourceLocation where) {
   check(cudaEventRecordWithFlags(event.made(where), stream(where), cudaEventRecordExternal), "weir::record_external",
         label_, where);
   capture_->note_recorded(event);
+  if (!event.timed) return;
+  if (event.fork == nullptr) {
+    check(cudaEventCreateWithFlags(&event.fork, cudaEventDisableTiming), "weir::TimedEvent", label_, where);
+  }
+  check(cudaEventRecord(event.fork, stream(where)), "weir::Stream::record", label_, where);
+}
+
+/// To where another stream of the capture recorded the event.
+void CudaQueue::fork_from(CudaEvent& event, SourceLocation where) {
+  const cudaEvent_t fork = event.timed ? event.fork : event.native.load(std::memory_order_acquire);
+  if (fork == nullptr) return;
+  const DeviceScope scope(device_.index());
+  check(cudaStreamWaitEvent(stream(where), fork, cudaEventWaitDefault), "weir::Stream::wait", label_, where);
 }
 
 void CudaQueue::wait_in_graph(CudaEvent& event, SourceLocation where) {

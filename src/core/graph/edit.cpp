@@ -63,7 +63,8 @@ GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* o
   std::unique_lock lock(graph_.edit_mutex);
   const FormNode& form = node_of(graph_, node, operation, where);
   const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
-  if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where);
+  if (!where_) where_ = form.where;
+  if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where_);
   if (!graph_.edit_stream) graph_.edit_stream = std::make_unique<EditStream>(Device(graph_.on));
   graph_.edit_stream->recorder->edit = this;
   static_cast<void>(lock.release());  // held until the end

@@ -1,6 +1,8 @@
 // The kernels that files may name.
 #include <deque>
 #include <mutex>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include <weir/algorithm.hpp>
@@ -18,8 +20,12 @@ struct Kernels {
 };
 
 template <class C, class F>
-RegisteredKernel entry(std::string name) {
-  return {std::move(name), &element_kernel<C, F, 1, HostCompiler>, &ClosureFormat<C>::write, &ClosureFormat<C>::read};
+void add_entry(std::deque<RegisteredKernel>& all, const std::string& name) {
+  // With GPU code first, if nvcc compiles this file: that one is loaded. Programs save what their own compiler made.
+  all.push_back({name, &element_kernel<C, F, 1, ThisCompiler>, &ClosureFormat<C>::write, &ClosureFormat<C>::read});
+  if constexpr (!std::is_same_v<ThisCompiler, HostCompiler>) {
+    all.push_back({name, &element_kernel<C, F, 1, HostCompiler>, &ClosureFormat<C>::write, &ClosureFormat<C>::read});
+  }
 }
 
 /// Reductions and scans of the library, for one type and operator.
@@ -27,10 +33,10 @@ template <class T, class Op>
 void add_algorithms(std::deque<RegisteredKernel>& all, const std::string& suffix) {
   using In = View<const T>;
   using Out = View<T>;
-  all.push_back(entry<Closure<ReduceChunk<T, Op>, In, Out>, ReduceChunk<T, Op>>("weir.reduce_chunk." + suffix));
-  all.push_back(entry<Closure<ReduceAll<T, Op>, In, Out>, ReduceAll<T, Op>>("weir.reduce_all." + suffix));
-  all.push_back(entry<Closure<ScanTotals<T, Op>, Out>, ScanTotals<T, Op>>("weir.scan_totals." + suffix));
-  all.push_back(entry<Closure<ScanChunk<T, Op>, In, In, Out>, ScanChunk<T, Op>>("weir.scan_chunk." + suffix));
+  add_entry<Closure<ReduceChunk<T, Op>, In, Out>, ReduceChunk<T, Op>>(all, "weir.reduce_chunk." + suffix);
+  add_entry<Closure<ReduceAll<T, Op>, In, Out>, ReduceAll<T, Op>>(all, "weir.reduce_all." + suffix);
+  add_entry<Closure<ScanTotals<T, Op>, Out>, ScanTotals<T, Op>>(all, "weir.scan_totals." + suffix);
+  add_entry<Closure<ScanChunk<T, Op>, In, In, Out>, ScanChunk<T, Op>>(all, "weir.scan_chunk." + suffix);
 }
 template <class T>
 void add_type(std::deque<RegisteredKernel>& all, const std::string& type) {
