@@ -24,8 +24,8 @@ using weir_test::Gate;
 using weir_test::returns_while_held;
 using weir_test::topology;
 
-class WarpGraphs : public weir_test::AnyDeviceWithGraphs {};
-class WarpGraphsOfTwo : public weir_test::TwoDevicesWithGraphs {};
+class WarpGraphs : public weir_test::AnyDevice {};
+class WarpGraphsOfTwo : public weir_test::TwoDevices {};
 
 // Graph launches (W4, W21): a graph of each device, launched on the respective devices at the same time; the host goes on.
 TEST_P(WarpGraphsOfTwo, graphs_of_different_devices_run_at_the_same_time) {

@@ -7,6 +7,7 @@
 #include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_graph.hpp"
 #include "backends/cuda/cuda_pool.hpp"
 #include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/strided_kernels.hpp"
@@ -194,6 +195,7 @@ void CudaDevice::synchronize(const char* operation, SourceLocation where) {
   if (started()) {
     const DeviceScope scope(index_);
     check(cudaDeviceSynchronize(), operation, name_, where);
+    CudaGraph::collect();
   } else {
     check_not_failed(operation, name_, where);
   }

@@ -64,10 +64,12 @@ bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kind
 
 }  // namespace
 
+constinit std::atomic<std::size_t> CudaGraph::buried{0};
+
 CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<DriverGraph> graph,
                      SourceLocation where)
     : device_(device), graph_(std::move(graph)) {
-  bury(nullptr);
+  collect();
   if (!graph_) {
     graph_ = std::make_unique<DriverGraph>(device);
     graph_->build(form);
@@ -280,6 +282,7 @@ void CudaGraph::bury(CudaGraph* graph) noexcept {
       gone.push_back(one);
       return true;
     });
+    buried.store(graphs.size(), std::memory_order_relaxed);
   } catch (...) {
     // Without memory for the list the graph stays.
   }

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -23,6 +24,10 @@ class CudaGraph final : public detail::GraphExecutable {
             SourceLocation where);
 
   void launch(CudaQueue& queue, SourceLocation where);
+  /// Deletes graphs that were closed while replays were pending, if nothing is any more. One load if there are none.
+  static void collect() noexcept {
+    if (buried.load(std::memory_order_relaxed) != 0) bury(nullptr);
+  }
 
   void update(const detail::GraphForm& form, std::size_t node) override;
   bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
@@ -48,6 +53,8 @@ class CudaGraph final : public detail::GraphExecutable {
   GuardedGraph* guarded(SourceLocation where);
   bool is_idle() noexcept;
   static void bury(CudaGraph* graph) noexcept;
+
+  static std::atomic<std::size_t> buried;
 
   CudaDevice& device_;
   std::unique_ptr<DriverGraph> graph_;

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_event.hpp"
+#include "backends/cuda/cuda_graph.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/driver_graph.hpp"
 
@@ -186,6 +187,7 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
   const cudaStream_t queue = stream(where);
   const DeviceScope scope(device_.index());
   check(synchronize_stream(queue), operation, label_, where);
+  CudaGraph::collect();
 }
 
 void CudaQueue::throw_failure() {

@@ -68,8 +68,10 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
 void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   if (&source == this || !source.in_doubt()) return;
   const std::lock_guard guard(mutex());
-  const bool failed = source.failed_at_.load(std::memory_order_relaxed) <= source_place;
-  if (!failed && source.settled_until(source_place)) return;
+  const bool settled = source.settled_until(source_place);
+  // While something before it may still fail, a failure is not the one that the source will report.
+  const bool failed = settled && source.failed_at_.load(std::memory_order_relaxed) <= source_place;
+  if (!failed && settled) return;
   const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
   place_.store(place, std::memory_order_release);
   unsettled_.push_back(place);

@@ -208,6 +208,10 @@ LoadedGraph load_graph(const std::filesystem::path& path, Device device, SourceL
     return LoadedGraph(std::move(graph), std::exchange(loader.storages.all, {}), std::move(names));
   } catch (const Damaged& damage) {
     throw Error(Errc::not_a_graph_file, operation, path.string(), damage.what, where);
+  } catch (const Error& error) {
+    // What the file says, the driver does not take.
+    if (error.errc() != Errc::invalid_value) throw;
+    throw Error(Errc::not_a_graph_file, operation, path.string(), error.what(), where, std::make_exception_ptr(error));
   }
 }
 
