@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,16 @@ struct EventState {
 
 /// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
 inline constexpr std::uint64_t captured_bit = std::uint64_t{1} << 63;
+
+/// How a queue that waits for an event of another backend learns that it is reached: made by the queue's backend, given by
+/// the event's.
+class Signal {
+ public:
+  virtual ~Signal() = default;
+  /// Once, by any thread, workers and the driver's own included, and without waiting for anything. `failure`: what stopped
+  /// the work that the event stands for, or null.
+  virtual void give(std::shared_ptr<const Error> failure) noexcept = 0;
+};
 
 /// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back.
 struct PoolState {
@@ -91,6 +102,9 @@ class Queue {
   /// submit() of a Record and of a Wait that nobody observes.
   virtual void record(detail::EventState& event, SourceLocation where) = 0;
   virtual void wait(detail::EventState& event, SourceLocation where) = 0;
+  /// Takes a Wait for an event of another backend: later commands wait until the signal is given, and fail with its failure.
+  /// Null: there is nothing to wait for.
+  virtual std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) = 0;
   /// Later commands here wait for what `other`, a queue of the same backend, has taken so far. Unlike a recorded event this
   /// adds nothing to `other`, which may be retired or at work for another owner.
   virtual void follow(Queue& other) = 0;
@@ -145,6 +159,13 @@ class Backend {
   virtual Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) = 0;
   /// Whether the event has a record at all.
   virtual bool event_recorded(detail::EventState&) { return true; }
+
+  /// Whether what the last record stands for is over and did not fail; true without a record. Never waits.
+  virtual bool event_passed(detail::EventState& event) = 0;
+  /// Gives the signal once what the last record so far stands for is over, with its failure. Never waits. Takes the signal
+  /// unless it throws.
+  virtual void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal,
+                            SourceLocation where) = 0;
 
   virtual detail::PoolState* default_pool(int device) = 0;
   virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;

@@ -74,6 +74,14 @@ void submit_observed(Queue& queue, Command& command) {
   queue.submit(command);
 }
 
+void submit_observed(Command& command, const std::function<void()>& submit) {
+  Observers& o = observers();
+  const std::lock_guard guard(o.order);
+  command.id = o.next_command.fetch_add(1, std::memory_order_relaxed);
+  tell([&](Observer& observer) { observer.submitted(command); });
+  submit();
+}
+
 void observe(Command& command) {
   Observers& o = observers();
   const std::lock_guard guard(o.order);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/bridge.hpp"
 #include "core/graph/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
@@ -76,8 +77,8 @@ void StreamRef::wait(EventRef event, SourceLocation where) const {
   const StreamState& stream = state_of(*this, "weir::Stream::wait", where);
   EventState& state = any_state_of(event, "weir::Stream::wait", where);
   if (state.backend != stream.device->backend) {
-    throw Error(Errc::not_supported, "weir::Stream::wait", describe(stream),
-                "the event is of " + event.device(where).name() + ": waits between backends are not there yet", where);
+    detail::wait_across(*this, event, where);
+    return;
   }
   if (state.id.load(std::memory_order_relaxed) != event.id()) [[unlikely]] {
     detail::wait_captured(*this, event, where);

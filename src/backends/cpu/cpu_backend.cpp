@@ -95,6 +95,10 @@ class CpuBackend final : public Backend {
     at(event.device).after_synchronize();
   }
   Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) override;
+  bool event_passed(detail::EventState& event) override { return as_cpu(event).passed(); }
+  void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation) override {
+    as_cpu(event).signal_after(signal);
+  }
   bool event_recorded(detail::EventState& event) override { return as_cpu(event).mark().queue != nullptr; }
   detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void*, SourceLocation) override {
     return new CpuGraph(at(device), form);

@@ -79,6 +79,21 @@ bool CpuEvent::done() {
   return last.queue == nullptr || last.queue->reached(last.sequence);
 }
 
+bool CpuEvent::passed() const {
+  const Mark last = mark();
+  return last.queue == nullptr || last.queue->passed(last.sequence);
+}
+
+void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal) {
+  const Mark last = mark();
+  if (last.queue != nullptr) {
+    last.queue->signal_after(last.sequence, signal);
+  } else {
+    signal->give(nullptr);
+    signal.reset();
+  }
+}
+
 void CpuEvent::synchronize(const char*, SourceLocation) {
   const Mark last = mark();
   if (last.queue == nullptr) return;

@@ -13,6 +13,9 @@ struct CpuEvent final : detail::EventState {
   /// Makes `waiting` wait for the last record so far; nothing if there is none (R69).
   void hold(CpuQueue& waiting, const Origin& command);
   bool done();
+  /// Whether a wait from now on would find the last record done and not failed.
+  bool passed() const;
+  void signal_after(std::unique_ptr<detail::Signal>& signal);
   void synchronize(const char* operation, SourceLocation where);
   void close();
 

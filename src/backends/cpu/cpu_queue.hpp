@@ -20,10 +20,11 @@ class CpuDevice;
 class ProducerLock;
 struct GraphRecord;
 
-/// Who waits for a queue to complete a command: another queue, or a host thread asleep on `awake`.
+/// Who waits for a queue to complete a command: another queue, a host thread asleep on `awake`, or, with neither, another
+/// backend (SignalWaiter).
 struct Waiter {
   std::uint64_t sequence = 0;
-  CpuQueue* queue = nullptr;  ///< null: a host thread
+  CpuQueue* queue = nullptr;
   std::atomic<std::uint32_t>* awake = nullptr;
   Waiter* next = nullptr;
 };
@@ -81,6 +82,7 @@ class CpuQueue final : public Queue {
               const detail::LaunchSite& site) override;
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
+  std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
   void follow(Queue& other) override;
   bool done() override;
   void synchronize(const char* operation, SourceLocation where) override;
@@ -97,12 +99,19 @@ class CpuQueue final : public Queue {
   std::uint64_t tail() const { return tail_.load(std::memory_order_acquire) >> 1; }
   std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
+  /// Reached, and no failure that a wait from now on would inherit.
+  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failed_.load(std::memory_order_acquire); }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.
   std::uint64_t append_stamp(Stamp* stamp, const Origin& command);
   std::uint64_t append_empty(const Origin& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
+
+  /// Gives the signal when the command is complete: at once, or by whoever completes it.
+  void signal_after(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal);
+  /// What this queue is parked on was given.
+  void resume();
 
   // For graphs. A queue without commands whose counter says which replays are over; nobody runs it.
 
@@ -183,8 +192,11 @@ class CpuQueue final : public Queue {
   void finish_graph(GraphRecord& record);
   void run_ticket(const TicketRecord& ticket, Runner& runner);
   bool park(const WaitRecord& wait);
+  bool park(const SignalRecord& wait);
+  void finish_signal(SignalRecord& record);
   void help_source(const WaitRecord& wait, Runner& runner);
   void schedule_wait();
+  void inherit(const Error& error);
   void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);

@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_event.hpp"
 #include "backends/cpu/cpu_graph.hpp"
 #include "backends/cpu/cpu_queue.hpp"
+#include "backends/cpu/cpu_signal.hpp"
 #include "backends/cpu/memory_ops.hpp"
 
 namespace weir::cpu {
@@ -389,7 +390,7 @@ std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
   const bool own = &source == this;  // the stream's own order holds it back already (R82)
-  if (own || (source.reached(sequence) && !source.failed_.load(std::memory_order_acquire))) {
+  if (own || source.passed(sequence)) {
     if (command.id != 0) append_empty(command);  // observers want to see it run
     return;
   }
@@ -399,6 +400,20 @@ void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origi
     write_wait(source, sequence, command);
   }
   schedule_wait();
+}
+
+std::unique_ptr<detail::Signal> CpuQueue::wait_for_signal(const Command& command) {
+  auto arrival = std::make_unique<Arrival>();
+  auto signal = std::make_unique<CpuSignal>(*arrival);
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<SignalRecord>(command, RecordKind::signal, 0);
+    record->arrival = arrival.release();
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule_wait();
+  return signal;
 }
 
 std::uint64_t CpuQueue::append_empty(const Origin& command) {

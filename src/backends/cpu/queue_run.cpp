@@ -7,6 +7,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/cpu_graph.hpp"
 #include "backends/cpu/cpu_queue.hpp"
+#include "backends/cpu/cpu_signal.hpp"
 #include "backends/cpu/memory_ops.hpp"
 
 namespace weir::cpu {
@@ -108,6 +109,10 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       } else if (record->id != 0) {
         detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
       }
+    } else if (kind == RecordKind::signal) {
+      const std::uint64_t ran = done_ - first;
+      if (park(as<SignalRecord>(*record))) return ran;
+      finish_signal(as<SignalRecord>(*record));
     } else if (failed_.load(std::memory_order_relaxed)) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
@@ -166,18 +171,22 @@ void CpuQueue::wake_waiters() {
   }
   Chain chain;
   Waiter* hosts = nullptr;
+  Waiter* signals = nullptr;
   while (woken != nullptr) {
     Waiter* waiter = woken;
     woken = waiter->next;             // a waiter is gone once it was woken
     CpuQueue* queue = waiter->queue;  // whoever runs it next may park it again, in the same waiter
     if (queue == nullptr) {
-      waiter->next = hosts;
-      hosts = waiter;
+      Waiter*& kind = waiter->awake != nullptr ? hosts : signals;
+      waiter->next = kind;
+      kind = waiter;
     } else if (queue->unpark()) {
       chain.add(*queue);
     }
   }
   chain.push();
+  if (signals != nullptr) [[unlikely]]
+    give_signals(signals);
   while (hosts != nullptr) {
     std::atomic<std::uint32_t>* awake = hosts->awake;
     hosts = hosts->next;
@@ -222,7 +231,10 @@ void CpuQueue::schedule_wait() {
   pool_.note_host();
   if (state_.load(std::memory_order_seq_cst) != 0 || !try_acquire()) return;
   auto* record = reinterpret_cast<Record*>(read_);
-  if (done_ + 1 == tail() && record->kind() == RecordKind::wait && park(as<WaitRecord>(*record))) return;
+  if (done_ + 1 == tail()) {
+    if (record->kind() == RecordKind::wait && park(as<WaitRecord>(*record))) return;
+    if (record->kind() == RecordKind::signal && park(as<SignalRecord>(*record))) return;
+  }
   release();
 }
 
@@ -341,11 +353,13 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
   if (internal_ || !source.ever_failed_.load(std::memory_order_acquire)) return;
-  const std::shared_ptr<const Failure> theirs = source.failure_at(sequence, reports_seen);
-  if (!theirs) return;
+  if (const std::shared_ptr<const Failure> theirs = source.failure_at(sequence, reports_seen)) inherit(theirs->error);
+}
+
+void CpuQueue::inherit(const Error& error) {
   SpinGuard guard(failure_lock_);
   if (failure_) return;
-  failure_ = std::make_shared<const Failure>(Failure{done_ + 1, theirs->error});
+  failure_ = std::make_shared<const Failure>(Failure{done_ + 1, error});
   ever_failed_.store(true, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
 }

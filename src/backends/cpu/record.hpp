@@ -13,6 +13,7 @@ namespace weir::cpu {
 
 class CpuGraph;
 class CpuQueue;
+struct Arrival;
 struct Stamp;
 
 enum class RecordKind : std::uint8_t {
@@ -25,6 +26,7 @@ enum class RecordKind : std::uint8_t {
   call,   ///< host function or foreign work
   stamp,  ///< a timed event's record
   wait,
+  signal,  ///< a wait for an event of another backend
   graph,   ///< a replay: holds the queue until it is over, as a wait does
   ticket,  ///< takes part in a replay
   empty,   ///< takes part in the order, does nothing
@@ -95,6 +97,10 @@ struct WaitRecord : Record {
   CpuQueue* source;
   std::uint64_t sequence;
   std::uint32_t reports_seen;  ///< of the source's failures, when the wait was enqueued
+};
+
+struct SignalRecord : Record {
+  Arrival* arrival;
 };
 
 struct TicketRecord : Record {

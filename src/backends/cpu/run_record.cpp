@@ -164,6 +164,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     case RecordKind::ticket: run_ticket(as<TicketRecord>(record), runner); break;
     case RecordKind::empty:
     case RecordKind::wait:
+    case RecordKind::signal:
     case RecordKind::graph:
     case RecordKind::next_chunk: break;
   }

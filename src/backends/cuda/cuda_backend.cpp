@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "backend.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -13,6 +15,7 @@
 #include "backends/cuda/cuda_pool.hpp"
 #include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/pinned_memory.hpp"
+#include "backends/cuda/signals.hpp"
 
 namespace weir::cuda {
 
@@ -91,6 +94,11 @@ class CudaBackend final : public Backend {
   void unpin(const void* data, SourceLocation where) override { PinnedMemory::instance().unpin(data, where); }
   std::optional<PointerInfo> locate(const void* data) override;
 
+  bool event_passed(detail::EventState& event) override {
+    // With a queue, something before the record may have failed, or may yet.
+    return as_cuda(event).queue.load(std::memory_order_acquire) == nullptr && event_done(event);
+  }
+  void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where) override;
   bool event_recorded(detail::EventState& event) override {
     return as_cuda(event).recorded.load(std::memory_order_acquire);
   }
@@ -133,6 +141,16 @@ void CudaBackend::synchronize_event(detail::EventState& state, const char* opera
     // It throws, and leaves the failure to the stream.
     const auto error = queue->failures().failure_at(event.place.load(std::memory_order_relaxed));
     if (error) throw Error(*error);
+  }
+}
+
+void CudaBackend::signal_after(detail::EventState& state, std::unique_ptr<detail::Signal>& signal,
+                               SourceLocation where) {
+  CudaEvent& event = as_cuda(state);
+  if (event.recorded.load(std::memory_order_acquire)) {
+    cuda::signal_after(event, signal, where);
+  } else {
+    std::exchange(signal, nullptr)->give(nullptr);
   }
 }
 

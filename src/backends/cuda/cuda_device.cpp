@@ -228,6 +228,37 @@ cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned f
   return made;
 }
 
+cudaStream_t CudaDevice::make_waiting_stream(SourceLocation where) {
+  // The streams of one priority share hardware queues, where a held one may hold up others (R182): these are held a lot, and
+  // few streams have the greatest priority.
+  constexpr int greatest_priority = -5;
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, greatest_priority), "weir::Stream::wait", name_,
+        where);
+  return made;
+}
+
+cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
+  {
+    const std::lock_guard guard(waiting_mutex_);
+    if (!waiting_streams_.empty()) {
+      const cudaStream_t stream = waiting_streams_.back();
+      waiting_streams_.pop_back();
+      return stream;
+    }
+  }
+  return make_waiting_stream(where);
+}
+
+void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
+  const std::lock_guard guard(waiting_mutex_);
+  try {
+    waiting_streams_.push_back(stream);
+  } catch (...) {
+    // Without memory for the list the stream is not used again.
+  }
+}
+
 volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
   constexpr std::size_t slab = 512;
   const std::lock_guard guard(flags_mutex_);

@@ -71,6 +71,13 @@ class CudaDevice {
   /// A blocking stream without commands: events in it stand for the legacy stream's work.
   cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
 
+  /// A stream in which nothing but waits between backends is; with the device current.
+  cudaStream_t make_waiting_stream(SourceLocation where);
+  /// One for a single wait, made or used again.
+  cudaStream_t take_waiting_stream(SourceLocation where);
+  /// From any thread: no call of CUDA's.
+  void give_waiting_stream(cudaStream_t stream) noexcept;
+
   /// A word that host functions and kernels share. Those of queues are never given back.
   volatile unsigned long long* take_flag(SourceLocation where);
   void give_flag(volatile unsigned long long* flag) noexcept;
@@ -131,6 +138,9 @@ class CudaDevice {
   std::mutex pools_mutex_;
   std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_, as the next
   std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_;
+
+  std::mutex waiting_mutex_;
+  std::vector<cudaStream_t> waiting_streams_;  ///< guarded by waiting_mutex_
 
   std::mutex flags_mutex_;
   unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next

@@ -157,6 +157,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   launched_ = true;
   for (CudaEvent* event : graph_->recorded_events()) {
     event->queue.store(nullptr, std::memory_order_relaxed);
+    event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
   if (done_ != nullptr) note(cudaEventRecord(done_, stream));

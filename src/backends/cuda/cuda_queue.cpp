@@ -86,6 +86,13 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
     event.queue.store(nullptr, std::memory_order_release);
   }
+  if (capture_ == nullptr) {
+    const std::uint64_t number =
+        records_.load(std::memory_order_relaxed) + 1;  // one that two records share does no harm
+    records_.store(number, std::memory_order_relaxed);
+    event.number.store(number, std::memory_order_relaxed);
+    event.recorder.store(this, std::memory_order_relaxed);
+  }
   event.recorded.store(true, std::memory_order_release);
 }
 

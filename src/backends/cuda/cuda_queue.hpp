@@ -15,6 +15,7 @@
 namespace weir::cuda {
 
 class CudaDevice;
+class CudaSignal;
 class DriverGraph;
 struct CudaEvent;
 struct LoadedCode;
@@ -33,6 +34,7 @@ class CudaQueue final : public Queue {
               const detail::LaunchSite& site) override;
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
+  std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
   void follow(Queue& other) override;
   bool done() override;
   void synchronize(const char* operation, SourceLocation where) override;
@@ -70,6 +72,15 @@ class CudaQueue final : public Queue {
   bool used() const { return used_.load(std::memory_order_relaxed); }
   /// Whether nothing is pending; true too where the driver does not answer any more.
   bool idle() noexcept;
+  /// A stream beside this one, for waits between backends; made at its first use.
+  struct Aside {
+    std::mutex mutex;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event = nullptr;
+    std::uint64_t number = 0;  ///< of the last record that was waited for there
+  };
+  /// Where those wait who wait for events recorded here, in the order of the records.
+  Aside& behind_events() { return behind_events_; }
   /// Waits for everything so far; throws the driver's failures, not those of host functions.
   void wait_for_all(const char* operation, SourceLocation where);
   /// Throws the failure of a host function, and forgets it.
@@ -114,6 +125,9 @@ class CudaQueue final : public Queue {
   void submit_fill(const Command& command, const Fill& fill);
   void fill_large(const Command& command, const Fill& fill);
 
+  // signals.cpp
+  cudaError_t wait_aside(const CudaSignal& signal, SourceLocation where);
+
   // queue_host.cpp
   void submit_call(const Command& command, detail::HostFunction* function);
   void submit_external(const Command& command, detail::HostFunction* function);
@@ -133,6 +147,9 @@ class CudaQueue final : public Queue {
   std::atomic<cudaStream_t> stream_{nullptr};
   std::mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
   cudaEvent_t follow_event_ = nullptr;
+  Aside behind_events_;
+  Aside behind_words_;  ///< waits for other backends, where this stream itself cannot
+  std::atomic<std::uint64_t> records_{0};
   FailureState failures_;
   DriverGraph* capture_ = nullptr;  ///< under the core's lock of captures
 };

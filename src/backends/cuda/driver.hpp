@@ -18,6 +18,7 @@ struct Driver {
   decltype(&::cuEventRecord) record_event = nullptr;
   decltype(&::cuStreamWaitEvent) wait_for_event = nullptr;
   decltype(&::cuStreamSynchronize) synchronize_stream = nullptr;
+  decltype(&::cuStreamWaitValue32) wait_for_word = nullptr;
   decltype(&::cuGraphLaunch) launch_graph = nullptr;
   decltype(&::cuGraphExecKernelNodeSetParams) update_kernel_node = nullptr;
   decltype(&::cuGraphKernelNodeSetParams) set_kernel_node = nullptr;

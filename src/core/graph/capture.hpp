@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ class Recorder final : public Queue {
               const LaunchSite& site) override;
   void record(EventState& event, SourceLocation where) override;
   void wait(EventState& event, SourceLocation where) override;
+  std::unique_ptr<Signal> wait_for_signal(const Command& command) override;
   void follow(Queue& other) override { real->follow(other); }
   bool done() override { return real->done(); }
   void synchronize(const char* operation, SourceLocation where) override { real->synchronize(operation, where); }
@@ -62,6 +64,8 @@ class Recorder final : public Queue {
   /// Whether the driver takes part in what is recorded now: bodies of conditional nodes it gets when they are complete.
   bool with_driver() const;
   void hand_to_driver(const Command& command, Payload& payload);
+  /// Ends the capture: it waits for what is not in it. Returns if the event was never recorded.
+  void refuse_outside(EventState& event, const char* advice, SourceLocation where);
   void add_child(const GraphState& child, SourceLocation where);
 };
 

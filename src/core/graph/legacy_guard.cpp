@@ -17,6 +17,10 @@ class LegacyGuard final : public Queue {
   }
   void record(EventState&, SourceLocation where) override { refuse("weir::Stream::record", where); }
   void wait(EventState&, SourceLocation where) override { refuse("weir::Stream::wait", where); }
+  std::unique_ptr<Signal> wait_for_signal(const Command& command) override {
+    refuse("weir::Stream::wait", command.where);
+    return nullptr;
+  }
   void follow(Queue& other) override { stream_.real->follow(other); }
   bool done() override { return stream_.real->done(); }
   void synchronize(const char* operation, SourceLocation where) override { refuse(operation, where); }

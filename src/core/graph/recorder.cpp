@@ -125,11 +125,21 @@ void Recorder::record(EventState& event, SourceLocation where) {
 void Recorder::wait(EventState& event, SourceLocation where) {
   const std::unique_lock guard(captures_lock());
   if (capture == nullptr) return real->wait(event, where);
+  refuse_outside(event, ": wait before it begins, or use weir::wait_external", where);
+}
+
+std::unique_ptr<Signal> Recorder::wait_for_signal(const Command& command) {
+  const std::unique_lock guard(captures_lock());
+  if (capture == nullptr) return real->wait_for_signal(command);
+  refuse_outside(*std::get<Wait>(command.op).event, ", and by another backend: wait before it begins", command.where);
+  return nullptr;
+}
+
+void Recorder::refuse_outside(EventState& event, const char* advice, SourceLocation where) {
   capture->check_valid("weir::Stream::wait", "stream '" + name + "'", where);
   if (!event.backend->event_recorded(event)) return;  // R131: nothing to wait for
   const Error error(Errc::capture_isolation, "weir::Stream::wait", "stream '" + name + "'",
-                    "the event was recorded outside of the capture: wait before it begins, or use weir::wait_external",
-                    where);
+                    std::string("the event was recorded outside of the capture") + advice, where);
   capture->broken = error;
   throw Error(error);
 }
