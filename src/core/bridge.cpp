@@ -1,4 +1,4 @@
-// Waits across backends: the stream's queue makes a signal and waits for it, the event's backend gives it.
+// Waits across backends: the waiting queue makes a signal, and the event's backend gives it.
 #include "core/bridge.hpp"
 
 #include <memory>
@@ -23,6 +23,33 @@ void hold(Queue& queue, EventState& event, const Command& command) {
 }
 
 }  // namespace
+
+void follow_across(Queue& waiting, Queue& other, const DeviceState& device, SourceLocation where) {
+  if (other.done()) return;
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::internal;
+  options.blocking = false;
+  options.label = "waits of other backends for " + device.name;
+  Queue& end = device.backend->open_queue(device.index, options);
+  EventState* mark = nullptr;
+  const auto close = [&] {
+    if (mark != nullptr) device.backend->close_event(mark);
+    end.retire();
+  };
+  try {
+    mark = device.backend->open_event(device.index, false);
+    end.follow(other);
+    end.record(*mark, where);
+    Command command;
+    command.where = where;
+    command.op = Wait{mark, 0};
+    hold(waiting, *mark, command);
+  } catch (...) {
+    close();
+    throw;
+  }
+  close();
+}
 
 void wait_across(StreamRef stream, EventRef event, SourceLocation where) {
   StreamState& state = *stream.state();

@@ -4,6 +4,7 @@
 
 #include <weir/dlpack.hpp>
 
+#include "core/bridge.hpp"
 #include "core/checks.hpp"
 #include "core/foreign_memory.hpp"
 
@@ -50,15 +51,12 @@ void order_foreign(Storage& storage, std::int64_t number, SourceLocation where) 
 
 void order_stream(Storage& storage, StreamRef stream, SourceLocation where) {
   const detail::StreamState& state = detail::state_of(stream, operation, where);
-  const auto queues = detail::queues_of(storage);
-  for (const auto& [queue, user] : queues) {
+  for (const auto& [queue, user] : detail::queues_of(storage)) {
     if (user->backend != state.device->backend) {
-      throw Error(Errc::not_supported, operation, detail::describe(state),
-                  "the array was used on " + user->name + ": waits between backends are not there yet", where);
+      detail::follow_across(*state.queue, *queue, *user, where);
+    } else if (queue != state.real) {
+      state.queue->follow(*queue);
     }
-  }
-  for (const auto& [queue, user] : queues) {
-    if (queue != state.real) state.queue->follow(*queue);
   }
   static_cast<void>(state.queue->native());  // work that Weir does not see will be there
   if (storage.home != stream) detail::note_queue(storage, stream);

@@ -10,6 +10,7 @@
 #include <weir/array.hpp>
 #include <weir/host_call.hpp>
 
+#include "core/bridge.hpp"
 #include "core/checks.hpp"
 #include "core/foreign_memory.hpp"
 #include "core/graph/capture.hpp"
@@ -134,6 +135,14 @@ void free_device_memory(Storage& storage, Queue* queue, bool home_alive, SourceL
   storage.device->backend->release(*storage.pool, *queue, storage.data, where);
 }
 
+void follow_or_wait(Queue& queue, Queue& user, const DeviceState& user_device) {
+  try {
+    follow_across(queue, user, user_device, {});
+  } catch (const std::exception&) {
+    user.drain();  // better late than reused too early
+  }
+}
+
 void free_host_memory(Storage& storage) {
   Backend* pinned_by = storage.kind == MemoryKind::pinned ? &host_backend() : nullptr;
   auto memory = std::make_unique<FreeHostMemory>(pinned_by, storage.data);
@@ -145,7 +154,7 @@ void free_host_memory(Storage& storage) {
     if (user_device->backend == device.backend) {
       device.reclaim->follow(*user);
     } else {
-      user->drain();
+      follow_or_wait(*device.reclaim, *user, *user_device);
     }
   }
   Command command;

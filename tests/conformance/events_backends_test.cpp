@@ -83,6 +83,29 @@ TEST_P(WaitsAcross, what_the_event_stands_for_is_visible_behind_the_wait) {
   a.synchronize();
 }
 
+//  a: [hold ......][writes x]
+//  b:          wait(a)       [writes x]     x, in pinned memory, is destroyed
+TEST_P(WaitsAcross, R56_destroying_an_array_that_two_backends_use_does_not_wait) {
+  constexpr std::size_t n = 1000;
+  for (const bool waiting_first : {false, true}) {
+    Gate gate;
+    weir::Stream a(recording()), b(waiting());
+    {
+      auto x = weir::zeros<int>(weir::pinned, n);
+      const auto use = [&](weir::StreamRef s) { weir::launch(s, n, FillWith{}, weir::out(x), 1); };
+      gate.hold(a);
+      if (!waiting_first) use(a);
+      b.wait(a);
+      use(b);
+      if (waiting_first) use(a);
+      EXPECT_TRUE(returns_while_held(gate, [&] { x.free(); }));
+    }
+    gate.open();
+    b.synchronize();
+    a.synchronize();
+  }
+}
+
 WEIR_SCENE(waits_between_backends_are_pending) {
   for (const Across& across : pairs_of_backends()) {
     if (across.missing == nullptr) leave_waits_pending(across);

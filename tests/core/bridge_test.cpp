@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/bridge.hpp"
+#include "core/runtime.hpp"
 #include "support/child.hpp"
 #include "support/waits_across.hpp"
 
@@ -47,6 +48,27 @@ TEST_P(WaitsAcross, a_wait_leaves_nothing_behind) {
   hop(20'000);
   const std::size_t after = mallinfo2().uordblks;
   EXPECT_LT(after, before + 256 * 1024);  // 6 bytes a wait: chunks and the allocator's own
+}
+
+//  a: [hold ......]
+//  b:  follow(a) [mark]         a is destroyed; its failure is no concern of b
+TEST_P(WaitsAcross, a_queue_follows_another_whose_owner_may_be_gone) {
+  Gate gate;
+  Marker marker;
+  weir::Stream b(waiting());
+  {
+    weir::Stream a(recording());
+    gate.hold(a);
+    fail(a);
+    const weir::detail::StreamState& state = *a.state();
+    weir::detail::follow_across(*b.state()->queue, *state.real, *state.device, {});
+  }
+  mark(b, marker);
+  EXPECT_TRUE(stays(waiting(), [&] { return marker.value() == 0; }));
+  gate.open();
+  b.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+  EXPECT_THROW(recording().synchronize(), weir::Error);
 }
 
 WEIR_SCENE(waits_across_are_pending) {
