@@ -38,7 +38,8 @@ class StreamRef {
   /// A new event, recorded here.
   Event record(SourceLocation where = SourceLocation::current()) const;
   TimedEvent record_timed(SourceLocation where = SourceLocation::current()) const;
-  /// Later commands here wait for the last record of `event` before this call (R70, R72), whatever its device.
+  /// Later commands here wait for the last record of `event` before this call (R70, R72), whatever its device, also one of
+  /// another backend. Throws capture_isolation while this stream is captured and the event is not of the capture.
   void wait(EventRef event, SourceLocation where = SourceLocation::current()) const;
   /// Later commands here wait for everything in `other` so far.
   void wait(StreamRef other, SourceLocation where = SourceLocation::current()) const;
