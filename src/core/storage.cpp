@@ -345,7 +345,12 @@ void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* op
   if (storage.freed.load(std::memory_order_relaxed)) {
     throw Error(Errc::already_freed, operation, describe_storage(storage), "it was given back before", where);
   }
-  if (by_kernel) check_reach(storage.kind, storage.device, state, describe_storage(storage), operation, where);
+  const bool reached =
+      storage.kind == MemoryKind::pinned || (storage.kind == MemoryKind::device && storage.device == state.device);
+  // Only the refusal needs a description, and making one costs more than a launch.
+  if (by_kernel && !reached) {
+    check_reach(storage.kind, storage.device, state, describe_storage(storage), operation, where);
+  }
   if (storage.data != nullptr && storage.home.id() != stream.id()) note_queue(storage, stream);
 }
 

@@ -88,7 +88,9 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
 CudaGraph::~CudaGraph() {
   const DeviceScope scope(device_.index());
   if (instance_ != nullptr) note(cudaGraphExecDestroy(instance_));
-  if (done_ != nullptr) note(cudaEventDestroy(done_));
+  for (cudaEvent_t event : done_) {
+    if (event != nullptr) note(cudaEventDestroy(event));
+  }
 }
 
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
@@ -98,13 +100,7 @@ void CudaGraph::instantiate(const GraphForm& form, SourceLocation where) {
   cudaGraphExec_t instance = nullptr;
   const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
   check(cudaGraphInstantiate(&instance, graph_->graph(), flags), instantiating, "graph on " + device_.name(), where);
-  if (graph_->owns_things() && done_ == nullptr) {
-    const cudaError_t answer = cudaEventCreateWithFlags(&done_, cudaEventDisableTiming);
-    if (answer != cudaSuccess) {
-      note(cudaGraphExecDestroy(instance));
-      refuse(answer, instantiating, "graph on " + device_.name(), where);
-    }
-  }
+  if (graph_->owns_things() && done_.empty()) done_.resize(static_cast<std::size_t>(driver().device_count));
   if (instance_ != nullptr) {
     note(cudaGraphExecDestroy(instance_));
     behind_ = last_queue_;
@@ -160,7 +156,15 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
-  if (done_ != nullptr) note(cudaEventRecord(done_, stream));
+  if (!done_.empty()) note_end(queue.device().index(), stream);
+}
+
+/// Replays follow each other, so that the last one's end is the end of all.
+void CudaGraph::note_end(int device, cudaStream_t stream) noexcept {
+  cudaEvent_t& event = done_[static_cast<std::size_t>(device)];
+  if (event == nullptr) note(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  note(cudaEventRecord(event, stream));
+  last_device_ = device;
 }
 
 /// The graph under a condition, as it is now; null where there can be none, or where nodes are switched off in the instance.
@@ -261,9 +265,9 @@ void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
 }
 
 bool CudaGraph::is_idle() noexcept {
-  if (!launched_ || done_ == nullptr) return true;
-  const DeviceScope scope(device_.index());
-  const cudaError_t answer = cudaEventQuery(done_);
+  if (!launched_ || done_.empty()) return true;
+  const DeviceScope scope(last_device_);
+  const cudaError_t answer = cudaEventQuery(done_[static_cast<std::size_t>(last_device_)]);
   note(answer == cudaErrorNotReady ? cudaSuccess : answer);
   return answer != cudaErrorNotReady;
 }

@@ -51,6 +51,7 @@ class CudaGraph final : public detail::GraphExecutable {
   void bring_up_to_date(std::size_t but, SourceLocation where);
   void instantiate(const detail::GraphForm& form, SourceLocation where);
   GuardedGraph* guarded(SourceLocation where);
+  void note_end(int device, cudaStream_t stream) noexcept;
   bool is_idle() noexcept;
   static void bury(CudaGraph* graph) noexcept;
 
@@ -69,7 +70,9 @@ class CudaGraph final : public detail::GraphExecutable {
   CudaQueue* last_queue_ = nullptr;
   CudaQueue* behind_ =
       nullptr;  ///< replays of an earlier instance, which the driver does not keep apart from this one's
-  cudaEvent_t done_ = nullptr;  ///< the last replay, for graphs that own things
+  /// Behind the last replay, by the device of its stream: for graphs that own things, else empty.
+  std::vector<cudaEvent_t> done_;
+  int last_device_ = 0;
   bool launched_ = false;
 };
 
