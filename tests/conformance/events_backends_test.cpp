@@ -112,8 +112,7 @@ WEIR_SCENE(waits_between_backends_are_pending) {
   }
 }
 
-TEST(EventsBackends, C7_a_process_ends_with_waits_between_backends_pending) {
-  if (backends().size() < 2) GTEST_SKIP() << "needs devices of two backends, and there is one";
+TEST_P(WaitsAcross, C7_a_process_ends_with_waits_between_backends_pending) {
   for (int round = 0; round < 5; ++round) ASSERT_TRUE(ended_well(play("waits_between_backends_are_pending")));
 }
 

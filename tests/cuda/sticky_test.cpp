@@ -60,6 +60,23 @@ WEIR_SCENE(a_block_takes_too_much_shared_memory) {
   insist_device_failed("it is stopped", {"cudaError"}, [&] { s.synchronize(); });
 }
 
+//  s:   [hold ......][fails]
+//  cpu: wait(s) [skipped]
+WEIR_SCENE(the_cpu_waits_for_a_gpu_that_fails) {
+  weir::Stream s(weir::device("cuda:0"));
+  weir::Stream cpu(weir::device("cpu"));
+  Gate gate;
+  int calls = 0;
+  gate.hold(s);
+  weir::launch(s, 1, WriteToNowhere{}, std::uintptr_t{8});
+  cpu.wait(s);
+  weir::host_call(cpu, [&] { ++calls; });
+  gate.open();
+  insist_device_failed("the waiting stream fails", {}, [&] { cpu.synchronize(); });
+  insist(calls == 0, "what is behind the wait does not run");
+  cpu.synchronize();
+}
+
 using Sticky = OnGpu;
 
 TEST_F(Sticky, R171_a_failed_kernel_is_reported_by_every_later_call) {
@@ -70,6 +87,10 @@ TEST_F(Sticky, R171_a_failed_kernel_is_reported_by_every_later_call) {
 
 TEST_F(Sticky, taking_more_shared_memory_than_the_launch_said_stops_the_kernel) {
   EXPECT_TRUE(ended_well(play("a_block_takes_too_much_shared_memory")));
+}
+
+TEST_F(Sticky, R171_a_cpu_stream_that_waits_for_a_failed_gpu_fails_and_does_not_hang) {
+  EXPECT_TRUE(ended_well(play("the_cpu_waits_for_a_gpu_that_fails")));
 }
 
 WEIR_SCENE(all_gpus_are_hidden) {
