@@ -188,7 +188,9 @@ void Machine::order(const Command& c, Scopes& scopes) {
     case Kind::wait_event: return stream(c).wait(event(c.event));
     case Kind::wait_stream: return stream(c).wait(refs_[index(c.other)]);
     case Kind::enter: scopes.push_back(std::make_unique<ScopedStream>(stream(c))); return;
-    case Kind::leave: return scopes.pop_back();
+    case Kind::leave:
+      if (!scopes.empty()) scopes.pop_back();  // its beginning may have failed, which was said then
+      return;
     case Kind::set_current: return set_stream(stream(c));
     case Kind::signal: signals_[index(c.number)] = true; return signals_[index(c.number)].notify_all();
     default: return signals_[index(c.number)].wait(false);
