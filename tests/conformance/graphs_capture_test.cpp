@@ -1,5 +1,6 @@
 // Captured graphs: what is recorded, replayed, forked and joined (W4, W20, W21; R110, R139 to R142).
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -404,6 +405,41 @@ TEST_P(GraphsOfTwoDevices, ACaptureForksToAnotherDevice) {  // R201, W20
   s.synchronize();
   EXPECT_EQ(x.to_host(), std::vector<int>(8, 1));
   EXPECT_EQ(y.to_host(), std::vector<int>(8, 2));
+}
+
+//  s:  x += 1, copy x to y of the other device, copy every second of y back
+TEST_P(GraphsOfTwoDevices, CopiesBetweenDevicesAreNodes) {  // W8
+  weir::Stream s(first());
+  auto x = weir::zeros<int>(s, 8);
+  auto y = weir::zeros<int>(second(), 8);
+  auto z = weir::zeros<int>(s, 4);
+  weir::synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::launch(s, 8, Add{1}, weir::inout(x));
+    weir::copy(s, y, x);
+    weir::copy(s, z, y.slice({{0, 8, 2}}));
+  });
+  graph.launch(s);
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(y.to_host(), std::vector<int>(8, 2));
+  EXPECT_EQ(z.to_host(), std::vector<int>(4, 2));
+}
+
+TEST_P(GraphsOfTwoDevices, AReplayOnTheOtherDeviceOutlivesTheGraph) {
+  Gate gate;
+  weir::Stream s(first());
+  weir::Stream t(second());
+  auto calls = std::make_shared<std::atomic<int>>(0);
+  weir::Graph graph = weir::capture(s, [&] { weir::host_call(s, [calls] { ++*calls; }); });
+  gate.hold(t);
+  graph.launch(t);
+  graph = weir::Graph();
+  EXPECT_EQ(calls->load(), 0);
+  gate.open();
+  t.synchronize();
+  EXPECT_EQ(calls->load(), 1);
+  EXPECT_TRUE(eventually([&] { return calls.use_count() == 1; }));
 }
 
 ON_EVERY_BACKEND(GraphsOfTwoDevices);

@@ -114,6 +114,7 @@ class CudaQueue final : public Queue {
   void copy_from_pageable(const Command& command, const Copy& copy);
   void copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device);
   void copy_pageable_in_graph(const Command& command, const Copy& copy);
+  void copy_between_in_graph(const Command& command, const Copy& copy);
   /// Pinned memory that what was submitted so far uses.
   void give_after_use(void* pinned) noexcept;
   void copy_when_idle(const Command& command, const Copy& copy, int device);

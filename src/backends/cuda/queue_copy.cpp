@@ -181,8 +181,13 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
   const DeviceScope scope(device_.index());
   const bool host_only = copy.to_kind != MemoryKind::device && copy.from_kind != MemoryKind::device;
   const bool reached = reaches(copy.to_kind, copy.to_device) && reaches(copy.from_kind, copy.from_device);
-  const bool between =
+  bool between =
       copy.to_kind == MemoryKind::device && copy.from_kind == MemoryKind::device && copy.to_device != copy.from_device;
+  if (between && capture_ != nullptr) {
+    // The driver captures no peer copies. A plain one does the same where the memory is mapped here.
+    if (!reached) return copy_between_in_graph(command, copy);
+    between = false;
+  }
   const bool doubt = in_doubt();
   // The driver reads a small pinned source at the call where only the legacy stream's rules put other work first.
   const bool early = (blocking_ || legacy_ || wrapped_) && capture_ == nullptr &&
@@ -329,6 +334,22 @@ void CudaQueue::copy_pageable_in_graph(const Command& command, const Copy& copy)
     copy_on_device(command, first);
     by_host(second);
   }
+}
+
+/// Between two devices that do not reach each other: through pinned memory, each half by a stream of its device.
+void CudaQueue::copy_between_in_graph(const Command& command, const Copy& copy) {
+  void* memory = PinnedMemory::instance().take(bytes_of(copy.to_layout), copying, command.where);
+  give_after_use(memory);
+  Copy out = copy;
+  Copy in = copy;
+  out.to = memory;
+  out.to_kind = MemoryKind::pinned;
+  out.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  in.from = memory;
+  in.from_kind = MemoryKind::pinned;
+  in.from_layout = out.to_layout;
+  copy_on_device(command, out);
+  copy_on_device(command, in);
 }
 
 void CudaQueue::give_after_use(void* memory) noexcept {
