@@ -1,4 +1,6 @@
 // Changes to instantiated graphs: the next replay uses them, pending ones do not.
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -156,6 +158,22 @@ TEST_P(GraphsUpdate, ReplacedArraysLiveUntilTheirReplaysAreDone) {
   t.synchronize();
   gate.open();
   EXPECT_EQ(result.to_host(), std::vector<int>(16, 3));
+}
+
+TEST_P(GraphsUpdate, ReplacedHostFunctionsGo) {
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  weir::GraphBuilder b(device());
+  const weir::Node call = b.host_call([calls] { ++*calls; });
+  weir::Graph graph = b.build();
+  { weir::GraphBuilder gone(std::move(b)); }
+  for (int i = 0; i < 20; ++i) {
+    graph.update_host_call(call, [calls] { ++*calls; });
+    graph.launch(s);
+    s.synchronize();
+  }
+  EXPECT_EQ(calls->load(), 20);
+  // The present function, and at most one whose replays were not known to be over when it was replaced.
+  EXPECT_TRUE(eventually([&] { return calls.use_count() <= 3; })) << calls.use_count();
 }
 
 TEST_P(GraphsUpdate, WhatDoesNotFitIsRefusedAndChangesNothing) {

@@ -259,6 +259,7 @@ void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
   const SourceLocation where = form.nodes[index].where;
   const DeviceScope scope(device_.index());
   bring_up_to_date(index, where);
+  if (is_idle()) graph_->forget_replaced();
   graph_->replace(form, index);
   applied_[index].stale = applied_[index].switched_off = false;
   instantiate(form, where);

@@ -289,6 +289,7 @@ void DriverGraph::captured(CudaQueue& queue, const GraphForm& form, std::size_t 
   }
   became.place = place();
   if (form.nodes[node].kind == NodeKind::host_call) own(form.nodes[node].payload);
+  became.owned = std::exchange(present_owned_, {});
 }
 
 void DriverGraph::insert(CudaQueue& queue, const GraphForm& form, std::size_t node) {
@@ -408,7 +409,8 @@ void DriverGraph::add_child(const GraphForm& form, std::uint32_t node, const Nod
       note(answer);
     }
   }
-  owned_.insert(owned_.end(), child->owned.begin(), child->owned.end());
+  became.owned = child->owned;
+  owns_things_ = owns_things_ || !child->owned.empty();
 }
 
 void DriverGraph::set_condition(const FormNode& node, cudaGraphConditionalHandle handle, const Nodes& behind,
@@ -581,8 +583,10 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
       if (!contains(all, one)) note(cudaGraphDestroyNode(one));
     }
     nodes_[node] = old;
+    present_owned_.clear();
     std::rethrow_exception(failure);
   }
+  replaced_.insert(replaced_.end(), old.owned.begin(), old.owned.end());
   for (cudaGraphNode_t one : old.nodes) check(cudaGraphDestroyNode(one), making, device_.name(), where);
 }
 
@@ -600,7 +604,7 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
 std::shared_ptr<const ForeignChild> DriverGraph::as_child() const {
   auto child = std::make_shared<ForeignChild>();
   check(cudaGraphClone(&child->graph, graph_), "weir::Graph::launch", "graph on " + device_.name(), {});
-  child->owned = owned_;
+  for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());
   child->nodes.resize(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     for (cudaGraphNode_t original : nodes_[i].nodes) {

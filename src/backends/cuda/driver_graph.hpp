@@ -25,8 +25,9 @@ struct CudaEvent;
 struct DriverNodes {
   cudaGraph_t graph = nullptr;  ///< that they are in: the body of a conditional node, perhaps
   Nodes nodes;
-  Nodes ends;               ///< what comes behind the form's node depends on these
-  std::uint64_t place = 0;  ///< in Replays
+  Nodes ends;                                      ///< what comes behind the form's node depends on these
+  std::uint64_t place = 0;                         ///< in Replays
+  std::vector<std::shared_ptr<const void>> owned;  ///< what the nodes use
 };
 
 /// Nodes of a form by what they are in: [parent + 1][...], in the form's order.
@@ -78,8 +79,11 @@ class DriverGraph {
   void add_call(CudaQueue& queue, const Command& command, detail::HostFunction& function);
   bool in_doubt() const { return replays_->place() != 0; }
   detail::DeviceGuard guard() const { return replays_->guard(place()); }
-  /// Kept until the graph is gone and its last replay has ended.
-  void own(std::shared_ptr<const void> thing) { owned_.push_back(std::move(thing)); }
+  /// Kept as long as the present node is in the graph, and until the last replay with it has ended.
+  void own(std::shared_ptr<const void> thing) {
+    present_owned_.push_back(std::move(thing));
+    owns_things_ = true;
+  }
   void note_recorded(CudaEvent& event);
   /// Throws where the present node is in the body of a conditional one, which holds kernels, copies and fills only.
   void check_not_in_body(const char* what, const std::string& object, SourceLocation where) const;
@@ -90,7 +94,9 @@ class DriverGraph {
   const DriverNodes& nodes_of(std::size_t node) const { return nodes_[node]; }
   Replays& replays() { return *replays_; }
   bool has_calls() const { return replays_->place() != 0; }
-  bool owns_things() const { return !owned_.empty(); }
+  bool owns_things() const { return owns_things_; }
+  /// What replaced nodes owned goes. No replay is pending.
+  void forget_replaced() noexcept { replaced_.clear(); }
   const std::vector<CudaEvent*>& recorded_events() const { return recorded_; }
   /// Adds what every replay of a graph with host functions begins and ends with.
   void complete(const detail::GraphForm& form, SourceLocation where);
@@ -121,8 +127,10 @@ class DriverGraph {
   CudaDevice& device_;
   cudaGraph_t graph_ = nullptr;
   std::shared_ptr<Replays> replays_;
-  std::vector<DriverNodes> nodes_;  ///< by node of the form
-  std::vector<std::shared_ptr<const void>> owned_;
+  std::vector<DriverNodes> nodes_;                          ///< by node of the form
+  std::vector<std::shared_ptr<const void>> present_owned_;  ///< of the node that is being made
+  std::vector<std::shared_ptr<const void>> replaced_;       ///< pending replays may use it
+  bool owns_things_ = false;
   std::vector<CudaEvent*> recorded_;
   std::unique_ptr<Recording> capture_;  ///< of the user's streams
   Recording* recording_ = nullptr;      ///< present one
