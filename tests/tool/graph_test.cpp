@@ -100,12 +100,12 @@ TEST_F(GraphShow, as_json_tells_who_depends_on_whom) {
   EXPECT_EQ(nodes[1].at("stream"), "transfer \"fast\"");
   EXPECT_NE(nodes[1].at("where").get<std::string>().find("graph_test.cpp:"), std::string::npos);
   EXPECT_EQ(nodes[0].at("depends"), json::array());
-  EXPECT_EQ(nodes[1].at("depends"), json({0}));
-  EXPECT_EQ(nodes[2].at("depends"), json({0}));
-  EXPECT_EQ(nodes[3].at("depends"), json({2, 1}));
+  EXPECT_EQ(nodes[1].at("depends"), json::array({0}));
+  EXPECT_EQ(nodes[2].at("depends"), json::array({0}));
+  EXPECT_EQ(nodes[3].at("depends"), json::array({2, 1}));
   EXPECT_EQ(nodes[3].at("kind"), "conditional");
   EXPECT_EQ(nodes[4].at("parent"), 3);
-  EXPECT_EQ(nodes[5].at("depends"), json({3}));
+  EXPECT_EQ(nodes[5].at("depends"), json::array({3}));
 }
 
 TEST_F(GraphShow, draws_pictures) {
