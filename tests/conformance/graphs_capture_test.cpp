@@ -2,6 +2,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -364,7 +365,6 @@ TEST_P(GraphsCapture, NodesTellWhereTheyComeFrom) {
 }
 
 TEST_P(GraphsCapture, AFailureInsideSkipsTheRestAndIsReported) {
-  if (!on("cpu")) GTEST_SKIP() << "kernels throw on the CPU only";
   weir::Stream s(device());
   int ran = 0;
   bool broken = true;
@@ -381,6 +381,33 @@ TEST_P(GraphsCapture, AFailureInsideSkipsTheRestAndIsReported) {
   graph.launch(s);
   s.synchronize();
   EXPECT_EQ(ran, 1);
+}
+
+//  s:  [hold ......][throws][graph: x += 1, or a host function and then x += 1]
+TEST_P(GraphsCapture, AReplayBehindAFailureIsSkipped) {
+  for (const bool with_call : {false, true}) {
+    weir::Stream s(device());
+    auto x = weir::zeros<int>(s, 8);
+    std::atomic<int> calls{0};
+    s.synchronize();
+    weir::Graph graph = weir::capture(s, [&] {
+      weir::launch(s, 8, Add{1}, weir::inout(x));
+      if (with_call) weir::host_call(s, [&calls] { ++calls; });
+      weir::launch(s, 8, Add{1}, weir::inout(x));
+    });
+    Gate gate;
+    gate.hold_by_host_call(s);
+    weir::host_call(s, [] { throw std::runtime_error("no luck"); });
+    EXPECT_TRUE(returns_while_held(gate, [&] { graph.launch(s); }));
+    gate.open();
+    EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { s.synchronize(); }, {"no luck"}));
+    EXPECT_EQ(calls.load(), 0);
+    EXPECT_EQ(x.to_host(), std::vector<int>(8, 0)) << with_call;
+    graph.launch(s);
+    s.synchronize();
+    EXPECT_EQ(calls.load(), with_call ? 1 : 0);
+    EXPECT_EQ(x.to_host(), std::vector<int>(8, 2)) << with_call;
+  }
 }
 
 ON_EVERY_DEVICE(GraphsCapture);

@@ -38,6 +38,8 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed) {
               where);
 }
 
+bool same_line(SourceLocation a, SourceLocation b) { return a.line() == b.line() && a.file_name() == b.file_name(); }
+
 bool same_memory(std::span<const Region> a, std::span<const Region> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Region& x, const Region& y) {
     return x.begin == y.begin && x.buffer == y.buffer && x.row_bytes == y.row_bytes && x.rows == y.rows &&
@@ -96,7 +98,8 @@ bool GraphEdit::take_arguments(const Command& command) {
   const auto* before = std::get_if<Launch>(&node.payload->op());
   if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
       launch->name != before->name || launch->block != before->block || launch->extent != before->extent ||
-      launch->shared_bytes != before->shared_bytes || !same_memory(command.uses, node.payload->uses())) {
+      launch->threads != before->threads || launch->shared_bytes != before->shared_bytes ||
+      !same_line(command.where, node.payload->where()) || !same_memory(command.uses, node.payload->uses())) {
     return false;
   }
   // The form's payloads are made here, as objects that may change.
@@ -106,10 +109,7 @@ bool GraphEdit::take_arguments(const Command& command) {
 
 void GraphEdit::take(const Command& command) {
   taken_ = true;
-  if (take_arguments(command)) {
-    if (where_) graph_.form.nodes[node_].where = where_;
-    return;
-  }
+  if (take_arguments(command)) return;
   const auto payload = std::make_shared<Payload>(command);
   FormNode changed = graph_.form.nodes[node_];
   changed.payload = payload;
