@@ -52,8 +52,8 @@ const Launch* launch_of(const detail::Payload* payload) {
 
 /// Whether the driver's node is a kernel's whose parameters are known here.
 bool is_updatable(const Launch* launch) {
-  if (launch == nullptr || launch->kernel->device_code == nullptr || launch->extent.count() == 0) return false;
-  return static_cast<const detail::DeviceCode*>(launch->kernel->device_code)->kind != detail::DeviceCode::Kind::global;
+  if (launch == nullptr || code_of(*launch->kernel) == nullptr || launch->extent.count() == 0) return false;
+  return !is_global(*launch->kernel);
 }
 
 bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kinds) {
@@ -203,8 +203,7 @@ void CudaGraph::update(const GraphForm& form, std::size_t index) {
 bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) {
   const DriverNodes& became = graph_->nodes_of(index);
   if (became.nodes.size() != 1) return false;
-  const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
-  const LoadedCode* loaded = CudaDevice::at(device).known(*code);
+  const LoadedCode* loaded = CudaDevice::at(device).known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
   PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
@@ -244,9 +243,8 @@ void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
     if (!applied_[i].stale || i == but) continue;
     const DriverNodes& became = graph_->nodes_of(i);
     const Launch& launch = *launch_of(applied_[i].payload.get());
-    const auto* code = static_cast<const detail::DeviceCode*>(launch.kernel->device_code);
-    PreparedLaunch prepared(*CudaDevice::at(applied_[i].device).known(*code), launch,
-                            graph_->replays().guard(became.place));
+    const LoadedCode* loaded = CudaDevice::at(applied_[i].device).known(*code_of(*launch.kernel));
+    PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
     const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
     const CUresult answer = driver().set_kernel_node(became.nodes.front(), &parameters);
     check(static_cast<cudaError_t>(answer), updating, "graph on " + device_.name(), where);

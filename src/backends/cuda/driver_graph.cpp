@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <weir/kernel.hpp>
-
 #include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/cuda_event.hpp"
 #include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/host_functions.hpp"
+#include "backends/cuda/prepared_launch.hpp"
 
 namespace weir::cuda {
 
@@ -74,11 +73,18 @@ bool is_work(const FormNode& node) {
   return node.kind != NodeKind::alloc && node.kind != NodeKind::free && node.kind != NodeKind::empty;
 }
 
-/// A __global__ function of the user's, whose arguments are where they were at the call only.
 bool is_global(const FormNode& node) {
   const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
-  const auto* code = launch != nullptr ? static_cast<const detail::DeviceCode*>(launch->kernel->device_code) : nullptr;
-  return code != nullptr && code->kind == detail::DeviceCode::Kind::global;
+  return launch != nullptr && cuda::is_global(*launch->kernel);
+}
+
+CudaQueue& open_internal(CudaDevice& device, int priority) {
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::internal;
+  options.priority = priority;
+  options.blocking = false;
+  options.label = "graph on " + device.name();
+  return device.open_queue(options);
 }
 
 struct GraphCall {
@@ -146,85 +152,78 @@ void DriverGraph::join(CudaQueue& queue) {
 }
 
 void DriverGraph::end(bool discard, SourceLocation where) {
-  Recording& capture = *capture_;
-  for (CudaQueue* queue : capture.joined) queue->set_capture(nullptr);
-  const auto finish = [&] {
-    for (CudaQueue* queue : std::exchange(retired_, {})) queue->retire();
-  };
-  try {
-    close(capture, discard, where);
-  } catch (...) {
-    finish();
-    throw;
+  for (CudaQueue* queue : capture_->joined) queue->set_capture(nullptr);
+  const cudaError_t answer = close(*capture_);
+  graph_ = capture_->graph;
+  recording_ = nullptr;
+  for (CudaQueue* queue : std::exchange(retired_, {})) queue->retire();
+  if (discard || answer != cudaSuccess) {
+    if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
+    graph_ = nullptr;
   }
-  finish();
+  if (discard) return note(answer);
+  check(answer, "weir::capture_end", capture_->main->label(), where);
 }
 
-/// The streams of a recording go out of it; its graph stays unless it is discarded.
-void DriverGraph::close(Recording& recording, bool discard, SourceLocation where) {
+/// The streams of a recording go out of it. Its graph is null then if the driver gave none.
+cudaError_t DriverGraph::close(Recording& recording) {
   CudaQueue& main = *recording.main;
   const DeviceScope scope(main.device().index());
   Nodes tails;
-  const cudaStream_t stream = main.stream(where);
+  const cudaStream_t stream = main.stream({});
   cudaError_t answer = capture_tails(stream, tails);
   for (CudaQueue* helper : recording.helpers) {
-    if (answer == cudaSuccess) answer = set_capture_tails(helper->stream(where), tails);
+    if (answer == cudaSuccess) answer = set_capture_tails(helper->stream({}), tails);
   }
-  cudaGraph_t graph = nullptr;
-  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+  recording.graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &recording.graph);
   if (answer == cudaSuccess) answer = ended;
   main.set_capture(nullptr);
   for (CudaQueue* helper : recording.helpers) {
     helper->set_capture(nullptr);
     helper->retire();
   }
-  recording.helpers.clear();
-  const bool own_graph = &recording == capture_.get();
-  if (own_graph) {
-    recording_ = nullptr;
-    if (graph != nullptr && (discard || answer != cudaSuccess)) {
-      note(cudaGraphDestroy(graph));
-      graph = nullptr;
-    }
-    graph_ = graph;
-  }
-  if (discard) {
-    note(answer == cudaErrorStreamCaptureInvalidated || answer == cudaErrorStreamCaptureUnjoined ? cudaSuccess
-                                                                                                 : answer);
-    static_cast<void>(cudaGetLastError());
-    return;
-  }
-  check(answer, own_graph ? "weir::capture_end" : making, main.label(), where);
+  static_cast<void>(cudaGetLastError());
+  return answer;
 }
 
-void DriverGraph::open(Recording& recording, cudaGraph_t graph, bool body, SourceLocation where) {
-  QueueOptions options;
-  options.kind = QueueOptions::Kind::internal;
-  options.blocking = false;
-  options.label = "graph on " + device_.name();
-  CudaQueue& main = device_.open_queue(options);
-  const DeviceScope scope(device_.index());
-  const cudaError_t answer = begin_capture_to(main.stream(where), graph);
-  if (answer != cudaSuccess) {
-    main.retire();
-    refuse(answer, making, options.label, where);
+/// Records what `make` submits into a graph by a stream of our own.
+template <class Make>
+void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where, const Make& make) {
+  Recording recording;
+  recording.graph = graph;
+  recording.main = &open_internal(device_, 0);
+  recording.body = body;
+  CudaQueue& main = *recording.main;
+  {
+    const DeviceScope scope(device_.index());
+    const cudaError_t answer = begin_capture_to(main.stream(where), graph);
+    if (answer != cudaSuccess) {
+      main.retire();
+      refuse(answer, making, device_.name(), where);
+    }
   }
   main.set_capture(this);
-  recording.graph = graph;
-  recording.main = &main;
-  recording.body = body;
+  Recording* const outer = std::exchange(recording_, &recording);
+  try {
+    make();
+  } catch (...) {
+    recording_ = outer;
+    note(close(recording));
+    main.retire();
+    throw;
+  }
+  recording_ = outer;
+  const cudaError_t answer = close(recording);
+  main.retire();
+  check(answer, making, device_.name(), where);
 }
 
 CudaQueue& DriverGraph::helper(CudaDevice& device, int priority, SourceLocation where) {
   for (CudaQueue* queue : recording_->helpers) {
     if (&queue->device() == &device && queue->priority() == priority) return *queue;
   }
-  QueueOptions options;
-  options.kind = QueueOptions::Kind::internal;
-  options.priority = priority;
-  options.blocking = false;
-  options.label = "graph on " + device.name();
-  CudaQueue& queue = device.open_queue(options);
+  CudaQueue& queue = open_internal(device, priority);
   const cudaStream_t main = recording_->main->stream(where);
   const cudaStream_t stream = queue.stream(where);
   cudaEvent_t fork = nullptr;
@@ -239,7 +238,7 @@ CudaQueue& DriverGraph::helper(CudaDevice& device, int priority, SourceLocation 
   if (fork != nullptr) note(cudaEventDestroy(fork));
   if (answer != cudaSuccess) {
     queue.retire();
-    refuse(answer, making, options.label, where);
+    refuse(answer, making, queue.label(), where);
   }
   queue.set_capture(this);
   recording_->helpers.push_back(&queue);
@@ -310,18 +309,7 @@ void DriverGraph::build(const GraphForm& form) {
   const DeviceScope scope(device_.index());
   check(cudaGraphCreate(&graph_, 0), making, device_.name(), {});
   nodes_.resize(form.nodes.size());
-  Recording recording;
-  open(recording, graph_, false, {});
-  recording_ = &recording;
-  try {
-    add_scope(form, members_of(form), -1, 0, {});
-  } catch (...) {
-    recording_ = nullptr;
-    close(recording, true, {});
-    throw;
-  }
-  recording_ = nullptr;
-  close(recording, false, {});
+  record_into(graph_, false, {}, [&] { add_scope(form, members_of(form), -1, 0, {}); });
 }
 
 Nodes DriverGraph::add_scope(const GraphForm& form, const Members& members, std::int32_t parent, std::uint32_t branch,
@@ -402,12 +390,7 @@ void DriverGraph::add_child(const GraphForm& form, std::uint32_t node, const Nod
   for (std::size_t i = 0; i < child->nodes.size(); ++i) {
     DriverNodes& below = made(node + 1 + i);
     below.graph = inside;
-    for (cudaGraphNode_t original : child->nodes[i]) {
-      cudaGraphNode_t found = nullptr;
-      const cudaError_t answer = cudaGraphNodeFindInClone(&found, original, inside);
-      if (answer == cudaSuccess) below.nodes.push_back(found);
-      note(answer);
-    }
+    append_clones(child->nodes[i], inside, below.nodes);
   }
   became.owned = child->owned;
   owns_things_ = owns_things_ || !child->owned.empty();
@@ -446,24 +429,13 @@ void DriverGraph::add_conditional(const GraphForm& form, const Members& members,
   became.nodes.push_back(conditional);
   became.ends = {conditional};
   made(node) = became;
-  Recording* const outer = recording_;
   for (std::uint32_t body = 0; body < one.condition.bodies; ++body) {
-    Recording recording;
-    open(recording, parameters.conditional.phGraph_out[body], true, one.where);
-    recording_ = &recording;
-    try {
+    record_into(parameters.conditional.phGraph_out[body], true, one.where, [&] {
       const Nodes ends = add_scope(form, members, static_cast<std::int32_t>(node), body, {});
-      if (one.condition.kind == Kind::while_) {
-        DriverNodes again;
-        set_condition(one, handle, ends, again);
-      }
-    } catch (...) {
-      recording_ = outer;
-      close(recording, true, one.where);
-      throw;
-    }
-    recording_ = outer;
-    close(recording, false, one.where);
+      if (one.condition.kind != Kind::while_) return;
+      DriverNodes again;
+      set_condition(one, handle, ends, again);
+    });
   }
 }
 
@@ -506,10 +478,8 @@ void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
   if (!has_calls() || end_node_ != nullptr) return;
   guard_first_commands(form);
   const DeviceScope scope(device_.index());
-  std::size_t count = 0;
-  check(cudaGraphGetNodes(graph_, nullptr, &count), making, device_.name(), where);
-  Nodes all(count);
-  check(cudaGraphGetNodes(graph_, all.data(), &count), making, device_.name(), where);
+  Nodes all;
+  check(nodes_in(graph_, all), making, device_.name(), where);
   Nodes roots;
   Nodes leaves;
   Nodes others;
@@ -542,13 +512,6 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
                 "the driver's graph has no node of its own for it: capture the graph again", where);
   }
   const DeviceScope scope(device_.index());
-  const auto nodes_in = [&](cudaGraph_t graph) {
-    std::size_t count = 0;
-    check(cudaGraphGetNodes(graph, nullptr, &count), making, device_.name(), where);
-    Nodes all(count);
-    if (count != 0) check(cudaGraphGetNodes(graph, all.data(), &count), making, device_.name(), where);
-    return all;
-  };
   Nodes behind;
   Nodes after;
   Nodes others;
@@ -561,31 +524,28 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
   const auto outside = [&](cudaGraphNode_t one) { return contains(old.nodes, one); };
   std::erase_if(behind, outside);
   std::erase_if(after, outside);
-  const Nodes all = nodes_in(old.graph);
-  Recording recording;
-  open(recording, old.graph, old.graph != graph_, where);
-  recording_ = &recording;
+  Nodes all;
+  check(nodes_in(old.graph, all), making, device_.name(), where);
   fixed_place_ = old.place;
-  std::exception_ptr failure;
   try {
-    add(form, members_of(form), static_cast<std::uint32_t>(node), behind);
-    for (cudaGraphNode_t end : nodes_[node].ends) {
-      for (cudaGraphNode_t later : after) check(add_dependency(old.graph, end, later), making, device_.name(), where);
-    }
+    record_into(old.graph, old.graph != graph_, where, [&] {
+      add(form, members_of(form), static_cast<std::uint32_t>(node), behind);
+      for (cudaGraphNode_t end : nodes_[node].ends) {
+        for (cudaGraphNode_t later : after) check(add_dependency(old.graph, end, later), making, device_.name(), where);
+      }
+    });
   } catch (...) {
-    failure = std::current_exception();
-  }
-  recording_ = nullptr;
-  fixed_place_.reset();
-  close(recording, failure != nullptr, where);
-  if (failure) {
-    for (cudaGraphNode_t one : nodes_in(old.graph)) {
+    fixed_place_.reset();
+    Nodes present;
+    note(nodes_in(old.graph, present));
+    for (cudaGraphNode_t one : present) {
       if (!contains(all, one)) note(cudaGraphDestroyNode(one));
     }
     nodes_[node] = old;
     present_owned_.clear();
-    std::rethrow_exception(failure);
+    throw;
   }
+  fixed_place_.reset();
   replaced_.insert(replaced_.end(), old.owned.begin(), old.owned.end());
   for (cudaGraphNode_t one : old.nodes) check(cudaGraphDestroyNode(one), making, device_.name(), where);
 }
@@ -606,14 +566,7 @@ std::shared_ptr<const ForeignChild> DriverGraph::as_child() const {
   check(cudaGraphClone(&child->graph, graph_), "weir::Graph::launch", "graph on " + device_.name(), {});
   for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());
   child->nodes.resize(nodes_.size());
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    for (cudaGraphNode_t original : nodes_[i].nodes) {
-      cudaGraphNode_t found = nullptr;
-      const cudaError_t answer = cudaGraphNodeFindInClone(&found, original, child->graph);
-      if (answer == cudaSuccess) child->nodes[i].push_back(found);
-      note(answer);
-    }
-  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) append_clones(nodes_[i].nodes, child->graph, child->nodes[i]);
   return child;
 }
 

@@ -110,8 +110,9 @@ class DriverGraph {
   std::uint64_t place() const { return fixed_place_.value_or(replays_->place()); }
   CudaQueue& queue_for(const detail::FormNode& node);
   CudaQueue& helper(CudaDevice& device, int priority, SourceLocation where);
-  void open(Recording& recording, cudaGraph_t graph, bool body, SourceLocation where);
-  void close(Recording& recording, bool discard, SourceLocation where);
+  template <class Make>
+  void record_into(cudaGraph_t graph, bool body, SourceLocation where, const Make& make);
+  cudaError_t close(Recording& recording);
   Nodes add_scope(const detail::GraphForm& form, const Members& members, std::int32_t parent, std::uint32_t branch,
                   const Nodes& behind);
   void add(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);

@@ -1,6 +1,8 @@
 // CUDA 13 gave these calls a parameter for edges; nothing here makes edges of another kind than the plain one.
 #include "backends/cuda/graph_calls.hpp"
 
+#include "backends/cuda/cuda_error.hpp"
+
 namespace weir::cuda {
 
 #if CUDART_VERSION >= 13000
@@ -39,22 +41,43 @@ cudaError_t begin_capture_to(cudaStream_t stream, cudaGraph_t graph) {
   return cudaStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed);
 }
 
-cudaError_t dependencies_of(cudaGraphNode_t node, Nodes& found) {
+namespace {
+/// Asks for the count, then for the nodes.
+template <class Ask>
+cudaError_t list_nodes(Nodes& found, const Ask& ask) {
   std::size_t count = 0;
   found.clear();
-  const cudaError_t answer = cudaGraphNodeGetDependencies(node, nullptr, WEIR_NO_EDGES & count);
+  const cudaError_t answer = ask(nullptr, &count);
   if (answer != cudaSuccess || count == 0) return answer;
   found.resize(count);
-  return cudaGraphNodeGetDependencies(node, found.data(), WEIR_NO_EDGES & count);
+  return ask(found.data(), &count);
+}
+}  // namespace
+
+cudaError_t dependencies_of(cudaGraphNode_t node, Nodes& found) {
+  return list_nodes(found, [node](cudaGraphNode_t* nodes, std::size_t* count) {
+    return cudaGraphNodeGetDependencies(node, nodes, WEIR_NO_EDGES count);
+  });
 }
 
 cudaError_t dependents_of(cudaGraphNode_t node, Nodes& found) {
-  std::size_t count = 0;
-  found.clear();
-  const cudaError_t answer = cudaGraphNodeGetDependentNodes(node, nullptr, WEIR_NO_EDGES & count);
-  if (answer != cudaSuccess || count == 0) return answer;
-  found.resize(count);
-  return cudaGraphNodeGetDependentNodes(node, found.data(), WEIR_NO_EDGES & count);
+  return list_nodes(found, [node](cudaGraphNode_t* nodes, std::size_t* count) {
+    return cudaGraphNodeGetDependentNodes(node, nodes, WEIR_NO_EDGES count);
+  });
+}
+
+cudaError_t nodes_in(cudaGraph_t graph, Nodes& found) {
+  return list_nodes(
+      found, [graph](cudaGraphNode_t* nodes, std::size_t* count) { return cudaGraphGetNodes(graph, nodes, count); });
+}
+
+void append_clones(const Nodes& originals, cudaGraph_t clone, Nodes& to) {
+  for (cudaGraphNode_t original : originals) {
+    cudaGraphNode_t found = nullptr;
+    const cudaError_t answer = cudaGraphNodeFindInClone(&found, original, clone);
+    if (answer == cudaSuccess) to.push_back(found);
+    note(answer);
+  }
 }
 
 cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {

@@ -17,6 +17,9 @@ cudaError_t set_capture_tails(cudaStream_t stream, Nodes tails);
 cudaError_t begin_capture_to(cudaStream_t stream, cudaGraph_t graph);
 cudaError_t dependencies_of(cudaGraphNode_t node, Nodes& found);
 cudaError_t dependents_of(cudaGraphNode_t node, Nodes& found);
+cudaError_t nodes_in(cudaGraph_t graph, Nodes& found);
+/// What a clone has of nodes of its original: those inside of conditional nodes are not found.
+void append_clones(const Nodes& originals, cudaGraph_t clone, Nodes& to);
 cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to);
 cudaError_t add_node(cudaGraph_t graph, const Nodes& behind, cudaGraphNodeParams& parameters, cudaGraphNode_t* node);
 

@@ -6,11 +6,21 @@
 #include <cstdint>
 
 #include <weir/device_code.hpp>
+#include <weir/kernel.hpp>
 #include <weir/op.hpp>
 
 namespace weir::cuda {
 
 struct LoadedCode;
+
+inline const detail::DeviceCode* code_of(const Kernel& kernel) {
+  return static_cast<const detail::DeviceCode*>(kernel.device_code);
+}
+/// A __global__ function of the user's, whose arguments are where they were at the call only.
+inline bool is_global(const Kernel& kernel) {
+  const detail::DeviceCode* code = code_of(kernel);
+  return code != nullptr && code->kind == detail::DeviceCode::Kind::global;
+}
 
 /// Of kernels with a functor. Refers to the launch, and to itself.
 struct PreparedLaunch {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include <weir/host_call.hpp>
 
@@ -114,6 +115,17 @@ cudaError_t copy_planes(const Rows& rows, char* to, const char* from, const Rout
     if (answer != cudaSuccess) return answer;
   }
   return cudaSuccess;
+}
+
+/// A copy in two: into dense pinned memory, and out of it.
+std::pair<Copy, Copy> through(const Copy& copy, void* pinned) {
+  Copy into = copy;
+  Copy out_of = copy;
+  into.to = pinned;
+  out_of.from = pinned;
+  into.to_kind = out_of.from_kind = MemoryKind::pinned;
+  into.to_layout = out_of.from_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  return {into, out_of};
 }
 
 /// The device whose streams can do a copy that a stream of `own` cannot: its memory is mapped for its own device alone
@@ -238,11 +250,8 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
     return;
   }
   PinnedMemory& pinned = PinnedMemory::instance();
-  Copy staged = copy;
   void* memory = pinned.take(bytes, copying, command.where);
-  staged.from = memory;
-  staged.from_kind = MemoryKind::pinned;
-  staged.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+  const Copy staged = through(copy, memory).second;
   copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
   try {
     copy_on_device(command, staged);
@@ -279,11 +288,8 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
     return;
   }
   PinnedMemory& pinned = PinnedMemory::instance();
-  Copy staged = copy;
   void* memory = pinned.take(bytes, copying, command.where);
-  staged.to = memory;
-  staged.to_kind = MemoryKind::pinned;
-  staged.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
+  const Copy staged = through(copy, memory).first;
   try {
     if (!failures_.skips_all()) copy_on_device(command, staged);
     wait_for_all(copying, command.where);
@@ -319,14 +325,7 @@ void CudaQueue::copy_pageable_in_graph(const Command& command, const Copy& copy)
   PinnedMemory& pinned = PinnedMemory::instance();
   void* memory = pinned.take(bytes_of(copy.to_layout), copying, command.where);
   give_after_use(memory);
-  Copy first = copy;
-  Copy second = copy;
-  first.to = memory;
-  first.to_kind = MemoryKind::pinned;
-  first.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
-  second.from = memory;
-  second.from_kind = MemoryKind::pinned;
-  second.from_layout = first.to_layout;
+  const auto [first, second] = through(copy, memory);
   if (up) {
     by_host(first);
     copy_on_device(command, second);
@@ -340,14 +339,7 @@ void CudaQueue::copy_pageable_in_graph(const Command& command, const Copy& copy)
 void CudaQueue::copy_between_in_graph(const Command& command, const Copy& copy) {
   void* memory = PinnedMemory::instance().take(bytes_of(copy.to_layout), copying, command.where);
   give_after_use(memory);
-  Copy out = copy;
-  Copy in = copy;
-  out.to = memory;
-  out.to_kind = MemoryKind::pinned;
-  out.to_layout = dense_layout(copy.to_layout.shape, copy.to_layout.element_bytes);
-  in.from = memory;
-  in.from_kind = MemoryKind::pinned;
-  in.from_layout = out.to_layout;
+  const auto [out, in] = through(copy, memory);
   copy_on_device(command, out);
   copy_on_device(command, in);
 }

@@ -16,10 +16,6 @@ namespace {
 constexpr std::size_t most_grid_x = std::numeric_limits<std::int32_t>::max();
 constexpr unsigned warp = 32;
 
-const detail::DeviceCode* code_of(const Kernel& kernel) {
-  return static_cast<const detail::DeviceCode*>(kernel.device_code);
-}
-
 std::string quoted(std::string_view name) { return " of kernel '" + std::string(name) + "'"; }
 
 /// Division by `size` as a multiplication and a shift, right for numbers below 2^31.
@@ -100,7 +96,7 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
 }
 
 void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
-  if (launch.kernel->device_code != nullptr && code_of(*launch.kernel)->kind == detail::DeviceCode::Kind::global) {
+  if (is_global(*launch.kernel)) {
     launch_global(command, launch);
     return;
   }
