@@ -469,6 +469,30 @@ TEST_P(GraphsOfTwoDevices, AReplayOnTheOtherDeviceOutlivesTheGraph) {
   EXPECT_TRUE(eventually([&] { return calls.use_count() == 1; }));
 }
 
+//  t:  [hold ......][throws or not][graph of the first device: x += 1]
+TEST_P(GraphsOfTwoDevices, AReplayBehindAHostFunctionOfTheOtherDevice) {
+  weir::Stream s(first());
+  weir::Stream t(second());
+  auto x = weir::zeros<int>(s, 8);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] { weir::launch(s, 8, Add{1}, weir::inout(x)); });
+  for (const bool fails : {true, false}) {
+    Gate gate;
+    gate.hold_by_host_call(t);
+    weir::host_call(t, [fails] {
+      if (fails) throw std::runtime_error("no luck");
+    });
+    EXPECT_TRUE(returns_while_held(gate, [&] { graph.launch(t); }));
+    gate.open();
+    if (fails) {
+      EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { t.synchronize(); }, {"no luck"}));
+    } else {
+      t.synchronize();
+    }
+    EXPECT_EQ(x.to_host(), std::vector<int>(8, fails ? 0 : 1));
+  }
+}
+
 ON_EVERY_BACKEND(GraphsOfTwoDevices);
 
 }  // namespace

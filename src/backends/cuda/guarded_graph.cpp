@@ -4,13 +4,14 @@
 #include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/graph_calls.hpp"
 
 namespace weir::cuda {
 
 std::unique_ptr<GuardedGraph> GuardedGraph::make(CudaDevice& device, cudaGraph_t graph) {
   const DeviceScope scope(device.index());
-  std::unique_ptr<GuardedGraph> guarded(new GuardedGraph);
+  std::unique_ptr<GuardedGraph> guarded(new GuardedGraph(device));
   const cudaError_t answer = guarded->build(graph);
   note(answer);
   return answer == cudaSuccess ? std::move(guarded) : nullptr;
@@ -41,10 +42,18 @@ GuardedGraph::~GuardedGraph() {
   if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
 }
 
-cudaError_t GuardedGraph::launch(const detail::DeviceGuard& guard, cudaStream_t stream) {
+cudaError_t GuardedGraph::launch(const detail::DeviceGuard& guard, CudaQueue& queue, SourceLocation where) {
+  const cudaStream_t stream = queue.stream(where);
   const UnfailedCondition condition(handle_, guard);
-  const cudaError_t answer = cudaGraphExecKernelNodeSetParams(instance_, condition_, &condition.parameters);
-  return answer != cudaSuccess ? answer : cudaGraphLaunch(instance_, stream);
+  cudaError_t answer = cudaSuccess;
+  {
+    // The runtime looks the kernel up for the current device, and a node's device never changes.
+    const DeviceScope scope(device_.index());
+    answer = cudaGraphExecKernelNodeSetParams(instance_, condition_, &condition.parameters);
+  }
+  if (answer != cudaSuccess) return answer;
+  const DeviceScope scope(queue.device().index());
+  return cudaGraphLaunch(instance_, stream);
 }
 
 }  // namespace weir::cuda

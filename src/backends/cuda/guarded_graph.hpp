@@ -6,10 +6,12 @@
 #include <memory>
 
 #include <weir/device_code.hpp>
+#include <weir/error.hpp>
 
 namespace weir::cuda {
 
 class CudaDevice;
+class CudaQueue;
 
 class GuardedGraph {
  public:
@@ -19,12 +21,13 @@ class GuardedGraph {
   GuardedGraph(const GuardedGraph&) = delete;
   GuardedGraph& operator=(const GuardedGraph&) = delete;
 
-  cudaError_t launch(const detail::DeviceGuard& guard, cudaStream_t stream);
+  cudaError_t launch(const detail::DeviceGuard& guard, CudaQueue& queue, SourceLocation where);
 
  private:
-  GuardedGraph() = default;
+  explicit GuardedGraph(CudaDevice& device) : device_(device) {}
   cudaError_t build(cudaGraph_t graph);
 
+  CudaDevice& device_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphNode_t condition_ = nullptr;
   cudaGraphConditionalHandle handle_{};
