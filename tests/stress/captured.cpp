@@ -141,6 +141,9 @@ std::size_t body_begin(const Program& body) {
 }
 
 std::optional<std::string> capture_problem(const Program& program, const GraphDecl& graph) {
+  for (const int s : Captured(graph).streams) {
+    if (program.streams[static_cast<std::size_t>(s)].kind == StreamKind::legacy) return "captures the legacy stream";
+  }
   if (std::string text = never_joined(program, graph); !text.empty()) return text;
   const Program body = body_program(program, graph);
   if (auto text = problem(body)) return text;

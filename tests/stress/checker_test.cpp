@@ -88,6 +88,14 @@ TEST(Oracle, knows_which_waits_inside_graphs_are_needed) {
   EXPECT_EQ(refused, needed);
 }
 
+TEST(Oracle, knows_that_the_legacy_stream_is_not_captured) {
+  Program program = generate({.graphs = true}, 1);
+  while (program.graphs.empty()) program = generate({.graphs = true}, program.seed + 1);
+  ASSERT_FALSE(problem(program).has_value());
+  program.streams[static_cast<std::size_t>(program.graphs.front().origin)].kind = StreamKind::legacy;
+  EXPECT_TRUE(capture_problem(program, program.graphs.front()).has_value());
+}
+
 TEST(Oracle, knows_which_waits_are_needed) {
   std::size_t needed = 0, shown = 0;
   for (std::uint64_t seed = 1; needed < 200; ++seed) {
