@@ -155,6 +155,7 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
     freed.bytes = block->bytes;
     ++freed_;
     --live_;
+    ++inside_;
     used_ -= block->asked;
     last_data_ = data;
     last_ = block;
@@ -175,7 +176,7 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
   if (evicted.data != nullptr) give_to_driver(evicted);
   while (freed.data == nullptr && over_budget()) evict_oldest();
   if (freed.data != nullptr) give_to_driver(freed);
-  delete_if_ended();
+  leave();
 }
 
 /// Entries of freed blocks go, but for those in the cache. The lock is held.
@@ -289,16 +290,18 @@ void CudaPool::close() noexcept {
   {
     const std::lock_guard guard(mutex_);
     closed_ = true;
+    ++inside_;
   }
   flush();
-  delete_if_ended();
+  leave();
 }
 
-/// A pool that is closed and has no live allocation is no use to anybody; the driver keeps pending memory by itself.
-void CudaPool::delete_if_ended() {
+/// A pool that is closed and has no live allocation is no use to anybody: the last one out deletes it. The driver keeps
+/// pending memory by itself.
+void CudaPool::leave() noexcept {
   {
     const std::lock_guard guard(mutex_);
-    if (!closed_ || live_ != 0) return;
+    if (--inside_ != 0 || !closed_ || live_ != 0) return;
   }
   if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);
   delete this;

@@ -63,7 +63,7 @@ class CudaPool final : public detail::PoolState {
   void forget_freed();
   [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
                                  SourceLocation where);
-  void delete_if_ended();
+  void leave() noexcept;
 
   CudaDevice& device_;
   const std::string name_;
@@ -83,6 +83,7 @@ class CudaPool final : public detail::PoolState {
   std::size_t freed_ = 0;  ///< entries of blocks_ that are not live
   std::size_t used_ = 0;
   std::size_t used_high_ = 0;
+  std::size_t inside_ = 0;  ///< calls that give back what may be the last
   bool closed_ = false;
 };
 
