@@ -11,24 +11,6 @@ namespace weir::cuda {
 
 namespace {
 constexpr const char* ordering = "weir: ordering streams";
-
-/// The driver's own calls; the runtime's where those do not succeed, for they make the context current and say what is wrong.
-cudaError_t record_event(cudaEvent_t event, cudaStream_t stream) {
-  if (driver().record_event(event, stream) == CUDA_SUCCESS) [[likely]]
-    return cudaSuccess;
-  return cudaEventRecord(event, stream);
-}
-cudaError_t synchronize_stream(cudaStream_t stream) {
-  if (driver().synchronize_stream(stream) == CUDA_SUCCESS) [[likely]]
-    return cudaSuccess;
-  return cudaStreamSynchronize(stream);
-}
-cudaError_t wait_for_event(cudaStream_t stream, cudaEvent_t event) {
-  if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) [[likely]]
-    return cudaSuccess;
-  return cudaStreamWaitEvent(stream, event, cudaEventWaitDefault);
-}
-
 }  // namespace
 
 void CudaQueue::open(const QueueOptions& options) {
@@ -41,6 +23,8 @@ void CudaQueue::open(const QueueOptions& options) {
   internal_ = options.kind == QueueOptions::Kind::internal;
   used_.store(false, std::memory_order_relaxed);
 }
+
+int CudaQueue::device_index() const { return device_.index(); }
 
 cudaStream_t CudaQueue::make_stream(SourceLocation where) {
   constexpr const char* operation = "weir::Stream";
@@ -78,8 +62,10 @@ cudaEvent_t CudaEvent::made(SourceLocation where) {
 void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   auto& event = static_cast<CudaEvent&>(state);
   const cudaStream_t queue = stream(where);
-  const DeviceScope scope(device_.index());
-  check(record_event(event.made(where), queue), "weir::Stream::record", label_, where);
+  const cudaEvent_t native = event.made(where);
+  const cudaError_t answer =
+      in_context([&] { return driver().record_event(native, queue); }, [&] { return cudaEventRecord(native, queue); });
+  check(answer, "weir::Stream::record", label_, where);
   if (failures_.in_doubt() && capture_ == nullptr) [[unlikely]] {
     event.place.store(failures_.place(), std::memory_order_relaxed);
     event.queue.store(this, std::memory_order_release);
@@ -101,8 +87,10 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   if (capture_ != nullptr) return fork_from(event, where);
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const cudaStream_t queue = stream(where);
-  const DeviceScope scope(device_.index());
-  check(wait_for_event(queue, event.native.load(std::memory_order_acquire)), "weir::Stream::wait", label_, where);
+  const cudaEvent_t native = event.native.load(std::memory_order_acquire);
+  const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, native, CU_EVENT_WAIT_DEFAULT); },
+                                        [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
+  check(answer, "weir::Stream::wait", label_, where);
   if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
     ensure_flag(where);
     failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
@@ -192,8 +180,9 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
     return;
   }
   const cudaStream_t queue = stream(where);
-  const DeviceScope scope(device_.index());
-  check(synchronize_stream(queue), operation, label_, where);
+  const cudaError_t answer =
+      in_context([&] { return driver().synchronize_stream(queue); }, [&] { return cudaStreamSynchronize(queue); });
+  check(answer, operation, label_, where);
   CudaGraph::collect();
 }
 

@@ -1,6 +1,7 @@
 // A stream on a GPU: a driver's stream, made at its first use and kept for use again.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -89,6 +90,7 @@ class CudaQueue final : public Queue {
   void ensure_flag(SourceLocation where);
 
  private:
+  int device_index() const;
   cudaStream_t make_stream(SourceLocation where);
   enum class End { own_work, as_a_command };
   cudaEvent_t mark_end(End end);
@@ -96,6 +98,18 @@ class CudaQueue final : public Queue {
   void record_in_graph(CudaEvent& event, SourceLocation where);
   void wait_in_graph(CudaEvent& event, SourceLocation where);
   void fork_from(CudaEvent& event, SourceLocation where);
+
+  /// The driver's own call needs no current device, but for the default streams. Where it does not succeed, the runtime's:
+  /// it makes the device's context first, and says what is wrong.
+  template <class OwnCall, class RuntimeCall>
+  cudaError_t in_context(const OwnCall& own, const RuntimeCall& runtime) const {
+    if (!(of_current_device_ && several_devices)) [[likely]] {
+      if (own() == CUDA_SUCCESS) [[likely]]
+        return cudaSuccess;
+    }
+    const DeviceScope scope(device_index());
+    return runtime();
+  }
 
   // What commands that are submitted now must heed: the failures of the queue, or of the graph that they are captured into.
   bool in_doubt() const;

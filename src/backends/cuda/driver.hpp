@@ -14,10 +14,11 @@ struct Driver {
 
   // 3 % cheaper than the runtime's launch, with functions that were looked up before.
   decltype(&::cuLaunchKernel) launch_kernel = nullptr;
-  // Likewise, and the first two are in every hop between streams.
+  // Likewise, and they need no current device; the first two are in every hop between streams.
   decltype(&::cuEventRecord) record_event = nullptr;
   decltype(&::cuStreamWaitEvent) wait_for_event = nullptr;
   decltype(&::cuStreamSynchronize) synchronize_stream = nullptr;
+  decltype(&::cuLaunchHostFunc) launch_host_function = nullptr;
   decltype(&::cuStreamWaitValue32) wait_for_word = nullptr;
   decltype(&::cuGraphLaunch) launch_graph = nullptr;
   decltype(&::cuGraphExecKernelNodeSetParams) update_kernel_node = nullptr;

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_queue.hpp"
+#include "backends/cuda/driver.hpp"
 #include "backends/cuda/driver_graph.hpp"
 #include "backends/cuda/host_functions.hpp"
 
@@ -55,8 +56,8 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
   auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_});
   call->place = failures_.open_place();
   call->function.reset(function);
-  const DeviceScope scope(device_.index());
-  const cudaError_t answer = cudaLaunchHostFunc(queue, &run_call, call.get());
+  const cudaError_t answer = in_context([&] { return driver().launch_host_function(queue, &run_call, call.get()); },
+                                        [&] { return cudaLaunchHostFunc(queue, &run_call, call.get()); });
   if (answer != cudaSuccess) {
     static_cast<void>(call->function.release());  // still the caller's
     failures_.settle(call->place, nullptr);
