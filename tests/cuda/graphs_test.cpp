@@ -103,6 +103,23 @@ TEST_F(GpuGraphs, a_graph_with_foreign_work_can_be_a_child) {
   EXPECT_EQ(after(inner, 3), 14);
 }
 
+TEST_F(GpuGraphs, a_child_with_foreign_work_is_the_graph_as_it_was_changed) {
+  weir::Graph inner = weir::capture(*s, [&] {
+    weir::launch(*s, 1, AddTo{}, weir::inout(x), 1);
+    weir::launch(*s, 1, DoubleIt{}, weir::inout(x));
+    add_once<<<1, 1, 0, weir::cuda::native(*s)>>>(x.data(), 10);
+  });
+  inner.update(inner.nodes()[0].node, AddTo{}, weir::inout(x), 2);
+  inner.disable(inner.nodes()[1].node);
+  weir::Graph outer = weir::capture(*s, [&] { inner.launch(*s); });
+  EXPECT_EQ(after(inner, 3), 3 + 2 + 10);
+  EXPECT_EQ(after(outer, 3), 3 + 2 + 10);
+  for (const weir::NodeInfo& info : outer.nodes()) {
+    if (!info.enabled) outer.enable(info.node);
+  }
+  EXPECT_EQ(after(outer, 3), (3 + 2) * 2 + 10);
+}
+
 TEST_F(GpuGraphs, foreign_use_of_the_legacy_stream_voids_the_capture) {
   EXPECT_TRUE(fails_with(weir::Errc::capture_invalidated,
                          [&] {

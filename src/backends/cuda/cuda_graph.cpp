@@ -135,7 +135,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   }
   cudaError_t answer = cudaSuccess;
   if (guarded_graph != nullptr) {
-    answer = guarded_graph->launch(failures.guard(), stream);
+    answer = guarded_graph->launch(failures.guard(), queue, where);
   } else {
     answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
     // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
@@ -173,7 +173,7 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
   if (last_guarded_) behind_ = last_queue_;  // the driver does not know that the next one is the same graph
   bring_up_to_date(applied_.size(), where);
   const bool whole =
-      std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off; });
+      std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off || one.astray; });
   guarded_ = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
   guarded_made_ = true;
   return guarded_.get();
@@ -258,9 +258,14 @@ void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
   const DeviceScope scope(device_.index());
   bring_up_to_date(index, where);
   if (is_idle()) graph_->forget_replaced();
-  graph_->replace(form, index);
-  applied_[index].stale = applied_[index].switched_off = false;
+  applied_[index].astray = true;
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (!applied_[i].astray) continue;
+    graph_->replace(form, i);
+    applied_[i].stale = applied_[i].switched_off = false;
+  }
   instantiate(form, where);
+  for (Applied& one : applied_) one.astray = false;
 }
 
 bool CudaGraph::is_idle() noexcept {
@@ -302,7 +307,12 @@ std::shared_ptr<const void> CudaGraph::beyond_form() {
                 "into a stream that does not capture",
                 {});
   }
-  return graph_->as_child();
+  bring_up_to_date(applied_.size(), {});
+  std::vector<std::size_t> off;
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (applied_[i].switched_off) off.push_back(i);
+  }
+  return graph_->as_child(off);
 }
 
 }  // namespace weir::cuda

@@ -42,6 +42,7 @@ class CudaGraph final : public detail::GraphExecutable {
     bool enabled = true;
     bool switched_off = false;  ///< by the instance alone: the graph has the work
     bool stale = false;         ///< the instance has other parameters than the graph
+    bool astray = false;        ///< the graph has work that no instance took
   };
 
   ~CudaGraph() override;

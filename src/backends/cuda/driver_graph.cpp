@@ -561,12 +561,18 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
   return present > known;
 }
 
-std::shared_ptr<const ForeignChild> DriverGraph::as_child() const {
+std::shared_ptr<const ForeignChild> DriverGraph::as_child(const std::vector<std::size_t>& without) const {
+  constexpr const char* operation = "weir::Graph::launch";
   auto child = std::make_shared<ForeignChild>();
-  check(cudaGraphClone(&child->graph, graph_), "weir::Graph::launch", "graph on " + device_.name(), {});
+  check(cudaGraphClone(&child->graph, graph_), operation, "graph on " + device_.name(), {});
   for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());
   child->nodes.resize(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) append_clones(nodes_[i].nodes, child->graph, child->nodes[i]);
+  for (const std::size_t i : without) {
+    for (cudaGraphNode_t& node : child->nodes[i]) {
+      check(replace_by_empty(child->graph, node), operation, "graph on " + device_.name(), {});
+    }
+  }
   return child;
 }
 

@@ -102,7 +102,8 @@ class DriverGraph {
   void complete(const detail::GraphForm& form, SourceLocation where);
   /// Whether there are nodes of which the form does not know.
   bool is_foreign(const detail::GraphForm& form) const;
-  std::shared_ptr<const ForeignChild> as_child() const;
+  /// A copy without the work of some nodes.
+  std::shared_ptr<const ForeignChild> as_child(const std::vector<std::size_t>& without) const;
 
  private:
   struct Recording;

@@ -88,4 +88,21 @@ cudaError_t add_node(cudaGraph_t graph, const Nodes& behind, cudaGraphNodeParams
   return cudaGraphAddNode(node, graph, behind.data(), WEIR_NO_EDGES behind.size(), &parameters);
 }
 
+cudaError_t replace_by_empty(cudaGraph_t graph, cudaGraphNode_t& node) {
+  Nodes before;
+  Nodes after;
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeEmpty;
+  cudaGraphNode_t empty = nullptr;
+  cudaError_t answer = dependencies_of(node, before);
+  if (answer == cudaSuccess) answer = dependents_of(node, after);
+  if (answer == cudaSuccess) answer = add_node(graph, before, parameters, &empty);
+  for (cudaGraphNode_t later : after) {
+    if (answer == cudaSuccess) answer = add_dependency(graph, empty, later);
+  }
+  if (answer == cudaSuccess) answer = cudaGraphDestroyNode(node);
+  if (answer == cudaSuccess) node = empty;
+  return answer;
+}
+
 }  // namespace weir::cuda

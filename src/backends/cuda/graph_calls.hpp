@@ -22,5 +22,7 @@ cudaError_t nodes_in(cudaGraph_t graph, Nodes& found);
 void append_clones(const Nodes& originals, cudaGraph_t clone, Nodes& to);
 cudaError_t add_dependency(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to);
 cudaError_t add_node(cudaGraph_t graph, const Nodes& behind, cudaGraphNodeParams& parameters, cudaGraphNode_t* node);
+/// An empty node takes the place of a node, which goes.
+cudaError_t replace_by_empty(cudaGraph_t graph, cudaGraphNode_t& node);
 
 }  // namespace weir::cuda
