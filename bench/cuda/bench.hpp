@@ -1,7 +1,10 @@
 // The benchmarks of the CUDA backend, by name. Each has raw CUDA beside it, in the same program and by turns.
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include <weir/device.hpp>
 
@@ -16,6 +19,12 @@ struct Context {
   std::optional<weir::Device> peer;  ///< a second GPU
   Report& report;
 };
+
+/// Ahead of what others need for the same. They were measured where raw CUDA took `raw_there`: a machine on which raw CUDA
+/// takes longer than that would slow them down, too.
+inline Bound ahead_of(double others, double raw_there, const Pair& here, std::string unit) {
+  return at_most(others * std::max(1.0, here.raw.median / raw_there), std::move(unit));
+}
 
 void launch_cost(Context& context);    // launch
 void launch_wait(Context& context);    // launch_wait

@@ -58,7 +58,7 @@ void launch_cost(Context& context) {
                       "us",
                       pair.ours,
                       pair.raw,
-                      {ratio_at_most(1.03), at_most(4.0, "us")},
+                      {ratio_at_most(1.03), ahead_of(4.0, 3.15, pair, "us")},
                       "Numba 16.1, CuPy 4.0, PyTorch 5.9 us"});
 }
 
@@ -92,7 +92,7 @@ void launch_wait(Context& context) {
                       "us",
                       pair.ours,
                       pair.raw,
-                      {ratio_at_most(1.03), at_most(21.7, "us")},
+                      {ratio_at_most(1.03), ahead_of(21.7, 8.14, pair, "us")},
                       "Numba 21.7 us"});
 }
 

@@ -66,7 +66,7 @@ void hop(Context& context) {
                       "us",
                       pair.ours,
                       pair.raw,
-                      {ratio_at_most(1.15), at_most(0.56, "us")},
+                      {ratio_at_most(1.15), ahead_of(0.56, 0.29, pair, "us")},
                       "Numba 2.76, CuPy 0.56, PyTorch 1.52 us"});
   context.report.add({"hop.there", "the same, raw calls on Weir's streams", "us", there.ours, there.raw, {}});
 }
@@ -110,7 +110,7 @@ void allocate(Context& context) {
                       "us",
                       pointers.ours,
                       pointers.raw,
-                      {ratio_at_most(1.0), at_most(0.53, "us")},
+                      {ratio_at_most(1.0), ahead_of(0.53, 0.55, pointers, "us")},
                       "CuPy 0.53, PyTorch 1.73 us"});
   context.report.add({"allocate.array", "the same by weir::empty", "us", arrays.ours, arrays.raw, {}});
 }
