@@ -1,5 +1,8 @@
 // Streams, events, host functions and stream-ordered memory, beside the driver's own calls.
+#include <deque>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include <weir/cuda_interop.hpp>
 #include <weir/weir.hpp>
@@ -13,10 +16,7 @@ namespace {
 
 /// Hops of raw CUDA there and back between two streams.
 struct RawHops {
-  cudaStream_t a;
-  cudaStream_t b;
-  raw::Event event;
-
+  RawHops(cudaStream_t one, cudaStream_t other) : a(one), b(other) {}
   void operator()() const {
     cudaEventRecord(event, a);
     cudaStreamWaitEvent(b, event, 0);
@@ -27,39 +27,71 @@ struct RawHops {
     cudaStreamSynchronize(a);
     cudaStreamSynchronize(b);
   }
+
+  cudaStream_t a;
+  cudaStream_t b;
+  raw::Event event;
+};
+
+struct OurHops {
+  explicit OurHops(weir::Device device)
+      : a(device, {.blocking = false}), b(device, {.blocking = false}), event(device) {}
+  void operator()() const {
+    a.record(event);
+    b.wait(event);
+    b.record(event);
+    a.wait(event);
+  }
+  void wait() const {
+    a.synchronize();
+    b.synchronize();
+  }
+
+  weir::Stream a;
+  weir::Stream b;
+  weir::Event event;
+};
+
+/// Hops between several pairs of streams by turns: what one costs depends on the driver's channels that its streams got.
+template <class Hops>
+class Pairs {
+ public:
+  static constexpr std::size_t count = 8;
+
+  template <class... Arguments>
+  void add(Arguments&&... arguments) {
+    pairs_.emplace_back(std::forward<Arguments>(arguments)...);
+    figure(pairs_.back());  // what is made at the first use is there then
+  }
+  double next() { return figure(pairs_[turn_++ % pairs_.size()]); }
+  const std::deque<Hops>& all() const { return pairs_; }
+
+ private:
+  static double figure(const Hops& hops) {
+    return whole_cost(250, hops, [&] { hops.wait(); }) / 2;
+  }
+
+  std::deque<Hops> pairs_;
+  std::size_t turn_ = 0;
 };
 
 }  // namespace
 
 void hop(Context& context) {
-  const weir::Stream a(context.device, {.blocking = false});
-  const weir::Stream b(context.device, {.blocking = false});
-  const weir::Event event(context.device);
-  const raw::Stream raw_a;
-  const raw::Stream raw_b;
-  const RawHops raw_hops{raw_a, raw_b, {}};
-  const RawHops raw_hops_there{weir::cuda::native(a), weir::cuda::native(b), {}};
-  constexpr std::size_t count = 250;
-  const auto raw_figure = [&](const RawHops& hops) { return whole_cost(count, hops, [&] { hops.wait(); }) / 2; };
-  const auto our_figure = [&] {
-    return whole_cost(
-               count,
-               [&] {
-                 a.record(event);
-                 b.wait(event);
-                 b.record(event);
-                 a.wait(event);
-               },
-               [&] {
-                 a.synchronize();
-                 b.synchronize();
-               }) /
-           2;
-  };
+  Pairs<OurHops> ours;
+  std::vector<raw::Stream> raw_streams(2 * Pairs<RawHops>::count);
+  Pairs<RawHops> by_hand;
+  Pairs<RawHops> raw_there;
+  for (std::size_t i = 0; i < Pairs<OurHops>::count; ++i) {
+    ours.add(context.device);
+    by_hand.add(raw_streams[2 * i], raw_streams[2 * i + 1]);
+    raw_there.add(weir::cuda::native(ours.all()[i].a), weir::cuda::native(ours.all()[i].b));
+  }
+  const auto our_figure = [&] { return ours.next(); };
   const Pair pair = by_turns(
-      bursts(context), [&] { return raw_figure(raw_hops); }, our_figure);
+      bursts(context), [&] { return by_hand.next(); }, our_figure);
   const Pair there = by_turns(
-      bursts(context), [&] { return raw_figure(raw_hops_there); }, our_figure);
+      bursts(context), [&] { return raw_there.next(); }, our_figure);
   raw::check_last();
   context.report.add({"hop",
                       "record and wait hop between streams",
