@@ -115,6 +115,7 @@ class GraphBuilder {
   /// Runs body number `selector[0]`; none if there is no such body.
   template <class... Body>
   Node switch_(const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+    static_assert(sizeof...(Body) > 0, "weir::GraphBuilder::switch_ needs at least one body");
     detail::ControlScope scope = control(selector, detail::ControlKind::switch_, sizeof...(Body), {});
     std::uint32_t number = 0;
     (run_body(scope, number++, bodies), ...);

@@ -66,6 +66,7 @@ void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then
 /// Runs body number `selector[0]`; none if there is no such body.
 template <class... Body>
 void capture_switch(StreamArg stream, const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+  static_assert(sizeof...(Body) > 0, "weir::capture_switch needs at least one body");
   detail::ControlScope scope(stream.stream, selector, detail::ControlKind::switch_, sizeof...(Body),
                              "weir::capture_switch", stream.where);
   std::uint32_t number = 0;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -210,6 +211,39 @@ void mend(std::string& bytes) {
   }
   std::memcpy(bytes.data() + 16, &length, sizeof length);
   std::memcpy(bytes.data() + 24, &hash, sizeof hash);
+}
+
+TEST_P(GraphsFiles, AConditionHasTheBodiesOfItsKind) {
+  const TemporaryFile file("bodies.weir");
+  save_example(device(), file.path);
+  const std::string good = file.bytes();
+  const std::string a_loop("\3\1\0\0\0", 5);  // its kind and the number of its bodies, behind an offset of 0
+  const std::size_t at = good.rfind(std::string(8, '\0') + a_loop) + 8;
+  ASSERT_NE(at, std::string::npos + 8);
+  const auto with = [&](char kind, std::uint32_t bodies) {
+    std::string bytes = good;
+    bytes[at] = kind;
+    std::memcpy(bytes.data() + at + 1, &bodies, sizeof bodies);
+    mend(bytes);
+    file.write(bytes);
+  };
+  constexpr char if_else = 1, switch_ = 2, while_ = 3;
+  for (const auto& [kind, bodies] : std::vector<std::pair<char, std::uint32_t>>{{0, 2},
+                                                                                {if_else, 1},
+                                                                                {if_else, 3},
+                                                                                {switch_, 0},
+                                                                                {switch_, 60000},
+                                                                                {while_, 0},
+                                                                                {while_, 2},
+                                                                                {while_, 300}}) {
+    with(kind, bodies);
+    EXPECT_TRUE(fails_with(Errc::not_a_graph_file, [&] { weir::load_graph(file.path, device()); }, {"bodies"}))
+        << int(kind) << " " << bodies;
+  }
+  for (const char kind : {char(0), switch_, while_}) {
+    with(kind, 1);
+    EXPECT_GT(weir::load_graph(file.path, device()).graph.size(), 0u);
+  }
 }
 
 TEST_P(GraphsFiles, DamagedFilesAreErrors) {

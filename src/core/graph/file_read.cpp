@@ -200,11 +200,7 @@ class FileReader {
         if (kind > static_cast<std::uint8_t>(Condition::Kind::while_)) throw Damaged{"a condition is unknown"};
         node.form.condition.kind = static_cast<Condition::Kind>(kind);
         node.form.condition.bodies = in_.get<std::uint32_t>();
-        constexpr std::uint32_t most_bodies = 1 << 16;
-        const std::uint32_t least = node.form.condition.kind == Condition::Kind::if_else   ? 2
-                                    : node.form.condition.kind == Condition::Kind::switch_ ? 0
-                                                                                           : 1;
-        if (node.form.condition.bodies < least || node.form.condition.bodies > most_bodies) {
+        if (!can_have(node.form.condition.kind, node.form.condition.bodies)) {
           throw Damaged{"a condition's bodies make no sense"};
         }
         return;
@@ -216,6 +212,17 @@ class FileReader {
       case NodeKind::host_call:
       case NodeKind::external: throw Damaged{"a node is of a kind that files cannot hold"};
     }
+  }
+
+  static bool can_have(Condition::Kind kind, std::uint32_t bodies) {
+    constexpr std::uint32_t most_cases = 1 << 12;
+    switch (kind) {
+      case Condition::Kind::if_:
+      case Condition::Kind::while_: return bodies == 1;
+      case Condition::Kind::if_else: return bodies == 2;
+      case Condition::Kind::switch_: return bodies > 0 && bodies <= most_cases;
+    }
+    return false;
   }
 
   /// Dependencies stay inside one body, and never form a cycle.
