@@ -150,6 +150,8 @@ void free_host_memory(Storage& storage) {
   const auto& queues = storage.users->queues;
   if (std::all_of(queues.begin(), queues.end(), [](const auto& user) { return user.first->done(); })) return;
   const DeviceState& device = *queues.front().second;
+  FreeHostMemory* const waiting =
+      memory.release();  // where it cannot wait for its users it stays, as device memory does
   for (const auto& [user, user_device] : queues) {
     if (user_device->backend == device.backend) {
       device.reclaim->follow(*user);
@@ -158,9 +160,8 @@ void free_host_memory(Storage& storage) {
     }
   }
   Command command;
-  command.op = HostCall{memory.get()};
+  command.op = HostCall{waiting};
   device.reclaim->submit(command);
-  static_cast<void>(memory.release());
 }
 
 void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
