@@ -76,16 +76,6 @@ void CpuQueue::retire() noexcept {
   if (try_acquire()) release();
 }
 
-std::shared_ptr<const Failure> CpuQueue::take_failure() {
-  SpinGuard guard(failure_lock_);
-  if (failure_)
-    reported_.push_back(
-        {failure_, tail(),
-         reports_.fetch_add(1, std::memory_order_release) + 1});  // sequence numbers go on, so this stays right
-  failed_.store(false, std::memory_order_release);
-  return std::exchange(failure_, nullptr);
-}
-
 /// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;

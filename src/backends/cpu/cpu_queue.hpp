@@ -202,6 +202,7 @@ class CpuQueue final : public Queue {
   void skip(Record& record);
   void complete(std::uint64_t sequence);
   void wake_waiters();
+  std::shared_ptr<const Failure> report_failure(std::uint64_t until);
   void begin_anew();
   bool unpark();
   bool help(std::uint64_t sequence, Runner& runner);

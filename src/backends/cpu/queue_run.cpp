@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/cpu_graph.hpp"
@@ -373,21 +374,28 @@ std::shared_ptr<const Failure> CpuQueue::failure_at(std::uint64_t sequence, std:
   return nullptr;
 }
 
+/// The failure is the caller's; who waited for a command until `until` still finds it, among the last few. The lock is held.
+std::shared_ptr<const Failure> CpuQueue::report_failure(std::uint64_t until) {
+  constexpr std::size_t most_remembered = 8;
+  if (reported_.size() == most_remembered) reported_.erase(reported_.begin());
+  reported_.push_back({failure_, until, reports_.fetch_add(1, std::memory_order_release) + 1});
+  failed_.store(false, std::memory_order_release);
+  return std::exchange(failure_, nullptr);
+}
+
+/// For a queue that retires; null if nothing failed.
+std::shared_ptr<const Failure> CpuQueue::take_failure() {
+  SpinGuard guard(failure_lock_);
+  return failure_ ? report_failure(tail()) : nullptr;  // sequence numbers go on, so this stays right
+}
+
 void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
   if (!failed_.load(std::memory_order_acquire)) return;
   std::shared_ptr<const Failure> found;
   {
     SpinGuard guard(failure_lock_);
     if (!failure_ || failure_->sequence > sequence) return;
-    found = failure_;
-    const std::uint64_t done = completed();
-    if (forget) {
-      constexpr std::size_t most_remembered = 8;
-      if (reported_.size() == most_remembered) reported_.erase(reported_.begin());
-      reported_.push_back({std::move(failure_), done, reports_.fetch_add(1, std::memory_order_release) + 1});
-      failure_.reset();
-      failed_.store(false, std::memory_order_release);
-    }
+    found = forget ? report_failure(completed()) : failure_;
   }
   if (forget) begin_anew();
   throw Error(found->error);
