@@ -2,7 +2,6 @@
 #include <deque>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include <weir/cuda_interop.hpp>
 #include <weir/weir.hpp>
@@ -78,14 +77,19 @@ class Pairs {
 }  // namespace
 
 void hop(Context& context) {
+  std::deque<raw::Stream> raw_streams;
   Pairs<OurHops> ours;
-  std::vector<raw::Stream> raw_streams(2 * Pairs<RawHops>::count);
   Pairs<RawHops> by_hand;
   Pairs<RawHops> raw_there;
   for (std::size_t i = 0; i < Pairs<OurHops>::count; ++i) {
+    const auto add_by_hand = [&] {
+      raw_streams.resize(raw_streams.size() + 2);
+      by_hand.add(raw_streams.end()[-2], raw_streams.end()[-1]);
+    };
+    if (i % 2 == 0) add_by_hand();  // neither side always gets the channels that come first
     ours.add(context.device);
-    by_hand.add(raw_streams[2 * i], raw_streams[2 * i + 1]);
     raw_there.add(weir::cuda::native(ours.all()[i].a), weir::cuda::native(ours.all()[i].b));
+    if (i % 2 == 1) add_by_hand();
   }
   const auto our_figure = [&] { return ours.next(); };
   const Pair pair = by_turns(
