@@ -246,6 +246,47 @@ TEST_P(GraphsFiles, AConditionHasTheBodiesOfItsKind) {
   }
 }
 
+/// A file of graphs inside each other.
+std::string nested(std::int32_t nodes) {
+  std::string bytes = "WEIRGRPH";
+  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  put(std::uint32_t{1});
+  for (int i = 0; i < 5; ++i) put(std::uint32_t{0});           // the rest of the header
+  for (int none = 0; none < 2; ++none) put(std::uint32_t{0});  // buffers, names
+  put(nodes);
+  for (std::int32_t i = 0; i < nodes; ++i) {
+    put(static_cast<std::uint8_t>(weir::NodeKind::graph));
+    put(i - 1);
+    for (int zero = 0; zero < 7; ++zero) put(std::uint32_t{0});  // branch, priority, stream, two texts, line
+    put(std::uint8_t{1});
+    for (int none = 0; none < 2; ++none) put(std::uint32_t{0});  // dependencies, regions
+  }
+  mend(bytes);
+  return bytes;
+}
+
+TEST_P(GraphsFiles, GraphsInsideEachOtherHaveALimit) {
+  const TemporaryFile file("nested.weir");
+  file.write(nested(201));
+  EXPECT_EQ(weir::load_graph(file.path, device()).graph.size(), 201u);
+  for (const std::int32_t nodes : {202, 500000}) {
+    file.write(nested(nodes));
+    EXPECT_TRUE(fails_with(Errc::not_a_graph_file, [&] { weir::load_graph(file.path, device()); }, {"nested"}));
+    EXPECT_TRUE(fails_with(Errc::not_a_graph_file, [&] { weir::read_graph_nodes(file.path); }, {"nested"}));
+  }
+  weir::Stream s(device());
+  auto x = weir::zeros<int>(s, 4);
+  s.synchronize();
+  weir::Graph graph = weir::capture(s, [&] { weir::fill(s, x, 1); });
+  for (int depth = 0; depth < 200; ++depth) graph = weir::capture(s, [&] { graph.launch(s); });
+  weir::save(graph, file.path);
+  EXPECT_EQ(weir::load_graph(file.path, device()).graph.size(), 201u);
+  graph = weir::capture(s, [&] { graph.launch(s); });
+  EXPECT_TRUE(fails_with(Errc::not_supported, [&] { weir::save(graph, file.path); }, {"weir::save", "inside"}));
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(4, 1));
+}
+
 TEST_P(GraphsFiles, DamagedFilesAreErrors) {
   const TemporaryFile file("damaged.weir");
   save_example(device(), file.path);

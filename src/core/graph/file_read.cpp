@@ -132,6 +132,8 @@ class FileReader {
       if (node.form.depends.back() >= nodes) throw Damaged{"a node depends on one that does not exist"};
     }
     check_parent(node, index);
+    depths_.push_back(node.form.parent < 0 ? 0 : depths_[static_cast<std::size_t>(node.form.parent)] + 1);
+    if (depths_.back() > most_nested) throw Damaged{"its nodes are nested too deeply"};
     for (std::uint32_t left = in_.count(37); left > 0; --left) node.uses.push_back(region());
     what_the_kind_needs(node);
     graph_.nodes.push_back(std::move(node));
@@ -200,7 +202,8 @@ class FileReader {
         if (kind > static_cast<std::uint8_t>(Condition::Kind::while_)) throw Damaged{"a condition is unknown"};
         node.form.condition.kind = static_cast<Condition::Kind>(kind);
         node.form.condition.bodies = in_.get<std::uint32_t>();
-        if (!can_have(node.form.condition.kind, node.form.condition.bodies)) {
+        bodies_ += node.form.condition.bodies;
+        if (!can_have(node.form.condition.kind, node.form.condition.bodies) || bodies_ > most_bodies) {
           throw Damaged{"a condition's bodies make no sense"};
         }
         return;
@@ -249,8 +252,12 @@ class FileReader {
     if (seen != graph_.nodes.size()) throw Damaged{"its nodes wait for each other"};
   }
 
+  static constexpr std::uint64_t most_bodies = 1 << 20;
+
   FileGraph& graph_;
   ByteReader in_;
+  std::vector<std::uint32_t> depths_;  ///< by node: how many it is inside of
+  std::uint64_t bodies_ = 0;           ///< of all conditions
 };
 
 }  // namespace

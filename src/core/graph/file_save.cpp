@@ -61,8 +61,12 @@ class Writer final : public ClosureWriter {
 
   void nodes(const GraphForm& form) {
     out_.put(static_cast<std::uint32_t>(form.nodes.size()));
+    std::vector<std::uint32_t> depths;
+    depths.reserve(form.nodes.size());
     for (std::size_t i = 0; i < form.nodes.size(); ++i) {
       node_ = &form.nodes[i];
+      depths.push_back(node_->parent < 0 ? 0 : depths[static_cast<std::size_t>(node_->parent)] + 1);
+      if (depths.back() > most_nested) refuse("it is inside of more graphs and bodies than a file can hold");
       node(*node_);
     }
   }
