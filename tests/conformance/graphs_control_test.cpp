@@ -1,5 +1,7 @@
 // Control flow inside graphs: if, if/else, switch, while, nested.
+#include <atomic>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -79,6 +81,59 @@ TEST_P(GraphsControl, While) {
   b.launch(4, Plus{}, weir::inout(x), 1000);
   weir::Graph graph = b.build();
   for (const int turns : {0, 1, 10, 1000}) EXPECT_EQ(run(graph, turns), 2 * turns + 1000);
+}
+
+// What would end the loop is skipped, too.
+TEST_P(GraphsControl, AFailureBeforeBodiesEndsTheirNodes) {
+  bool fails = true;
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::host_call(s, [&fails] {
+      if (fails) throw std::runtime_error("no luck");
+    });
+    weir::capture_while(s, condition, [&] {
+      weir::launch(s, 4, Plus{}, weir::inout(x), 1);
+      weir::launch(s, 1, Plus{}, weir::inout(condition), -1);
+    });
+    weir::capture_if(
+        s, condition, [] {}, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 10); });
+    weir::capture_switch(s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 100); });
+  });
+  weir::fill(s, condition, 3);
+  weir::fill(s, x, 0);
+  graph.launch(s);
+  EXPECT_TRUE(fails_with(Errc::host_function_failed, [&] { s.synchronize(); }, {"no luck"}));
+  EXPECT_EQ(x.to_host()[0], 0);
+  EXPECT_EQ(condition.to_host()[0], 3);
+  fails = false;
+  EXPECT_EQ(run(graph, 3), 113);
+}
+
+//  s:  [hold ......][throws][graph: while, if/else, then a host function]
+TEST_P(GraphsControl, AReplayBehindAFailureRunsNoBody) {
+  std::atomic<int> calls{0};
+  weir::Graph graph = weir::capture(s, [&] {
+    weir::capture_while(s, condition, [&] {
+      weir::launch(s, 4, Plus{}, weir::inout(x), 1);
+      weir::launch(s, 1, Plus{}, weir::inout(condition), -1);
+    });
+    weir::capture_if(
+        s, condition, [] {}, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 10); });
+    weir::host_call(s, [&calls] { ++calls; });
+  });
+  weir::fill(s, condition, 3);
+  weir::fill(s, x, 0);
+  s.synchronize();
+  Gate gate;
+  gate.hold_by_host_call(s);
+  weir::host_call(s, [] { throw std::runtime_error("no luck"); });
+  EXPECT_TRUE(returns_while_held(gate, [&] { graph.launch(s); }));
+  gate.open();
+  EXPECT_TRUE(fails_with(Errc::host_function_failed, [&] { s.synchronize(); }, {"no luck"}));
+  EXPECT_EQ(calls.load(), 0);
+  EXPECT_EQ(x.to_host()[0], 0);
+  EXPECT_EQ(condition.to_host()[0], 3);
+  EXPECT_EQ(run(graph, 3), 13);
+  EXPECT_EQ(calls.load(), 1);
 }
 
 TEST_P(GraphsControl, Nested) {

@@ -9,7 +9,13 @@ namespace {
 
 constexpr unsigned no_body = ~0u;
 
-__global__ void set_condition(cudaGraphConditionalHandle handle, const std::int32_t* value, bool number) {
+__global__ void set_condition(cudaGraphConditionalHandle handle, const std::int32_t* value, bool number,
+                              const detail::DeviceGuard guard) {
+  // A body whose commands are skipped would never change the value: its loop would have no end.
+  if (detail::skipped(guard)) {
+    cudaGraphSetConditional(handle, number ? no_body : 0u);
+    return;
+  }
   const std::int32_t present = *value;
   if (number) {
     cudaGraphSetConditional(handle, present < 0 ? no_body : static_cast<unsigned>(present));
@@ -24,17 +30,23 @@ __global__ void set_unfailed(cudaGraphConditionalHandle handle, const detail::De
 
 }  // namespace
 
+ValueCondition::ValueCondition(cudaGraphConditionalHandle h, const std::int32_t* v, bool n,
+                               const detail::DeviceGuard& g)
+    : handle(h), value(v), number(n), guard(g), arguments{&handle, &value, &number, &guard} {
+  parameters.func = reinterpret_cast<void*>(&set_condition);
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+}
+
+cudaError_t ValueCondition::launch(cudaStream_t stream) const {
+  return cudaLaunchKernel(parameters.func, parameters.gridDim, parameters.blockDim, parameters.kernelParams, 0, stream);
+}
+
 UnfailedCondition::UnfailedCondition(cudaGraphConditionalHandle h, const detail::DeviceGuard& g)
     : handle(h), guard(g), arguments{&handle, &guard} {
   parameters.func = reinterpret_cast<void*>(&set_unfailed);
   parameters.gridDim = parameters.blockDim = dim3(1);
   parameters.kernelParams = arguments;
-}
-
-cudaError_t launch_set_condition(cudaGraphConditionalHandle handle, const std::int32_t* value, bool number,
-                                 cudaStream_t stream) {
-  void* arguments[] = {&handle, &value, &number};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&set_condition), dim3(1), dim3(1), arguments, 0, stream);
 }
 
 cudaError_t load_condition_kernels() {

@@ -402,8 +402,12 @@ void DriverGraph::set_condition(const FormNode& node, cudaGraphConditionalHandle
   const cudaStream_t stream = main.stream(node.where);
   check(set_capture_tails(stream, behind), making, main.label(), node.where);
   const bool number = node.condition.kind == detail::Condition::Kind::switch_;
-  check(launch_set_condition(handle, node.condition.value, number, stream), making, main.label(), node.where);
+  const ValueCondition condition(handle, node.condition.value, number, guard());
+  check(condition.launch(stream), making, main.label(), node.where);
   check(capture_tails(stream, became.ends), making, main.label(), node.where);
+  if (condition.guard.failed_at == nullptr) {
+    unguarded_.push_back({became.ends.front(), handle, node.condition.value, number});
+  }
 }
 
 void DriverGraph::add_conditional(const GraphForm& form, const Members& members, std::uint32_t node,
@@ -478,6 +482,10 @@ void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
   if (!has_calls() || end_node_ != nullptr) return;
   guard_first_commands(form);
   const DeviceScope scope(device_.index());
+  for (const Unguarded& one : unguarded_) {
+    const ValueCondition condition(one.handle, one.value, one.number, replays_->guard(0));
+    check(cudaGraphKernelNodeSetParams(one.node, &condition.parameters), making, device_.name(), where);
+  }
   Nodes all;
   check(nodes_in(graph_, all), making, device_.name(), where);
   Nodes roots;

@@ -107,6 +107,13 @@ class DriverGraph {
 
  private:
   struct Recording;
+  /// The kernel of a condition that was captured before any host function.
+  struct Unguarded {
+    cudaGraphNode_t node;
+    cudaGraphConditionalHandle handle;
+    const std::int32_t* value;
+    bool number;
+  };
 
   std::uint64_t place() const { return fixed_place_.value_or(replays_->place()); }
   CudaQueue& queue_for(const detail::FormNode& node);
@@ -134,6 +141,7 @@ class DriverGraph {
   std::vector<std::shared_ptr<const void>> replaced_;       ///< pending replays may use it
   bool owns_things_ = false;
   std::vector<CudaEvent*> recorded_;
+  std::vector<Unguarded> unguarded_;
   std::unique_ptr<Recording> capture_;  ///< of the user's streams
   Recording* recording_ = nullptr;      ///< present one
   std::vector<CudaQueue*> retired_;
