@@ -106,7 +106,16 @@ class DriverGraph {
   std::shared_ptr<const ForeignChild> as_child(const std::vector<std::size_t>& without) const;
 
  private:
-  struct Recording;
+  static constexpr const char* making = "weir: making a graph";
+
+  /// One capture of the driver's into a graph.
+  struct Recording {
+    cudaGraph_t graph = nullptr;
+    CudaQueue* main = nullptr;
+    std::vector<CudaQueue*> joined;   ///< the user's
+    std::vector<CudaQueue*> helpers;  ///< ours: other devices, other priorities
+    bool body = false;
+  };
   /// The kernel of a condition that was captured before any host function.
   struct Unguarded {
     cudaGraphNode_t node;
@@ -116,6 +125,7 @@ class DriverGraph {
   };
 
   std::uint64_t place() const { return fixed_place_.value_or(replays_->place()); }
+  static CudaQueue& open_internal(CudaDevice& device, int priority);
   CudaQueue& queue_for(const detail::FormNode& node);
   CudaQueue& helper(CudaDevice& device, int priority, SourceLocation where);
   template <class Make>

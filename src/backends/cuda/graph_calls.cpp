@@ -1,6 +1,8 @@
 // CUDA 13 gave these calls a parameter for edges; nothing here makes edges of another kind than the plain one.
 #include "backends/cuda/graph_calls.hpp"
 
+#include <algorithm>
+
 #include "backends/cuda/cuda_error.hpp"
 
 namespace weir::cuda {
@@ -10,6 +12,16 @@ namespace weir::cuda {
 #else
 #define WEIR_NO_EDGES
 #endif
+
+bool contains(const Nodes& nodes, cudaGraphNode_t node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+void append_new(Nodes& to, const Nodes& from) {
+  for (cudaGraphNode_t node : from) {
+    if (!contains(to, node)) to.push_back(node);
+  }
+}
 
 cudaError_t capture_tails(cudaStream_t stream, Nodes& tails, cudaGraph_t* graph) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

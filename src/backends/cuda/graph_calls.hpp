@@ -9,6 +9,8 @@
 namespace weir::cuda {
 
 using Nodes = std::vector<cudaGraphNode_t>;
+bool contains(const Nodes& nodes, cudaGraphNode_t node);
+void append_new(Nodes& to, const Nodes& from);
 
 /// What the next command of a capturing stream would depend on, and the graph that it would be in.
 cudaError_t capture_tails(cudaStream_t stream, Nodes& tails, cudaGraph_t* graph = nullptr);
