@@ -80,7 +80,7 @@ TEST_F(GraphShow, writes_graphvizs_language) {
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.out.substr(0, 14), "digraph weir {") << result.out;
   for (const char* part : {"right", "left", "copy", "fill", "while", "graph_test.cpp:", "compute", "\\\"fast\\\"",
-                           "n0 -> n1", "again and again"}) {
+                           "n0 -> n1", "again and again", "skew="}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << " is missing in\n" << result.out;
   }
 }

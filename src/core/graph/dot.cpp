@@ -15,12 +15,13 @@ namespace {
 struct Look {
   const char* shape;
   const char* style;
+  const char* room = "";  ///< attributes of its size
 };
 
 Look look_of(NodeKind kind) {
   switch (kind) {
     case NodeKind::launch: return {"box", "rounded,filled"};
-    case NodeKind::copy: return {"cds", "filled"};
+    case NodeKind::copy: return {"polygon", "filled", ", sides=4, skew=0.2, margin=\"0.02,0\""};
     case NodeKind::fill: return {"box", "filled"};
     case NodeKind::alloc: return {"house", "filled"};
     case NodeKind::free: return {"invhouse", "filled"};
@@ -30,7 +31,7 @@ Look look_of(NodeKind kind) {
     case NodeKind::external: return {"tab", "filled"};
     case NodeKind::graph: return {"folder", "filled"};
     case NodeKind::conditional: return {"diamond", "filled"};
-    case NodeKind::empty: return {"circle", "filled"};
+    case NodeKind::empty: return {"circle", "filled", ", width=0.2, height=0.2"};
   }
   return {"box", "filled"};
 }
@@ -140,8 +141,7 @@ class Drawing {
     const std::string style = std::string(look.style) + (node.enabled ? "" : ",dashed");
     out_ += indent + "n" + std::to_string(node.node.index()) + " [label=\"" + label + "\", shape=" + look.shape +
             ", style=\"" + style + "\", fillcolor=\"" + fill + "\", tooltip=\"" +
-            escaped(std::string(to_text(node.kind)) + " " + node.name + "\n" + place_of(node)) + "\"" +
-            (node.kind == NodeKind::empty ? ", width=0.2, height=0.2" : "") +
+            escaped(std::string(to_text(node.kind)) + " " + node.name + "\n" + place_of(node)) + "\"" + look.room +
             (node.enabled ? "" : ", fontcolor=\"#999999\"") + "]\n";
   }
 
