@@ -135,7 +135,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   }
   cudaError_t answer = cudaSuccess;
   if (guarded_graph != nullptr) {
-    answer = guarded_graph->launch(failures.guard(), queue, where);
+    answer = guarded_graph->launch(failures.guard(), stream);
   } else {
     answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
     // The runtime's where it does not succeed: it makes the context current, and says what is wrong.

@@ -4,7 +4,6 @@
 #include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
-#include "backends/cuda/cuda_queue.hpp"
 #include "backends/cuda/graph_calls.hpp"
 
 namespace weir::cuda {
@@ -42,8 +41,7 @@ GuardedGraph::~GuardedGraph() {
   if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
 }
 
-cudaError_t GuardedGraph::launch(const detail::DeviceGuard& guard, CudaQueue& queue, SourceLocation where) {
-  const cudaStream_t stream = queue.stream(where);
+cudaError_t GuardedGraph::launch(const detail::DeviceGuard& guard, cudaStream_t stream) {
   const UnfailedCondition condition(handle_, guard);
   cudaError_t answer = cudaSuccess;
   {
@@ -51,9 +49,7 @@ cudaError_t GuardedGraph::launch(const detail::DeviceGuard& guard, CudaQueue& qu
     const DeviceScope scope(device_.index());
     answer = cudaGraphExecKernelNodeSetParams(instance_, condition_, &condition.parameters);
   }
-  if (answer != cudaSuccess) return answer;
-  const DeviceScope scope(queue.device().index());
-  return cudaGraphLaunch(instance_, stream);
+  return answer != cudaSuccess ? answer : cudaGraphLaunch(instance_, stream);
 }
 
 }  // namespace weir::cuda

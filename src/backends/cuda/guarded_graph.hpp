@@ -6,12 +6,10 @@
 #include <memory>
 
 #include <weir/device_code.hpp>
-#include <weir/error.hpp>
 
 namespace weir::cuda {
 
 class CudaDevice;
-class CudaQueue;
 
 class GuardedGraph {
  public:
@@ -21,7 +19,8 @@ class GuardedGraph {
   GuardedGraph(const GuardedGraph&) = delete;
   GuardedGraph& operator=(const GuardedGraph&) = delete;
 
-  cudaError_t launch(const detail::DeviceGuard& guard, CudaQueue& queue, SourceLocation where);
+  /// The stream's device is the current one.
+  cudaError_t launch(const detail::DeviceGuard& guard, cudaStream_t stream);
 
  private:
   explicit GuardedGraph(CudaDevice& device) : device_(device) {}
