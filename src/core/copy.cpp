@@ -12,23 +12,27 @@ namespace weir::detail {
 
 namespace {
 
-/// A side with what its address says.
+/// What the address of a side says.
 struct Side {
   MemoryKind kind = MemoryKind::pageable;
   DeviceState* device = nullptr;  ///< of device memory
-  std::string object;
 };
 
+/// For errors alone: texts cost more than the rest of a call.
+std::string text_of(const Endpoint& end) {
+  if (end.storage != nullptr) return describe_storage(*end.storage);
+  return end.range ? "host range" : "view of shape " + describe(end.layout.shape);
+}
+
 /// Memory that Weir allocated, or that the user pinned, has an end (R48).
-void check_bounds(const Endpoint& end, const PointerInfo& info, const std::string& object, const char* operation,
-                  SourceLocation where) {
+void check_bounds(const Endpoint& end, const PointerInfo& info, const char* operation, SourceLocation where) {
   std::size_t extent = end.layout.element_bytes;
   for (std::size_t d = 0; d < end.layout.shape.rank(); ++d) {
     if (end.layout.stride[d] > 0) extent += (end.layout.shape[d] - 1) * static_cast<std::size_t>(end.layout.stride[d]);
   }
   if (extent <= info.bytes) return;
   throw Error(
-      Errc::invalid_value, operation, object,
+      Errc::invalid_value, operation, text_of(end),
       "it spans " + std::to_string(extent) + " bytes, but its allocation ends after " + std::to_string(info.bytes),
       where);
 }
@@ -40,23 +44,21 @@ Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   if (end.storage != nullptr) {
     side.kind = end.storage->kind;
     side.device = side.kind == MemoryKind::device ? end.storage->device : nullptr;
-    side.object = describe_storage(*end.storage);
     if (end.storage->freed.load(std::memory_order_relaxed)) {
-      throw Error(Errc::already_freed, operation, side.object, "it was given back before", where);
+      throw Error(Errc::already_freed, operation, text_of(end), "it was given back before", where);
     }
     return side;
   }
-  side.object = end.range ? "host range" : "view of shape " + describe(end.layout.shape);
   if (bytes == 0) return side;
-  if (end.data == nullptr) throw Error(Errc::null_view, operation, side.object, "it has no memory", where);
+  if (end.data == nullptr) throw Error(Errc::null_view, operation, text_of(end), "it has no memory", where);
   if (reinterpret_cast<std::uintptr_t>(end.data) % end.alignment != 0) {
-    throw Error(Errc::misaligned, operation, side.object,
+    throw Error(Errc::misaligned, operation, text_of(end),
                 "its address is not a multiple of " + std::to_string(end.alignment), where);
   }
   if (const auto found = locate(end.data)) {
     side.kind = found->kind;
     if (side.kind == MemoryKind::device) side.device = device_of(end.data);
-    check_bounds(end, *found, side.object, operation, where);
+    check_bounds(end, *found, operation, where);
   }
   return side;
 }
@@ -99,10 +101,11 @@ StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceSta
   return get_stream();
 }
 
-void check_backend(const Side& side, const StreamState& stream, const char* operation, SourceLocation where) {
+void check_backend(const Endpoint& end, const Side& side, const StreamState& stream, const char* operation,
+                   SourceLocation where) {
   if (side.device == nullptr || side.device->backend == stream.device->backend) return;
   throw Error(Errc::wrong_device, operation, describe(stream),
-              side.object + " is of another backend: copy by way of host memory", where);
+              text_of(end) + " is of another backend: copy by way of host memory", where);
 }
 
 }  // namespace
@@ -116,8 +119,8 @@ void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLoca
   stream = choose_stream(stream, to_side.device, from_side.device);
   const StreamState& state = state_of(stream, operation, where);
   if (to.layout.shape.count() == 0) return;
-  check_backend(to_side, state, operation, where);
-  check_backend(from_side, state, operation, where);
+  check_backend(to, to_side, state, operation, where);
+  check_backend(from, from_side, state, operation, where);
 
   Copy op{};
   op.to = to.data;
@@ -149,8 +152,10 @@ void fill(StreamRef stream, const Endpoint& to, const void* value, SourceLocatio
   stream = choose_stream(stream, side.device, nullptr);
   const StreamState& state = state_of(stream, operation, where);
   if (to.layout.shape.count() == 0) return;
-  check_backend(side, state, operation, where);
-  if (side.kind == MemoryKind::device) check_reach(side.kind, side.device, state, side.object, operation, where);
+  check_backend(to, side, state, operation, where);
+  if (side.kind == MemoryKind::device && side.device != state.device) {
+    check_reach(side.kind, side.device, state, text_of(to), operation, where);
+  }
   if (to.storage != nullptr) use(*to.storage, stream, false, operation, where);
   const Region region = whole(to, to.layout, Access::write);
   Command command;

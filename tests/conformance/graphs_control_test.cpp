@@ -1,7 +1,9 @@
 // Control flow inside graphs: if, if/else, switch, while, nested.
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -70,6 +72,22 @@ TEST_P(GraphsControl, Switch) {
   EXPECT_EQ(run(graph, 2), 3);
   EXPECT_EQ(run(graph, 3), 0);
   EXPECT_EQ(run(graph, -1), 0);
+}
+
+// More of them than a byte counts.
+TEST_P(GraphsControl, SwitchOfManyCases) {
+  struct Case {
+    weir::Stream& s;
+    weir::Array<std::int32_t>& x;
+    int number;
+    void operator()() const { weir::launch(s, 4, Plus{}, weir::inout(x), number + 1); }
+  };
+  const auto capture_cases = [&]<int... number>(std::integer_sequence<int, number...>) {
+    weir::capture_switch(s, condition, Case{s, x, number}...);
+  };
+  weir::Graph graph = weir::capture(s, [&] { capture_cases(std::make_integer_sequence<int, 300>{}); });
+  for (const int number : {0, 1, 254, 255, 256, 257, 299}) EXPECT_EQ(run(graph, number), number + 1);
+  EXPECT_EQ(run(graph, 300), 0);
 }
 
 TEST_P(GraphsControl, While) {
@@ -166,6 +184,74 @@ TEST_P(GraphsControl, BranchesInsideABodyOverlap) {
   });
   EXPECT_EQ(run(graph, 1), 0);
   EXPECT_TRUE(meeting.met());
+}
+
+TEST_P(GraphsControl, NodesInsideAndBesideBodiesCanBeChanged) {
+  auto y = weir::zeros<std::int32_t>(s, 4);
+  auto z = weir::zeros<std::int32_t>(s, 4);
+  weir::GraphBuilder b(device());
+  weir::Node add;
+  weir::Node fill;
+  const auto branch = b.if_(condition, [&](weir::GraphBuilder& body) {
+    add = body.launch(4, Plus{}, weir::inout(x), 1);
+    fill = body.fill(y, 2);
+  });
+  const auto last = b.fill(z, 3);
+  b.depends(last, branch);
+  weir::Graph graph = b.build();
+  const auto values = [&] {
+    weir::fill(s, y, 0);
+    weir::fill(s, z, 0);
+    const int of_x = run(graph, 1);
+    return std::vector<int>{of_x, y.to_host()[0], z.to_host()[0]};
+  };
+  EXPECT_EQ(values(), (std::vector<int>{1, 2, 3}));
+  graph.update_fill(last, z, 30);
+  EXPECT_EQ(values(), (std::vector<int>{1, 2, 30}));
+  graph.update_fill(fill, y, 20);
+  EXPECT_EQ(values(), (std::vector<int>{1, 20, 30}));
+  graph.update(add, Plus{}, weir::inout(x), 10);
+  graph.disable(fill);
+  EXPECT_EQ(values(), (std::vector<int>{10, 0, 30}));
+  graph.enable(fill);
+  graph.update_fill(fill, z, 40);  // before the last one
+  EXPECT_EQ(values(), (std::vector<int>{10, 0, 30}));
+  EXPECT_EQ(run(graph, 0), 0);
+}
+
+TEST_P(GraphsControl, PendingReplaysKeepTheBodiesThatTheyHad) {
+  auto y = weir::zeros<std::int32_t>(s, 4);
+  auto z = weir::zeros<std::int32_t>(s, 4);
+  weir::GraphBuilder b(device());
+  weir::Node fill;
+  b.if_(condition, [&](weir::GraphBuilder& body) { fill = body.fill(y, 5); });
+  weir::Graph graph = b.build();
+  weir::fill(s, condition, 1);
+  graph.launch(s);
+  EXPECT_EQ(y.to_host()[0], 5);
+  weir::fill(s, y, 0);
+  s.synchronize();
+  Gate gate;
+  gate.hold_by_host_call(s);
+  graph.launch(s);
+  EXPECT_TRUE(returns_while_held(gate, [&] { graph.update_fill(fill, z, 6); }));
+  EXPECT_TRUE(returns_while_held(gate, [&] { graph.launch(s); }));
+  gate.open();
+  s.synchronize();
+  EXPECT_EQ(y.to_host()[0], 5);
+  EXPECT_EQ(z.to_host()[0], 6);
+}
+
+TEST_P(GraphsControl, MayGoWhileReplaysArePending) {
+  std::optional<weir::Graph> graph =
+      weir::capture(s, [&] { weir::capture_if(s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 1); }); });
+  EXPECT_EQ(run(*graph, 1), 1);
+  Gate gate;
+  gate.hold_by_host_call(s);
+  graph->launch(s);
+  EXPECT_TRUE(returns_while_held(gate, [&] { graph.reset(); }));
+  gate.open();
+  EXPECT_EQ(x.to_host()[0], 2);
 }
 
 TEST_P(GraphsControl, BodiesAreJoinedInside) {

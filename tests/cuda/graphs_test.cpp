@@ -22,6 +22,9 @@ struct DoubleIt {
 
 namespace {
 
+constexpr unsigned too_many_threads = 5000;
+constexpr std::size_t too_many_elements = std::size_t{1} << 62;
+
 class GpuGraphs : public OnGpu {
  protected:
   void SetUp() override {
@@ -144,6 +147,97 @@ TEST_F(GpuGraphs, bodies_of_conditional_nodes_have_no_host_functions) {
                          },
                          {"a host function in the body of a conditional node"}));
   EXPECT_FALSE(weir::is_capturing(*s));
+}
+
+// What the driver refuses makes a capture void, and takes the graph with it that it was captured into.
+TEST_F(GpuGraphs, a_refused_launch_in_a_body_is_an_error) {
+  const auto condition = weir::zeros<std::int32_t>(*s, 1);
+  s->synchronize();
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value,
+                         [&] {
+                           static_cast<void>(weir::capture(*s, [&] {
+                             weir::capture_while(*s, condition, [&] {
+                               weir::launch(*s, 1, DoubleIt{}, weir::inout(x));
+                               weir::cuda::launch(*s, 1, too_many_threads, 0, add_once, weir::inout(x), 1);
+                             });
+                           }));
+                         },
+                         {"weir::cuda::launch", "cudaErrorInvalid", "graphs_test.cpp"}));
+  EXPECT_FALSE(weir::is_capturing(*s));
+  weir::GraphBuilder b(device());
+  b.if_(condition, [&](weir::GraphBuilder& body) { body.launch(too_many_elements, DoubleIt{}, weir::inout(x)); });
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { static_cast<void>(b.build()); }, {"cudaErrorInvalidValue"}));
+  weir::launch(*s, 1, AddTo{}, weir::inout(x), 4);
+  EXPECT_EQ(x.to_host()[0], 4);
+}
+
+TEST_F(GpuGraphs, refused_foreign_work_in_a_body_is_an_error) {
+  const auto condition = weir::zeros<std::int32_t>(*s, 1);
+  s->synchronize();
+  const auto refused = [&](cudaStream_t stream) {
+    add_once<<<1, too_many_threads, 0, stream>>>(x.data(), 5);
+    static_cast<void>(cudaGetLastError());
+  };
+  EXPECT_TRUE(fails_with(weir::Errc::capture_invalidated,
+                         [&] {
+                           static_cast<void>(weir::capture(*s, [&] {
+                             weir::capture_if(*s, condition, [&] { weir::external(*s, refused, weir::inout(x)); });
+                           }));
+                         },
+                         {"cudaErrorStreamCaptureInvalidated"}));
+  weir::launch(*s, 1, AddTo{}, weir::inout(x), 4);
+  EXPECT_EQ(x.to_host()[0], 4);
+}
+
+TEST_F(GpuGraphs, a_refused_change_changes_nothing) {
+  auto y = weir::zeros<int>(*s, 1);
+  s->synchronize();
+  weir::GraphBuilder b(device());
+  const auto add = b.launch(1, AddTo{}, weir::inout(x), 1);
+  const auto fill = b.fill(y, 1);
+  b.depends(fill, add);
+  weir::Graph graph = b.build();
+  EXPECT_TRUE(
+      fails_with(weir::Errc::invalid_value, [&] { graph.resize(add, too_many_elements); }, {"cudaErrorInvalidValue"}));
+  EXPECT_EQ(after(graph, 0), 1);
+  graph.update_fill(fill, x, 70);
+  EXPECT_EQ(after(graph, 0), 70);
+}
+
+TEST_F(GpuGraphs, a_refused_change_beside_or_inside_a_body_changes_nothing) {
+  const auto condition = weir::full(*s, 1, std::int32_t{1});
+  s->synchronize();
+  weir::GraphBuilder b(device());
+  const auto add = b.launch(1, AddTo{}, weir::inout(x), 1);
+  weir::Node inner;
+  const auto branch =
+      b.if_(condition, [&](weir::GraphBuilder& body) { inner = body.launch(1, AddTo{}, weir::inout(x), 10); });
+  const auto last = b.fill(condition, 1);
+  b.depends(branch, add);
+  b.depends(last, branch);
+  weir::Graph graph = b.build();
+  for (const weir::Node node : {weir::Node(add), inner}) {
+    EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { graph.resize(node, too_many_elements); },
+                           {"cudaErrorInvalidValue"}));
+    EXPECT_EQ(after(graph, 0), 11);
+  }
+  graph.update_fill(last, x, 70);
+  EXPECT_EQ(after(graph, 0), 70);
+}
+
+// The driver makes no second instance of such a graph, and Weir cannot make a second graph of it.
+TEST_F(GpuGraphs, bodies_beside_foreign_work_are_changed_by_capturing_again) {
+  const auto condition = weir::full(*s, 1, std::int32_t{1});
+  s->synchronize();
+  weir::Graph graph = weir::capture(*s, [&] {
+    add_once<<<1, 1, 0, weir::cuda::native(*s)>>>(x.data(), 100);
+    weir::capture_if(*s, condition, [&] { weir::launch(*s, 1, AddTo{}, weir::inout(x), 1); });
+    weir::fill(*s, condition, 1);
+  });
+  const weir::Node fill = graph.nodes().back().node;
+  EXPECT_TRUE(
+      fails_with(weir::Errc::not_supported, [&] { graph.update_fill(fill, x, 7); }, {"capture the graph again"}));
+  EXPECT_EQ(after(graph, 0), 101);
 }
 
 // A kernel is replaced in a graph whose other node has newer arguments than the driver's graph knows.

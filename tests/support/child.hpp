@@ -149,7 +149,7 @@ inline Outcome play(std::string_view scene, std::initializer_list<std::string_vi
   close(pipe_ends[1]);
   Outcome outcome;
   if (failure == 0) {
-    const auto deadline = std::chrono::steady_clock::now() + test_limit / 2;
+    const auto deadline = std::chrono::steady_clock::now() + child_limit;
     outcome.output = child_detail::read_until(pipe_ends[0], deadline);
     outcome.ended = child_detail::reap_until(child, outcome.status, deadline);
     if (!outcome.ended) {

@@ -56,6 +56,11 @@ bool is_updatable(const Launch* launch) {
   return !is_global(*launch->kernel);
 }
 
+bool has_conditional(const GraphForm& form) {
+  return std::any_of(form.nodes.begin(), form.nodes.end(),
+                     [](const FormNode& node) { return node.kind == NodeKind::conditional; });
+}
+
 bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kinds) {
   cudaGraphNodeType kind{};
   if (cudaGraphNodeGetType(node, &kind) != cudaSuccess) return false;
@@ -75,6 +80,7 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
     graph_->build(form);
   }
   foreign_ = graph_->is_foreign(form);
+  conditional_ = has_conditional(form);
   applied_.resize(form.nodes.size());
   for (std::size_t i = 0; i < applied_.size(); ++i) {
     applied_[i].payload = form.nodes[i].payload;
@@ -85,9 +91,14 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
   instantiate(form, where);
 }
 
+void CudaGraph::InstanceDeleter::operator()(cudaGraphExec_t instance) const noexcept {
+  note(cudaGraphExecDestroy(instance));
+}
+
 CudaGraph::~CudaGraph() {
   const DeviceScope scope(device_.index());
-  if (instance_ != nullptr) note(cudaGraphExecDestroy(instance_));
+  earlier_.clear();
+  instance_.reset();
   for (cudaEvent_t event : done_) {
     if (event != nullptr) note(cudaEventDestroy(event));
   }
@@ -96,19 +107,41 @@ CudaGraph::~CudaGraph() {
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
 void CudaGraph::instantiate(const GraphForm& form, SourceLocation where) {
   const DeviceScope scope(device_.index());
-  graph_->complete(form, where);
-  cudaGraphExec_t instance = nullptr;
-  const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
-  check(cudaGraphInstantiate(&instance, graph_->graph(), flags), instantiating, "graph on " + device_.name(), where);
-  if (graph_->owns_things() && done_.empty()) done_.resize(static_cast<std::size_t>(driver().device_count));
-  if (instance_ != nullptr) {
-    note(cudaGraphExecDestroy(instance_));
-    behind_ = last_queue_;
-  }
-  instance_ = instance;
+  Instance instance = instance_of(*graph_, form, where);
+  if (instance_) behind_ = last_queue_;
+  instance_ = std::move(instance);
   for (std::size_t i = 0; i < applied_.size(); ++i) {
     if (applied_[i].switched_off) switch_on(i, false);
   }
+}
+
+CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& form, SourceLocation where) {
+  graph.complete(form, where);
+  cudaGraphExec_t instance = nullptr;
+  const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
+  check(cudaGraphInstantiate(&instance, graph.graph(), flags), instantiating, "graph on " + device_.name(), where);
+  const bool tracked = graph.owns_things() || conditional_;
+  if (tracked && done_.empty()) done_.resize(static_cast<std::size_t>(driver().device_count));
+  return Instance(instance);
+}
+
+/// The driver makes no second instance of a graph with conditional nodes, and waits where one is destroyed whose replays are
+/// pending. So a change makes another graph, and the old one stays until nothing of it is pending.
+void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
+  if (foreign_) {
+    throw Error(Errc::not_supported, updating, "graph on " + device_.name(),
+                "it holds conditional nodes and work that was captured from outside Weir: capture the graph again",
+                where);
+  }
+  if (is_idle()) earlier_.clear();
+  const DeviceScope scope(device_.index());
+  earlier_.reserve(earlier_.size() + 1);
+  auto graph = std::make_unique<DriverGraph>(device_);
+  graph->build(form);
+  Instance instance = instance_of(*graph, form, where);
+  earlier_.push_back({std::exchange(graph_, std::move(graph)), std::exchange(instance_, std::move(instance))});
+  behind_ = last_queue_;
+  for (Applied& one : applied_) one.stale = one.switched_off = false;
 }
 
 void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
@@ -137,9 +170,9 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   if (guarded_graph != nullptr) {
     answer = guarded_graph->launch(failures.guard(), stream);
   } else {
-    answer = static_cast<cudaError_t>(driver().launch_graph(instance_, stream));
+    answer = static_cast<cudaError_t>(driver().launch_graph(instance_.get(), stream));
     // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
-    if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_, stream);
+    if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_.get(), stream);
   }
   if (answer != cudaSuccess) {
     if (place != 0) {
@@ -207,7 +240,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
   if (loaded == nullptr) return false;
   PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
-  if (driver().update_kernel_node(instance_, became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
+  if (driver().update_kernel_node(instance_.get(), became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
   applied_[index].stale = true;
   guarded_made_ = false;
   return true;
@@ -230,7 +263,7 @@ bool CudaGraph::switch_on(std::size_t index, bool on) {
     if (!is_kind(node, {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})) return false;
   }
   for (cudaGraphNode_t node : became.nodes) {
-    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_, node, on ? 1 : 0);
+    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_.get(), node, on ? 1 : 0);
     note(answer);
     if (answer != cudaSuccess) return false;
   }
@@ -255,6 +288,7 @@ void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
 /// Other work in the place of the node, in the graph and in a new instance.
 void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
   const SourceLocation where = form.nodes[index].where;
+  if (conditional_) return make_anew(form, where);
   const DeviceScope scope(device_.index());
   bring_up_to_date(index, where);
   if (is_idle()) graph_->forget_replaced();

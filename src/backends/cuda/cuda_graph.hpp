@@ -45,12 +45,24 @@ class CudaGraph final : public detail::GraphExecutable {
     bool astray = false;        ///< the graph has work that no instance took
   };
 
+  struct InstanceDeleter {
+    void operator()(cudaGraphExec_t instance) const noexcept;
+  };
+  using Instance = std::unique_ptr<CUgraphExec_st, InstanceDeleter>;
+  /// What the graph was before a change, with replays that may be pending.
+  struct Earlier {
+    std::unique_ptr<DriverGraph> graph;
+    Instance instance;
+  };
+
   ~CudaGraph() override;
   bool set_launch(std::size_t index, int device, const Launch& launch);
   bool switch_on(std::size_t index, bool on);
   void update_graph(const detail::GraphForm& form, std::size_t index);
   void bring_up_to_date(std::size_t but, SourceLocation where);
   void instantiate(const detail::GraphForm& form, SourceLocation where);
+  Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where);
+  void make_anew(const detail::GraphForm& form, SourceLocation where);
   GuardedGraph* guarded(SourceLocation where);
   void note_end(int device, cudaStream_t stream) noexcept;
   bool is_idle() noexcept;
@@ -61,17 +73,19 @@ class CudaGraph final : public detail::GraphExecutable {
   CudaDevice& device_;
   std::unique_ptr<DriverGraph> graph_;
   bool foreign_ = false;
+  bool conditional_ = false;  ///< has conditional nodes
   bool priorities_ = false;
   std::mutex mutex_;
-  cudaGraphExec_t instance_ = nullptr;  ///< guarded by mutex_, as the next
+  Instance instance_;  ///< guarded by mutex_, as the next
   std::vector<Applied> applied_;
+  std::vector<Earlier> earlier_;  ///< of graphs with conditional nodes
   std::unique_ptr<GuardedGraph> guarded_;
   bool guarded_made_ = false;  ///< as far as it can be
   bool last_guarded_ = false;
   CudaQueue* last_queue_ = nullptr;
   CudaQueue* behind_ =
       nullptr;  ///< replays of an earlier instance, which the driver does not keep apart from this one's
-  /// Behind the last replay, by the device of its stream: for graphs that own things, else empty.
+  /// Behind the last replay, by the device of its stream: for graphs that own things or have conditional nodes, else empty.
   std::vector<cudaEvent_t> done_;
   int last_device_ = 0;
   bool launched_ = false;

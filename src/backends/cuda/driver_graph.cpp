@@ -37,7 +37,7 @@ void run_graph_call(void* data) {
 DriverGraph::DriverGraph(CudaDevice& device) : device_(device), replays_(std::make_shared<Replays>(device)) {}
 
 DriverGraph::~DriverGraph() {
-  if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
+  if (graph_ != nullptr && !broken_) note(cudaGraphDestroy(graph_));
   for (CudaEvent* event : recorded_) CudaDevice::at(event->device).forget_graph_of(*event);
 }
 
@@ -75,7 +75,7 @@ void DriverGraph::end(bool discard, SourceLocation where) {
   recording_ = nullptr;
   for (CudaQueue* queue : std::exchange(retired_, {})) queue->retire();
   if (discard || answer != cudaSuccess) {
-    if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
+    if (graph_ != nullptr && !broken_) note(cudaGraphDestroy(graph_));
     graph_ = nullptr;
   }
   if (discard) return note(answer);

@@ -110,7 +110,7 @@ class DriverGraph {
 
   /// One capture of the driver's into a graph.
   struct Recording {
-    cudaGraph_t graph = nullptr;
+    cudaGraph_t graph = nullptr;  ///< null where what is recorded goes at once
     CudaQueue* main = nullptr;
     std::vector<CudaQueue*> joined;   ///< the user's
     std::vector<CudaQueue*> helpers;  ///< ours: other devices, other priorities
@@ -136,6 +136,7 @@ class DriverGraph {
   void add(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);
   void add_empty(DriverNodes& made, const Nodes& behind, SourceLocation where);
   void add_command(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
+  void try_out(const detail::FormNode& node);
   void add_child(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_conditional(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);
   void guard_first_commands(const detail::GraphForm& form);
@@ -150,6 +151,9 @@ class DriverGraph {
   std::vector<std::shared_ptr<const void>> present_owned_;  ///< of the node that is being made
   std::vector<std::shared_ptr<const void>> replaced_;       ///< pending replays may use it
   bool owns_things_ = false;
+  /// A capture into it, or into a body in it, became void: the driver has destroyed that (seen with 580.159), and crashes if
+  /// the graph around is destroyed. So it stays.
+  bool broken_ = false;
   std::vector<CudaEvent*> recorded_;
   std::vector<Unguarded> unguarded_;
   std::unique_ptr<Recording> capture_;  ///< of the user's streams

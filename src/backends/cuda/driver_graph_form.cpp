@@ -60,6 +60,19 @@ bool is_work(const FormNode& node) {
   return node.kind != NodeKind::alloc && node.kind != NodeKind::free && node.kind != NodeKind::empty;
 }
 
+/// Kernels, copies and fills: what does its work only if the guard lets it.
+bool is_guarded(const FormNode& node) {
+  return node.kind == NodeKind::launch || node.kind == NodeKind::copy || node.kind == NodeKind::fill;
+}
+
+Command command_of(const FormNode& node) {
+  Command command;
+  command.where = node.payload->where();
+  command.uses = node.payload->uses();
+  command.op = node.payload->op();
+  return command;
+}
+
 bool is_global(const FormNode& node) {
   const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
   return launch != nullptr && cuda::is_global(*launch->kernel);
@@ -71,7 +84,7 @@ ForeignChild::~ForeignChild() {
   if (graph != nullptr) note(cudaGraphDestroy(graph));
 }
 
-/// Records what `make` submits into a graph by a stream of our own.
+/// Records what `make` submits by a stream of our own: into the graph, or into one that goes at once if there is none.
 template <class Make>
 void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where, const Make& make) {
   Recording recording;
@@ -81,7 +94,9 @@ void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where
   CudaQueue& main = *recording.main;
   {
     const DeviceScope scope(device_.index());
-    const cudaError_t answer = begin_capture_to(main.stream(where), graph);
+    const cudaStream_t stream = main.stream(where);
+    const cudaError_t answer = graph != nullptr ? begin_capture_to(stream, graph)
+                                                : cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
     if (answer != cudaSuccess) {
       main.retire();
       refuse(answer, making, device_.name(), where);
@@ -89,18 +104,21 @@ void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where
   }
   main.set_capture(this);
   Recording* const outer = std::exchange(recording_, &recording);
+  const auto end = [&] {
+    recording_ = outer;
+    const cudaError_t answer = close(recording);
+    main.retire();
+    if (graph == nullptr && recording.graph != nullptr) note(cudaGraphDestroy(recording.graph));
+    broken_ = broken_ || (graph != nullptr && recording.graph == nullptr);
+    return answer;
+  };
   try {
     make();
   } catch (...) {
-    recording_ = outer;
-    note(close(recording));
-    main.retire();
+    note(end());
     throw;
   }
-  recording_ = outer;
-  const cudaError_t answer = close(recording);
-  main.retire();
-  check(answer, making, device_.name(), where);
+  check(end(), making, device_.name(), where);
 }
 
 void DriverGraph::insert(CudaQueue& queue, const GraphForm& form, std::size_t node) {
@@ -178,14 +196,24 @@ void DriverGraph::add_empty(DriverNodes& became, const Nodes& behind, SourceLoca
 
 void DriverGraph::add_command(const GraphForm& form, std::uint32_t node, const Nodes& behind) {
   const FormNode& one = form.nodes[node];
+  if (recording_->body || fixed_place_) try_out(one);
   CudaQueue& queue = queue_for(one);
   check(set_capture_tails(queue.stream(one.where), behind), making, queue.label(), one.where);
-  Command command;
-  command.where = one.payload->where();
-  command.uses = one.payload->uses();
-  command.op = one.payload->op();
-  queue.submit(command);
+  queue.submit(command_of(one));
   captured(queue, form, node);
+}
+
+/// A command that the driver refuses makes a capture void, and a void capture costs the graph that it went into. So where
+/// there is one to lose, a capture that goes into none is asked first.
+void DriverGraph::try_out(const FormNode& node) {
+  if (!is_guarded(node)) return;
+  try {
+    record_into(nullptr, recording_->body, node.where, [&] { queue_for(node).submit(command_of(node)); });
+  } catch (...) {
+    present_owned_.clear();
+    throw;
+  }
+  present_owned_.clear();
 }
 
 /// A copy of a graph with nodes that only the driver knows, under a node of the driver's.
@@ -259,8 +287,7 @@ void DriverGraph::add_conditional(const GraphForm& form, const Members& members,
 void DriverGraph::guard_first_commands(const GraphForm& form) {
   for (std::size_t i = 0; i < form.nodes.size(); ++i) {
     const FormNode& node = form.nodes[i];
-    const bool has_guard = node.kind == NodeKind::launch || node.kind == NodeKind::copy || node.kind == NodeKind::fill;
-    if (nodes_[i].place == 0 && has_guard && is_work(node) && node.enabled && !is_global(node)) replace(form, i);
+    if (nodes_[i].place == 0 && is_guarded(node) && is_work(node) && node.enabled && !is_global(node)) replace(form, i);
   }
 }
 
@@ -301,7 +328,7 @@ void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
 void DriverGraph::replace(const GraphForm& form, std::size_t node) {
   const DriverNodes old = nodes_[node];
   const SourceLocation where = form.nodes[node].where;
-  if (old.nodes.empty() || old.graph == nullptr) {
+  if (old.nodes.empty() || old.graph == nullptr || broken_) {
     throw Error(Errc::not_supported, making, std::string(to_text(form.nodes[node].kind)) + " node",
                 "the driver's graph has no node of its own for it: capture the graph again", where);
   }
