@@ -20,11 +20,17 @@ namespace detail {
 namespace {
 
 /// Puts a changed node into the executable, or the form back as it was.
-void apply_change(CoreGraph& graph, std::size_t index, FormNode changed) {
+void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
   FormNode& node = graph.form.nodes[index];
   std::swap(node, changed);
   try {
     graph.executable->update(graph.form, index);
+  } catch (const Error& error) {
+    std::swap(node, changed);
+    throw Error(error.errc(), operation, "node '" + name_of(node) + "'",
+                std::string("the graph stays as it was, for its device refused the change (") + error.what() +
+                    "): ask for what the device can do, or make another graph",
+                where, std::current_exception());
   } catch (...) {
     std::swap(node, changed);
     throw;
@@ -114,8 +120,9 @@ void GraphEdit::take(const Command& command) {
   FormNode changed = graph_.form.nodes[node_];
   changed.payload = payload;
   if (where_) changed.where = where_;
+  const SourceLocation changed_at = changed.where;
   try {
-    apply_change(graph_, node_, std::move(changed));
+    apply_change(graph_, node_, std::move(changed), operation_, changed_at);
   } catch (...) {
     payload->give_function_back();  // the caller's again
     throw;
@@ -149,7 +156,7 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   command.op = launch;
   FormNode changed = form;
   changed.payload = std::make_shared<const Payload>(command);
-  apply_change(graph, node.index(), std::move(changed));
+  apply_change(graph, node.index(), std::move(changed), operation, where);
 }
 
 bool Graph::enabled(Node node, SourceLocation where) const {
@@ -168,7 +175,7 @@ void Graph::set_enabled(Node node, bool enabled, SourceLocation where) {
   }
   FormNode changed = form;
   changed.enabled = enabled;
-  apply_change(graph, node.index(), std::move(changed));
+  apply_change(graph, node.index(), std::move(changed), operation, where);
 }
 
 }  // namespace weir

@@ -1,0 +1,50 @@
+// What a device's refusal of a change means for the graph, whatever the device.
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "core/graph/graph_state.hpp"
+#include "support/errors.hpp"
+
+namespace weir_test {
+namespace {
+
+struct Plus {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
+};
+
+class Refusing final : public weir::detail::GraphExecutable {
+ public:
+  void update(const weir::detail::GraphForm&, std::size_t) override {
+    throw weir::Error(weir::Errc::invalid_value, "weir::launch", "a stream", "the grid is too large", {});
+  }
+  void close() noexcept override {}
+};
+
+TEST(GraphEdit, a_refused_change_says_what_to_do_and_changes_nothing) {
+  weir::Stream s(weir::device("cpu:0"));
+  auto x = weir::zeros<int>(s, 4);
+  weir::Graph graph = weir::capture(s, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 1); });
+  const weir::Node node = graph.nodes()[0].node;
+  Refusing refusing;
+  auto& executable = weir::detail::graph_of(graph, "test", {}).executable;
+  weir::detail::GraphExecutable* const own = std::exchange(executable, &refusing);
+  const auto is_refused = [](const char* operation, auto&& change) {
+    return fails_with(
+        weir::Errc::invalid_value, change,
+        {operation, "the grid is too large", "the graph stays as it was", "make another graph", "graph_edit_test.cpp"});
+  };
+  EXPECT_TRUE(is_refused("weir::Graph::resize", [&] { graph.resize(node, 2); }));
+  EXPECT_TRUE(is_refused("weir::Graph::disable", [&] { graph.disable(node); }));
+  EXPECT_TRUE(is_refused("weir::Graph::update", [&] { graph.update(node, 2, Plus{}, weir::inout(x), 5); }));
+  executable = own;
+  EXPECT_TRUE(graph.enabled(node));
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(4, 1));
+}
+
+}  // namespace
+}  // namespace weir_test
