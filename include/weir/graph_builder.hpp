@@ -118,7 +118,7 @@ class GraphBuilder {
     static_assert(sizeof...(Body) > 0, "weir::GraphBuilder::switch_ needs at least one body");
     detail::ControlScope scope = control(selector, detail::ControlKind::switch_, sizeof...(Body), {});
     std::uint32_t number = 0;
-    (run_body(scope, number++, bodies), ...);
+    static_cast<void>(std::initializer_list<int>{(run_body(scope, number++, bodies), 0)...});
     return end(scope, {});
   }
   /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 #include <weir/array.hpp>
@@ -70,7 +71,8 @@ void capture_switch(StreamArg stream, const ArrayBase<std::int32_t>& selector, B
   detail::ControlScope scope(stream.stream, selector, detail::ControlKind::switch_, sizeof...(Body),
                              "weir::capture_switch", stream.where);
   std::uint32_t number = 0;
-  ((scope.begin_body(number++), bodies(), scope.end_body()), ...);
+  // A list, for compilers limit how deep fold expressions may be.
+  static_cast<void>(std::initializer_list<int>{(scope.begin_body(number++), bodies(), scope.end_body(), 0)...});
 }
 /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
 template <class Body>

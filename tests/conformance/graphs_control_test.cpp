@@ -81,13 +81,22 @@ TEST_P(GraphsControl, SwitchOfManyCases) {
     weir::Array<std::int32_t>& x;
     int number;
     void operator()() const { weir::launch(s, 4, Plus{}, weir::inout(x), number + 1); }
+    void operator()(weir::GraphBuilder& body) const { body.launch(4, Plus{}, weir::inout(x), number + 1); }
   };
+  constexpr std::make_integer_sequence<int, 300> all;
   const auto capture_cases = [&]<int... number>(std::integer_sequence<int, number...>) {
     weir::capture_switch(s, condition, Case{s, x, number}...);
   };
-  weir::Graph graph = weir::capture(s, [&] { capture_cases(std::make_integer_sequence<int, 300>{}); });
-  for (const int number : {0, 1, 254, 255, 256, 257, 299}) EXPECT_EQ(run(graph, number), number + 1);
-  EXPECT_EQ(run(graph, 300), 0);
+  weir::GraphBuilder b(device());
+  const auto build_cases = [&]<int... number>(std::integer_sequence<int, number...>) {
+    b.switch_(condition, Case{s, x, number}...);
+  };
+  build_cases(all);
+  const weir::Graph graphs[] = {weir::capture(s, [&] { capture_cases(all); }), b.build()};
+  for (const weir::Graph& graph : graphs) {
+    for (const int number : {0, 1, 254, 255, 256, 257, 299}) EXPECT_EQ(run(graph, number), number + 1);
+    EXPECT_EQ(run(graph, 300), 0);
+  }
 }
 
 TEST_P(GraphsControl, While) {
