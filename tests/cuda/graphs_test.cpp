@@ -197,8 +197,8 @@ TEST_F(GpuGraphs, a_refused_change_changes_nothing) {
   const auto fill = b.fill(y, 1);
   b.depends(fill, add);
   weir::Graph graph = b.build();
-  EXPECT_TRUE(
-      fails_with(weir::Errc::invalid_value, [&] { graph.resize(add, too_many_elements); }, {"cudaErrorInvalidValue"}));
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { graph.resize(add, too_many_elements); },
+                         {"weir::Graph::resize", "cudaErrorInvalidValue", "make another graph"}));
   EXPECT_EQ(after(graph, 0), 1);
   graph.update_fill(fill, x, 70);
   EXPECT_EQ(after(graph, 0), 70);

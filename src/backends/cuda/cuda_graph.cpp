@@ -125,7 +125,7 @@ CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& 
   return Instance(instance);
 }
 
-/// The driver makes no second instance of a graph with conditional nodes, and waits where one is destroyed whose replays are
+/// The driver makes no second instance of a graph with conditional nodes while there is one, and replays of that may be
 /// pending. So a change makes another graph, and the old one stays until nothing of it is pending.
 void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
   if (foreign_) {
