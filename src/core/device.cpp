@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "core/graph/capture.hpp"
+#include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "core/graph/capture.hpp"
+#include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 
 namespace weir::detail {

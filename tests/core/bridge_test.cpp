@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/bridge.hpp"
 #include "core/runtime.hpp"
+#include "core/streams/bridge.hpp"
 #include "support/child.hpp"
 #include "support/waits_across.hpp"
 

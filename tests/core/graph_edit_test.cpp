@@ -6,7 +6,7 @@
 
 #include <weir/weir.hpp>
 
-#include "core/graph/graph_state.hpp"
+#include "core/graphs/graph_state.hpp"
 #include "support/errors.hpp"
 
 namespace weir_test {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "backends/cpu/address_map.hpp"
 #include "backends/cpu/cpu_device.hpp"
-#include "backends/cpu/cpu_event.hpp"
-#include "backends/cpu/cpu_graph.hpp"
-#include "backends/cpu/topology.hpp"
+#include "backends/cpu/graphs/cpu_graph.hpp"
+#include "backends/cpu/memory/address_map.hpp"
+#include "backends/cpu/streams/cpu_event.hpp"
+#include "backends/cpu/workers/topology.hpp"
 
 namespace weir::cpu {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "backends/cpu/cpu_pool.hpp"
-#include "backends/cpu/cpu_queue.hpp"
-#include "backends/cpu/worker_pool.hpp"
+#include "backends/cpu/memory/cpu_pool.hpp"
+#include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/workers/worker_pool.hpp"
 
 namespace weir::cpu {
 

@@ -10,12 +10,12 @@
 #include "backend.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
-#include "backends/cuda/cuda_event.hpp"
-#include "backends/cuda/cuda_graph.hpp"
-#include "backends/cuda/cuda_pool.hpp"
-#include "backends/cuda/cuda_queue.hpp"
-#include "backends/cuda/pinned_memory.hpp"
-#include "backends/cuda/signals.hpp"
+#include "backends/cuda/graphs/cuda_graph.hpp"
+#include "backends/cuda/memory/cuda_pool.hpp"
+#include "backends/cuda/memory/pinned_memory.hpp"
+#include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/signals.hpp"
 
 namespace weir::cuda {
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "backends/cuda/condition_kernels.hpp"
 #include "backends/cuda/cuda_error.hpp"
-#include "backends/cuda/cuda_event.hpp"
-#include "backends/cuda/cuda_graph.hpp"
-#include "backends/cuda/cuda_pool.hpp"
-#include "backends/cuda/cuda_queue.hpp"
-#include "backends/cuda/strided_kernels.hpp"
+#include "backends/cuda/graphs/condition_kernels.hpp"
+#include "backends/cuda/graphs/cuda_graph.hpp"
+#include "backends/cuda/memory/cuda_pool.hpp"
+#include "backends/cuda/memory/strided_kernels.hpp"
+#include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
 
 namespace weir::cuda {
 

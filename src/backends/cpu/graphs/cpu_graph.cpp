@@ -1,0 +1,185 @@
+// A graph's life on the CPU: made, launched, changed, given up; and how other threads learn of its work.
+#include "backends/cpu/graphs/cpu_graph.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/cpu_device.hpp"
+
+namespace weir::cpu {
+
+CpuGraph::CpuGraph(CpuDevice& device, const detail::GraphForm& form)
+    : device_(device), record_of_node_(form.nodes.size(), -1), current_(std::make_unique<Plan>(form)) {
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::internal;
+  options.blocking = false;
+  options.label = "a graph";
+  timeline_ = &device.open_queue(options);
+  timeline_->begin_counting();
+  for (const std::uint32_t node : current_->records) {
+    const auto& record = std::get<weir::Record>(form.nodes[node].payload->op());
+    RecordNode mine;
+    mine.event = static_cast<CpuEvent*>(record.event);
+    mine.event_id = record.event_id;
+    mine.timeline = &device.open_queue(options);
+    mine.timeline->begin_counting();
+    if (mine.event->timed) {
+      mine.stamp = new Stamp;
+      mine.stamp->owners.store(1, std::memory_order_relaxed);
+    }
+    record_of_node_[node] = static_cast<std::int32_t>(records_.size());
+    records_.push_back(mine);
+  }
+  ready_.reserve(current_->segments.size());
+}
+
+CpuGraph::~CpuGraph() {
+  for (const RecordNode& record : records_) {
+    release_stamp(record.stamp);
+    record.timeline->end_counting();
+  }
+  timeline_->end_counting();
+  for (CpuQueue* lane : lanes_) lane->retire();
+}
+
+void CpuGraph::release() noexcept {
+  if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void CpuGraph::update(const detail::GraphForm& form, std::size_t node) {
+  std::unique_ptr<Plan> copy;
+  std::shared_ptr<const detail::Payload> old;
+  SpinGuard guard(launch_lock_);
+  if (!current_->has_step(node)) return;
+  if (current_->launches == 0) {
+    old = current_->payloads[node];  // destroyed behind the lock, as it is declared before
+    current_->set_step(node, form.nodes[node]);
+    return;
+  }
+  copy = std::make_unique<Plan>(form);
+  past_.push_back(std::move(current_));
+  current_ = std::move(copy);
+}
+
+bool CpuGraph::follows_elsewhere(const CpuQueue& queue) const {
+  return last_queue_ != nullptr && last_queue_ != &queue && !timeline_->reached(timeline_->tail());
+}
+
+CpuGraph::Launching CpuGraph::launch(CpuQueue& queue, CpuEvent::Mark* marks) {
+  retain();
+  ++current_->launches;
+  last_queue_ = &queue;
+  for (const std::uint32_t node : current_->waits) {
+    const auto& wait = std::get<Wait>(current_->payloads[node]->op());
+    auto* event = static_cast<CpuEvent*>(wait.event);
+    const bool alive = (event->id.load(std::memory_order_acquire) & ~detail::captured_bit) == wait.event_id;
+    *marks++ = alive ? event->mark() : CpuEvent::Mark{};
+  }
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    const RecordNode& record = records_[i];
+    const std::uint64_t sequence = record.timeline->count_one();
+    const Step& step = current_->steps[static_cast<std::size_t>(current_->step_of_node[current_->records[i]])];
+    if (step.kind != Step::Kind::record) continue;  // disabled
+    const bool alive = (record.event->id.load(std::memory_order_acquire) & ~detail::captured_bit) == record.event_id;
+    if (alive) record.event->record_elsewhere(*record.timeline, sequence, record.stamp);
+  }
+  return {current_.get(), timeline_, timeline_->count_one(), 0};
+}
+
+void CpuGraph::finished(Plan& plan) noexcept {
+  std::unique_ptr<Plan> old;
+  {
+    SpinGuard guard(launch_lock_);
+    if (--plan.launches == 0 && &plan != current_.get()) {
+      const auto found = std::find_if(past_.begin(), past_.end(), [&](const auto& one) { return one.get() == &plan; });
+      old = std::move(*found);
+      past_.erase(found);
+    }
+  }
+  old.reset();
+  release();
+}
+
+/// The most urgent segment that nobody runs.
+std::uint32_t CpuGraph::take() {
+  if (ready_count_.load(std::memory_order_acquire) == 0) return none;
+  std::uint32_t segment = none;
+  bool more = false;
+  {
+    SpinGuard guard(lock_);
+    if (ready_.empty()) return none;
+    std::pop_heap(ready_.begin(), ready_.end());
+    segment = ready_.back().segment;
+    ready_.pop_back();
+    more = !ready_.empty();
+    for (std::size_t i = 0; i < std::min<std::size_t>(ready_.size(), 3); ++i) {  // one of these is next
+      __builtin_prefetch(&plan_->segments[ready_[i].segment]);
+      __builtin_prefetch(&plan_->steps[ready_[i].step]);
+    }
+    ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
+  }
+  if (more) offer();
+  return segment;
+}
+
+void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
+  {
+    SpinGuard guard(lock_);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Segment& segment = plan_->segments[segments[i]];
+      ready_.push_back({segment.urgency, segments[i], segment.first_step});
+      std::push_heap(ready_.begin(), ready_.end());
+    }
+    ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
+  }
+  offer();
+}
+
+/// While segments are ready there is a ticket, so that a node that lasts, or waits for another one, holds up nothing. A
+/// short replay writes it without waking anybody: most often it is over before anybody could have come.
+void CpuGraph::offer() {
+  const bool loud =
+      loud_.load(std::memory_order_relaxed) && helpers_.load(std::memory_order_relaxed) + 1 < device_.pool().width();
+  if (ticket_.load(std::memory_order_relaxed)) {
+    if (loud && !ticket_loud_.load(std::memory_order_relaxed) && !ticket_loud_.exchange(true)) device_.pool().nudge();
+    return;
+  }
+  if (ticket_.exchange(true, std::memory_order_acq_rel)) return;
+  ticket_loud_.store(loud, std::memory_order_relaxed);
+  retain();
+  CpuQueue& lane = take_lane();
+  lane.append_ticket(*this, none, level_, loud);
+  timeline_->help_by(lane);
+}
+
+CpuQueue& CpuGraph::take_lane() {
+  SpinGuard guard(lanes_lock_);
+  if (free_lanes_.empty()) {
+    QueueOptions options;
+    options.kind = QueueOptions::Kind::internal;
+    options.blocking = false;
+    options.label = "a branch of a graph";
+    lanes_.reserve(lanes_.size() + 1);
+    free_lanes_.reserve(lanes_.size() + 1);
+    CpuQueue& lane = device_.open_queue(options);
+    lanes_.push_back(&lane);
+    return lane;
+  }
+  CpuQueue* lane = free_lanes_.back();
+  free_lanes_.pop_back();
+  return *lane;
+}
+
+void CpuGraph::help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool worker) {
+  if (segment == none) ticket_.store(false, std::memory_order_release);
+  helpers_.fetch_add(1, std::memory_order_relaxed);
+  participate(segment, runner, worker);
+  helpers_.fetch_sub(1, std::memory_order_relaxed);
+  {
+    SpinGuard guard(lanes_lock_);
+    free_lanes_.push_back(&lane);
+  }
+  release();
+}
+
+}  // namespace weir::cpu

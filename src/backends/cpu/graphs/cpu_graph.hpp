@@ -1,0 +1,133 @@
+// An instantiated graph on the CPU. A replay is one record in its stream; who runs it works through the graph's segments,
+// and other threads join by tickets: records in queues of the graph's own (lanes), which workers take like any others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/graphs/graph_plan.hpp"
+#include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/workers/futex.hpp"
+#include "graph_form.hpp"
+
+namespace weir::cpu {
+
+/// What the stream's queue keeps of a launch. The events' marks follow.
+struct GraphRecord : WaitRecord {
+  CpuGraph* graph;
+  Plan* plan;
+  std::int64_t begin;  ///< where observed
+  bool started;
+
+  CpuEvent::Mark* marks() { return reinterpret_cast<CpuEvent::Mark*>(this + 1); }
+};
+
+class CpuGraph final : public detail::GraphExecutable {
+ public:
+  CpuGraph(CpuDevice& device, const detail::GraphForm& form);
+
+  void update(const detail::GraphForm& form, std::size_t node) override;
+  /// The owner is gone; it goes with the last replay and the last ticket.
+  void close() noexcept override { release(); }
+
+  // For queues. A launch: everything between its two calls is serialised among launches of this graph.
+  struct Launching {
+    Plan* plan;
+    CpuQueue* timeline;
+    std::uint64_t sequence;    ///< of this replay in the timeline
+    std::uint64_t wait_until;  ///< an earlier replay that this queue has to wait for; 0: none
+  };
+  void lock() { launch_lock_.lock(); }
+  void unlock() { launch_lock_.unlock(); }
+  std::size_t marks() const { return current_->waits.size(); }
+  /// With the lock held, and nothing left that may fail.
+  Launching launch(CpuQueue& queue, CpuEvent::Mark* marks);
+  /// Whether a launch on this queue has to wait for another queue's replay first. With the lock held.
+  bool follows_elsewhere(const CpuQueue& queue) const;
+  std::uint64_t last_launch() const { return timeline_->tail(); }
+  CpuQueue& timeline() { return *timeline_; }
+
+  /// Runs what it can; others may be running the rest when it returns.
+  void replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequence, Runner& runner, bool worker);
+  /// Nothing runs, because the stream failed before.
+  void skip();
+  /// The replay is over; its plan and the graph may go.
+  void finished(Plan& plan) noexcept;
+  /// What a ticket does: takes part in the present replay, if any, beginning with `segment`.
+  void help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool worker);
+
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+ private:
+  ~CpuGraph() override;
+  void retain() { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  // graph_replay.cpp
+  void participate(std::uint32_t segment, Runner& runner, bool worker);
+  std::uint32_t run(std::uint32_t segment, Runner& runner);
+  void look_ahead(const Segment& segment) const;
+  void run_steps(const Segment& segment, Runner& runner);
+  void run_step(const Step& step, Runner& runner);
+  void record_event(const Step& step);
+  std::uint32_t finish(std::uint32_t segment);
+  std::uint32_t release_successors(const Segment& segment);
+  std::uint32_t begin_scope(std::uint32_t scope);
+  std::uint32_t enter_body(const Segment& segment, bool again);
+  bool defer(std::uint32_t segment);
+  void fail(const Step& step, std::exception_ptr cause);
+  void complete();
+
+  // cpu_graph.cpp
+  std::uint32_t take();
+  void push(const std::uint32_t* segments, std::uint32_t count);
+  void offer();
+  CpuQueue& take_lane();
+  void finish_records();
+
+  CpuDevice& device_;
+  std::atomic<std::uint32_t> owners_{1};
+  CpuQueue* timeline_;  ///< its counter numbers the replays
+  std::vector<RecordNode> records_;
+  std::vector<std::int32_t> record_of_node_;
+
+  SpinLock launch_lock_;
+  std::unique_ptr<Plan> current_;            ///< guarded by launch_lock_
+  std::vector<std::unique_ptr<Plan>> past_;  ///< guarded by launch_lock_: of pending replays
+  CpuQueue* last_queue_ = nullptr;           ///< guarded by launch_lock_
+
+  // The present replay; set before its first segment is ready.
+  Plan* plan_ = nullptr;
+  CpuEvent::Mark* marks_ = nullptr;
+  CpuQueue* queue_ = nullptr;
+  std::uint64_t sequence_ = 0;  ///< of the launch in its queue
+  std::uint64_t replays_ = 0;   ///< finished ones
+  int level_ = 0;
+  std::int64_t began_ = 0;
+  std::int64_t lasted_ = 0;  ///< the last replay, in nanoseconds; 0: unknown
+  std::atomic<bool> loud_{false};
+  std::atomic<bool> failed_{false};
+
+  alignas(64) SpinLock lock_;
+  std::atomic<std::uint32_t> ready_count_{0};
+  struct Ready {
+    std::uint64_t urgency;
+    std::uint32_t segment;
+    std::uint32_t step;  ///< its first
+    bool operator<(const Ready& other) const { return urgency < other.urgency; }
+  };
+  std::vector<Ready> ready_;      ///< guarded by lock_: a heap, the most urgent first
+  std::optional<Error> failure_;  ///< guarded by lock_
+
+  alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker
+  std::atomic<bool> ticket_loud_{false};
+  std::atomic<int> helpers_{0};
+  SpinLock lanes_lock_;
+  std::vector<CpuQueue*> lanes_;       ///< guarded by lanes_lock_
+  std::vector<CpuQueue*> free_lanes_;  ///< guarded by lanes_lock_
+};
+
+}  // namespace weir::cpu

@@ -1,0 +1,320 @@
+// A replay: segments in parallel, each when what it depends on is finished.
+#include <chrono>
+#include <exception>
+#include <string>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/graphs/cpu_graph.hpp"
+#include "backends/cpu/memory/memory_ops.hpp"
+
+namespace weir::cpu {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::int64_t alone_nanoseconds = 15'000;  ///< a replay that lasts less is over before a helper would be awake
+constexpr int fair_share = 256;                     ///< segments before other work of the same priority has its turn
+
+std::int64_t now_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+/// What a refused Weir call inside a node is told: on every thread that takes part in it.
+class RunningNode {
+ public:
+  explicit RunningNode(const detail::Payload& payload) { detail::running_node = &payload.running(); }
+  ~RunningNode() { detail::running_node = nullptr; }
+};
+
+void run_elements(void* context, std::size_t begin, std::size_t end, Runner&) {
+  const auto& payload = *static_cast<const detail::Payload*>(context);
+  const RunningNode running(payload);
+  const auto& launch = std::get<Launch>(payload.op());
+  launch.kernel->run(launch.closure, KernelRange{&launch.extent, begin, end});
+}
+
+void run_blocks(void* context, std::size_t begin, std::size_t end, Runner& runner) {
+  const auto& payload = *static_cast<const detail::Payload*>(context);
+  const RunningNode running(payload);
+  const auto& launch = std::get<Launch>(payload.op());
+  launch.kernel->run_blocks(launch.closure, BlockRange{launch.extent[0], begin, end, launch.threads,
+                                                       launch.shared_bytes, &runner.block_memory});
+}
+
+}  // namespace
+
+void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequence, Runner& runner, bool worker) {
+  plan_ = record.plan;
+  marks_ = record.marks();
+  queue_ = &queue;
+  sequence_ = sequence;
+  if (plan_->segments.size() <= 1) {
+    if (plan_->segments.empty()) {
+      complete();
+      return;
+    }
+    level_ = queue.level();
+    participate(plan_->scopes[0].roots == 1 ? begin_scope(0) : none, runner, worker);
+    return;
+  }
+  level_ = std::min(queue.level(), std::max(0, plan_->most_urgent + WorkerPool::levels - 1));
+  began_ = now_nanoseconds();
+  loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
+  {
+    SpinGuard guard(lock_);
+    if (ready_.capacity() < plan_->segments.size()) ready_.reserve(plan_->segments.size());
+  }
+  participate(begin_scope(0), runner, worker);
+}
+
+void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
+  WorkerPool& pool = device_.pool();
+  int share = fair_share;
+  if (segment == none) segment = take();
+  while (segment != none) {
+    segment = run(segment, runner);
+    if (segment == none) segment = take();
+    if (segment == none) return;
+    if (!loud_.load(std::memory_order_relaxed) && now_nanoseconds() - began_ > alone_nanoseconds) {
+      loud_.store(true, std::memory_order_relaxed);
+      if (ready_count_.load(std::memory_order_relaxed) != 0) offer();
+    }
+    pool.note_progress();
+    if (!worker) {
+      pool.note_host();  // it uses a core: no worker more than there are others for
+      continue;
+    }
+    const bool turn = --share == 0;
+    if (turn) share = fair_share;
+    if (pool.more_urgent_than(level_) || pool.stopping() ||
+        (turn && pool.ready() > (ticket_.load(std::memory_order_relaxed) ? 1 : 0))) {
+      push(&segment, 1);
+      return;
+    }
+  }
+}
+
+/// Runs a segment. What to go on with, or none.
+std::uint32_t CpuGraph::run(std::uint32_t index, Runner& runner) {
+  const Segment& segment = plan_->segments[index];
+  if (segment.control >= 0) {
+    const std::uint32_t first = enter_body(segment, false);
+    return first != none ? first : finish(index);
+  }
+  if (segment.steps != 0 && plan_->steps[segment.first_step].kind == Step::Kind::wait && defer(index)) return none;
+  look_ahead(segment);
+  run_steps(segment, runner);
+  return finish(index);
+}
+
+/// Asks for the memory that will be needed next, while the segment runs: its successors' counters, and work that comes
+/// soon. In a graph too large for the cache each of them would be waited for.
+void CpuGraph::look_ahead(const Segment& segment) const {
+  constexpr std::size_t near = 4;  // segments lie in about the order in which they run
+  const std::size_t soon = segment.first_step + segment.steps + near;
+  if (soon < plan_->steps.size()) __builtin_prefetch(plan_->steps[soon].closure);
+  const std::uint32_t* successor = plan_->successors.data() + segment.first_successor;
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(segment.successors, near); ++i, ++successor) {
+    __builtin_prefetch(&plan_->segments[*successor]);
+    prefetch_to_write(&plan_->pending[*successor]);
+  }
+}
+
+void CpuGraph::run_steps(const Segment& segment, Runner& runner) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  const Step* step = plan_->steps.data() + segment.first_step;
+  const Step* const end = step + segment.steps;
+  try {
+    for (; step != end; ++step) {
+      if (step->kind == Step::Kind::single) [[likely]] {
+        detail::running_node = &step->payload->running();
+        step->run(step->closure, KernelRange{nullptr, 0, 1});
+      } else {
+        run_step(*step, runner);
+      }
+    }
+  } catch (...) {
+    fail(*step, std::current_exception());
+  }
+  detail::running_node = nullptr;
+}
+
+void CpuGraph::run_step(const Step& step, Runner& runner) {
+  WorkerPool& pool = device_.pool();
+  void* context = const_cast<detail::Payload*>(step.payload);
+  switch (step.kind) {
+    case Step::Kind::single:
+    case Step::Kind::nothing:
+    case Step::Kind::wait: return;
+    case Step::Kind::launch:
+      pool.run_parallel(&run_elements, context, std::get<Launch>(step.payload->op()).extent.count(), runner);
+      return;
+    case Step::Kind::blocks:
+      pool.run_parallel(&run_blocks, context, std::get<Launch>(step.payload->op()).extent[0], runner);
+      return;
+    case Step::Kind::copy: {
+      const auto& copy = std::get<Copy>(step.payload->op());
+      copy_elements(pool, runner, copy.to, copy.to_layout, copy.from, copy.from_layout);
+      return;
+    }
+    case Step::Kind::fill: {
+      const auto& fill = std::get<Fill>(step.payload->op());
+      fill_elements(pool, runner, fill.to, fill.layout, fill.value);
+      return;
+    }
+    case Step::Kind::call: {
+      const RunningNode running(*step.payload);
+      const Op& op = step.payload->op();
+      const auto* call = std::get_if<HostCall>(&op);
+      (call != nullptr ? call->function : std::get<External>(op).function)->call(NativeStream{});
+      return;
+    }
+    case Step::Kind::record: record_event(step); return;
+  }
+}
+
+void CpuGraph::record_event(const Step& step) {
+  const RecordNode& record = records_[static_cast<std::size_t>(record_of_node_[step.node])];
+  if (record.stamp != nullptr) record.stamp->nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+  if (record.timeline->counted() == replays_) record.timeline->reach_next();
+}
+
+/// A segment that begins with a wait for an event that is not reached goes on by a ticket behind that event.
+bool CpuGraph::defer(std::uint32_t index) {
+  const std::uint32_t node = plan_->steps[plan_->segments[index].first_step].node;
+  const auto place = std::find(plan_->waits.begin(), plan_->waits.end(), node) - plan_->waits.begin();
+  CpuEvent::Mark& mark = marks_[place];
+  if (mark.queue == nullptr || mark.queue->reached(mark.sequence) || failed_.load(std::memory_order_relaxed))
+    return false;
+  retain();
+  CpuQueue& lane = take_lane();
+  lane.append_wait(*mark.queue, mark.sequence, Origin{});
+  lane.append_ticket(*this, index, level_, true);
+  return true;
+}
+
+/// Counts down what depends on the segment. The most urgent that became ready is this thread's to go on with.
+std::uint32_t CpuGraph::release_successors(const Segment& segment) {
+  std::uint32_t next = none;
+  const std::uint32_t* successor = plan_->successors.data() + segment.first_successor;
+  for (std::uint32_t i = 0; i < segment.successors; ++i, ++successor) {
+    const Segment& after = plan_->segments[*successor];
+    if (after.in_degree != 1) {
+      if (plan_->pending[*successor].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+      plan_->pending[*successor].store(after.in_degree, std::memory_order_relaxed);
+    }
+    if (next == none) {
+      next = *successor;
+    } else if (plan_->segments[next].urgency < after.urgency) {
+      push(&next, 1);
+      next = *successor;
+    } else {
+      push(successor, 1);
+    }
+  }
+  return next;
+}
+
+/// Makes a scope's roots ready. One of them is the caller's.
+std::uint32_t CpuGraph::begin_scope(std::uint32_t index) {
+  const Scope& scope = plan_->scopes[index];
+  const std::uint32_t* roots = plan_->roots.data() + scope.first_root;
+  if (scope.roots > 1) push(roots, scope.roots - 1);
+  return roots[scope.roots - 1];
+}
+
+/// The body that a condition asks for now; none if there is none (any more).
+std::uint32_t CpuGraph::enter_body(const Segment& segment, bool again) {
+  const detail::Condition& condition = plan_->conditions[static_cast<std::size_t>(segment.control)];
+  std::uint32_t body = 0;
+  if (failed_.load(std::memory_order_relaxed)) return none;
+  if (condition.value == nullptr) {
+    if (again) return none;  // a child graph runs once
+  } else {
+    const std::int32_t value = *condition.value;
+    if (again && condition.kind != detail::Condition::Kind::while_) return none;
+    switch (condition.kind) {
+      case detail::Condition::Kind::if_:
+      case detail::Condition::Kind::while_:
+        if (value == 0) return none;
+        break;
+      case detail::Condition::Kind::if_else: body = value != 0 ? 0 : 1; break;
+      case detail::Condition::Kind::switch_:
+        if (value < 0 || static_cast<std::uint32_t>(value) >= condition.bodies) return none;
+        body = static_cast<std::uint32_t>(value);
+        break;
+    }
+  }
+  const std::uint32_t scope = segment.bodies + body;
+  return plan_->scopes[scope].segments == 0 ? none : begin_scope(scope);
+}
+
+std::uint32_t CpuGraph::finish(std::uint32_t index) {
+  for (;;) {
+    const Segment& segment = plan_->segments[index];
+    const std::uint32_t next = release_successors(segment);
+    const Scope& scope = plan_->scopes[segment.scope];
+    // The last segment of a scope ends it; whoever was not the last touches neither again.
+    if (scope.segments != 1 && plan_->remaining[segment.scope].fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return next;
+    plan_->remaining[segment.scope].store(scope.segments, std::memory_order_relaxed);
+    if (scope.parent < 0) {
+      complete();
+      return none;
+    }
+    index = static_cast<std::uint32_t>(scope.parent);
+    const std::uint32_t first = enter_body(plan_->segments[index], true);
+    if (first != none) return first;
+  }
+}
+
+void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
+  std::string message = "an exception that is no std::exception";
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception& e) {
+    message = e.what();
+  } catch (...) {
+  }
+  const bool kernel = std::holds_alternative<Launch>(step.payload->op());
+  const bool external = std::holds_alternative<External>(step.payload->op());
+  std::string what = kernel ? "kernel" : external ? "foreign work" : "host function";
+  if (!step.payload->name().empty()) what += " '" + step.payload->name() + "'";
+  const Error error(kernel ? Errc::kernel_failed : Errc::host_function_failed,
+                    kernel     ? "weir::launch"
+                    : external ? "weir::external"
+                               : "weir::host_call",
+                    queue_->label(), what + " threw: " + message, step.payload->where(), cause);
+  SpinGuard guard(lock_);
+  if (!failure_) failure_ = error;
+  failed_.store(true, std::memory_order_release);
+}
+
+void CpuGraph::finish_records() {
+  for (const RecordNode& record : records_) {
+    if (record.timeline->counted() != replays_) continue;
+    if (record.stamp != nullptr) record.stamp->nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+    record.timeline->reach_next();
+  }
+}
+
+void CpuGraph::complete() {
+  if (plan_->segments.size() > 1) lasted_ = now_nanoseconds() - began_;
+  if (failed_.load(std::memory_order_acquire)) {
+    SpinGuard guard(lock_);
+    queue_->adopt_failure(sequence_, *failure_);
+    failure_.reset();
+    failed_.store(false, std::memory_order_relaxed);
+  }
+  finish_records();
+  ++replays_;
+  timeline_->reach_next();  // from here on the next replay may be running
+}
+
+void CpuGraph::skip() {
+  finish_records();
+  ++replays_;
+  timeline_->reach_next();
+}
+
+}  // namespace weir::cpu

@@ -1,0 +1,106 @@
+// Events on the CPU.
+#include "backends/cpu/streams/cpu_event.hpp"
+
+namespace weir::cpu {
+
+void CpuEvent::record(CpuQueue& queue, const Origin& command) {
+  Mark next;
+  next.queue = &queue;
+  if (timed) {
+    next.stamp = new Stamp;
+    next.sequence = queue.append_stamp(next.stamp, command);
+  } else if (command.id == 0) {
+    next.sequence = queue.mark();
+  } else {
+    next.sequence = queue.append_empty(command);  // observers want to see it run
+  }
+  release_stamp(replace(next));
+}
+
+Stamp* CpuEvent::replace(const Mark& next) {
+  std::uint32_t version = version_.load(std::memory_order_relaxed);
+  for (int tries = 0;; ++tries) {
+    if ((version & 1) == 0 && version_.compare_exchange_weak(version, version + 1, std::memory_order_acq_rel)) break;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+    version = version_.load(std::memory_order_relaxed);
+  }
+  Stamp* old = stamp_.load(std::memory_order_relaxed);
+  // With release: who reads one of these and then the version finds it changed.
+  queue_.store(next.queue, std::memory_order_release);
+  sequence_.store(next.sequence, std::memory_order_release);
+  stamp_.store(next.stamp, std::memory_order_release);
+  version_.store(version + 2, std::memory_order_release);
+  return old;
+}
+
+void CpuEvent::record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp) {
+  if (stamp != nullptr) stamp->owners.fetch_add(1, std::memory_order_relaxed);
+  release_stamp(replace(Mark{&timeline, sequence, stamp}));
+}
+
+void CpuQueue::record(detail::EventState& event, SourceLocation where) {
+  static_cast<CpuEvent&>(event).record(*this, where);
+}
+
+void CpuQueue::wait(detail::EventState& event, SourceLocation where) {
+  static_cast<CpuEvent&>(event).hold(*this, where);
+}
+
+CpuEvent::Mark CpuEvent::mark() const {
+  for (int tries = 0;; ++tries) {
+    const std::uint32_t before = version_.load(std::memory_order_acquire);
+    const Mark seen{queue_.load(std::memory_order_acquire), sequence_.load(std::memory_order_acquire),
+                    stamp_.load(std::memory_order_acquire)};
+    if ((before & 1) == 0 && version_.load(std::memory_order_relaxed) == before) [[likely]]
+      return seen;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
+}
+
+void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
+  const Mark last = mark();
+  if (last.queue != nullptr) {
+    waiting.append_wait(*last.queue, last.sequence, command);
+  } else if (command.id != 0) {
+    waiting.append_empty(command);
+  }
+}
+
+bool CpuEvent::done() {
+  const Mark last = mark();
+  return last.queue == nullptr || last.queue->reached(last.sequence);
+}
+
+bool CpuEvent::passed() const {
+  const Mark last = mark();
+  return last.queue == nullptr || last.queue->passed(last.sequence);
+}
+
+void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal) {
+  const Mark last = mark();
+  if (last.queue != nullptr) {
+    last.queue->signal_after(last.sequence, signal);
+  } else {
+    signal->give(nullptr);
+    signal.reset();
+  }
+}
+
+void CpuEvent::synchronize(const char*, SourceLocation) {
+  const Mark last = mark();
+  if (last.queue == nullptr) return;
+  last.queue->wait_until(last.sequence);
+  last.queue->throw_failure(last.sequence, false);
+}
+
+void CpuEvent::close() { release_stamp(replace(Mark{})); }
+
+}  // namespace weir::cpu

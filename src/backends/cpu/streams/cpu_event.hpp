@@ -1,0 +1,42 @@
+// Events on the CPU: a place in a queue's order. Recording copies two words; nobody sleeps on an event.
+#pragma once
+
+#include "backend.hpp"
+#include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/workers/futex.hpp"
+
+namespace weir::cpu {
+
+struct CpuEvent final : detail::EventState {
+  /// Takes the queue's present end. Earlier waiters keep what they took (R72).
+  void record(CpuQueue& queue, const Origin& command);
+  /// Makes `waiting` wait for the last record so far; nothing if there is none (R69).
+  void hold(CpuQueue& waiting, const Origin& command);
+  bool done();
+  /// Whether a wait from now on would find the last record done and not failed.
+  bool passed() const;
+  void signal_after(std::unique_ptr<detail::Signal>& signal);
+  void synchronize(const char* operation, SourceLocation where);
+  void close();
+
+  struct Mark {
+    CpuQueue* queue = nullptr;  ///< null: never recorded
+    std::uint64_t sequence = 0;
+    Stamp* stamp = nullptr;  ///< not counted: valid while the event is not recorded again or closed
+  };
+  Mark mark() const;
+  /// A graph is about to record it: reached when `timeline` is. Shares the stamp.
+  void record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp);
+
+ private:
+  /// Returns the stamp that was there.
+  Stamp* replace(const Mark& next);
+
+  // Readers take no lock, which waits are made of: they look at the version before and after. It is odd during a change.
+  std::atomic<std::uint32_t> version_{0};
+  std::atomic<CpuQueue*> queue_{nullptr};
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<Stamp*> stamp_{nullptr};
+};
+
+}  // namespace weir::cpu

@@ -1,0 +1,446 @@
+// The producers' side of a queue: from commands to records. The hot path of every asynchronous call on the CPU.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/graphs/cpu_graph.hpp"
+#include "backends/cpu/memory/memory_ops.hpp"
+#include "backends/cpu/streams/cpu_event.hpp"
+#include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/streams/cpu_signal.hpp"
+
+namespace weir::cpu {
+
+namespace {
+constexpr std::size_t most_staged_bytes = 1
+                                          << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
+constexpr std::size_t ahead = 256;                ///< how far before they are written records are asked for, in bytes
+constexpr std::uint64_t usual_patience = 8192;
+constexpr auto stall_patience = std::chrono::microseconds(50);
+
+[[noreturn]] void refuse_memory(std::size_t bytes, const Origin& command) {
+  throw Error(Errc::out_of_memory, "weir: submitting a command", "host memory",
+              "no memory for " + std::to_string(bytes) + " bytes", command.where);
+}
+}  // namespace
+
+/// A record of type R at the end of the queue's memory, with its header filled in. The lock is held.
+template <class R>
+inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag) {
+  const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
+  std::byte* at = write_;
+  if (at + bytes > write_end_) [[unlikely]]
+    at = next_chunk(bytes);
+  R* record = reinterpret_cast<R*>(at);
+  record->where = command.where;
+  record->head = cpu::Record::heading(kind, bytes, flag);
+  record->id = command.id;
+  return record;
+}
+
+void CpuQueue::lock_producers_slowly() {
+  for (int tries = 0;; ++tries) {
+    if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0)
+      return;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
+}
+
+/// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back. Returns the
+/// command's number.
+inline std::uint64_t CpuQueue::publish_locked(std::byte* end) {
+  write_ = end;
+  const std::uint64_t next = tail_.load(std::memory_order_relaxed) + 2;
+  tail_.store(next, std::memory_order_release);
+  return next >> 1;
+}
+
+class ProducerLock {
+ public:
+  explicit ProducerLock(CpuQueue& queue) : queue_(queue) { queue_.lock_producers(); }
+  ~ProducerLock() { queue_.unlock_producers(); }
+  ProducerLock(const ProducerLock&) = delete;
+  ProducerLock& operator=(const ProducerLock&) = delete;
+
+ private:
+  CpuQueue& queue_;
+};
+
+/// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
+/// stack frame: every other case is a tail call.
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) {
+  if (kernel.closure_bytes != 0 || (tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] {
+    launch_slowly(0, kernel, closure, size, site);
+    return;
+  }
+  std::byte* at = write_;
+  if (at + sizeof(LaunchRecord) > write_end_ || default_stream_is_new()) [[unlikely]] {
+    unlock_producers();
+    launch_slowly(0, kernel, closure, size, site);
+    return;
+  }
+  auto* record = reinterpret_cast<LaunchRecord*>(at);
+  std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
+  record->head = cpu::Record::heading(RecordKind::launch, sizeof(LaunchRecord));
+  record->kernel = &kernel;
+  record->size = size;
+  prefetch_to_write(at + ahead);
+  write_ = at + sizeof(LaunchRecord);
+  tail_.fetch_add(1, std::memory_order_seq_cst);  // one more command, and the lock is free
+  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]]
+    schedule_idle();
+}
+
+/// The same for all other cases: a tail call of launch(), in whose registers everything still is.
+void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                             const detail::LaunchSite& site) {
+  Command command;
+  command.where = site.where;
+  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
+  submit_launch(command, std::get<Launch>(command.op));
+}
+
+[[gnu::noinline]] void CpuQueue::schedule_idle() {
+  std::uint32_t idle = 0;
+  if (!state_.compare_exchange_strong(idle, listed)) return;
+  pool_.note_host();
+  pool_.push(this, level());
+}
+
+/// Waits for what the default stream's rules put before the next command. The lock is held.
+inline void CpuQueue::order_with_default_stream() {
+  if (default_stream_is_new()) [[unlikely]]
+    collect_blocking_queues();
+}
+
+void CpuQueue::collect_blocking_queues() {
+  const Origin implied;
+  if (!legacy_) {
+    CpuQueue& legacy = device_.legacy();
+    const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
+    const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
+    if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
+    // With release: who finds nothing new here has also seen what was found finished just now.
+    default_seen_.store(seen, std::memory_order_release);
+    return;
+  }
+  device_.for_each_queue([&](CpuQueue& queue) {
+    if (!queue.blocking_ || &queue == this) return;
+    const std::uint64_t tail = queue.tail();
+    if (tail == queue.legacy_waited_) return;
+    queue.legacy_waited_ = tail;
+    if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
+  });
+}
+
+void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
+  auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
+  record->source = &source;
+  record->sequence = sequence;
+  record->reports_seen = source.reports_.load(std::memory_order_acquire);
+  publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+}
+
+std::byte* CpuQueue::next_chunk(std::size_t bytes) {
+  hold_back();
+  Chunk* chunk;
+  try {
+    chunk = take_chunk(bytes);
+  } catch (const std::bad_alloc&) {
+    refuse_memory(bytes, Origin{});
+  }
+  auto* link = reinterpret_cast<Record*>(write_);
+  link->head = Record::heading(RecordKind::next_chunk, 0);
+  write_chunk_->next = chunk;
+  write_chunk_ = chunk;
+  write_end_ = chunk->end();
+  return write_ = chunk->begin();
+}
+
+/// Producers that are faster than the consumer wait for it while it advances, so that memory stays flat. Behind a command
+/// that holds the queue up they do not: no launch blocks because of a held kernel (better than R3).
+void CpuQueue::hold_back() {
+  const std::uint64_t last = tail();
+  std::uint64_t seen = completed();
+  if (last - seen < usual_patience) {
+    patience_ = usual_patience;
+    return;
+  }
+  if (last - seen < patience_) return;
+  using Clock = std::chrono::steady_clock;
+  auto last_advance = Clock::now();
+  for (int tries = 0; last - seen > usual_patience / 2; ++tries) {
+    if (tries < 16) {
+      pause(16);
+    } else {
+      yield();
+    }
+    const std::uint64_t now_done = completed();
+    const auto now = Clock::now();
+    if (now_done != seen) {
+      seen = now_done;
+      last_advance = now;
+    } else if (now - last_advance > stall_patience) {
+      patience_ = 2 * (last - seen);
+      return;
+    }
+  }
+}
+
+void CpuQueue::submit(const Command& command) {
+  if (const auto* launch = std::get_if<Launch>(&command.op)) [[likely]] {
+    submit_launch(command, *launch);
+    return;
+  }
+  visit_op(
+      command.op, [&](const Launch&) {}, [&](const Copy& copy) { submit_copy(command, copy); },
+      [&](const Fill& fill) { submit_fill(command, fill); },
+      [](const Alloc&) {},  // the pool has done it: memory of this stream's own past needs no command
+      [](const Free&) {},
+      [&](const weir::Record& record) { static_cast<CpuEvent*>(record.event)->record(*this, command); },
+      [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
+      [&](const HostCall& call) { submit_call(command, call.function, false); },
+      [&](const External& call) { submit_call(command, call.function, true); },
+      [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); });
+}
+
+void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16 || launch.name != nullptr ||
+      command.id != 0) [[unlikely]] {
+    submit_launch_shaped(command, launch);
+    return;
+  }
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
+    record->kernel = &kernel;
+    record->size = launch.extent[0];
+    if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+}
+
+void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  const std::size_t alignment = kernel.closure_align > 16 ? kernel.closure_align : 16;
+  const std::size_t extra = kernel.closure_bytes + alignment;
+  const auto place_closure = [&](void* at) {
+    if (kernel.copy != nullptr) {
+      kernel.copy(at, launch.closure);  // may throw: nothing is published yet
+    } else {
+      std::memcpy(at, launch.closure, kernel.closure_bytes);
+    }
+  };
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    std::byte* end;
+    if (kernel.rank == 0) {
+      auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
+      record->kernel = &kernel;
+      record->name = launch.name;
+      record->blocks = launch.extent[0];
+      record->threads = launch.threads;
+      record->shared_bytes = launch.shared_bytes;
+      place_closure(trailing(record, alignment));
+      end = reinterpret_cast<std::byte*>(record) + record->bytes();
+    } else {
+      auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
+      record->kernel = &kernel;
+      record->name = launch.name;
+      record->extent = launch.extent;
+      place_closure(trailing(record, alignment));
+      end = reinterpret_cast<std::byte*>(record) + record->bytes();
+    }
+    publish_locked(end);
+  }
+  schedule();
+}
+
+std::uint64_t CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
+  std::uint64_t number;
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0, owns_source);
+    record->to = copy.to;
+    record->from = copy.from;
+    record->to_layout = copy.to_layout;
+    record->from_layout = copy.from_layout;
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+  return number;
+}
+
+void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
+  const std::size_t bytes = copy.from_layout.shape.count() * copy.from_layout.element_bytes;
+  const bool to_pageable = copy.to_kind == MemoryKind::pageable;
+  if (copy.from_kind != MemoryKind::pageable && !to_pageable) {
+    append_copy(command, copy, false);
+    return;
+  }
+  if (!to_pageable && bytes <= most_staged_bytes) {
+    void* staged = std::malloc(bytes);
+    if (staged == nullptr) refuse_memory(bytes, command);
+    Copy rest = copy;
+    rest.from = staged;
+    rest.from_layout = dense_layout(copy.from_layout.shape, copy.from_layout.element_bytes);
+    copy_elements(staged, rest.from_layout, copy.from, copy.from_layout);
+    try {
+      append_copy(command, rest, true);
+    } catch (...) {
+      std::free(staged);
+      throw;
+    }
+    return;
+  }
+  const std::uint64_t number = append_copy(command, copy, false);
+  wait_until(number);
+  throw_failure(number, true);
+}
+
+void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
+  std::uint64_t number;
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<FillRecord>(command, RecordKind::fill, fill.layout.element_bytes + 16);
+    record->to = fill.to;
+    record->layout = fill.layout;
+    std::memcpy(trailing(record, 16), fill.value, fill.layout.element_bytes);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+  if (fill.kind != MemoryKind::pageable) return;
+  wait_until(number);
+  throw_failure(number, true);
+}
+
+void CpuQueue::submit_call(const Command& command, detail::HostFunction* function, bool external) {
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<CallRecord>(command, RecordKind::call, 0, external);
+    record->function = function;
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+}
+
+void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
+  {
+    const std::lock_guard launching(graph);
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
+    auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
+    const CpuGraph::Launching launch = graph.launch(*this, record->marks());
+    record->graph = &graph;
+    record->plan = launch.plan;
+    record->started = false;
+    record->source = launch.timeline;
+    record->sequence = launch.sequence;
+    record->reports_seen = 0;
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+}
+
+void CpuQueue::append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud) {
+  level_.store(level, std::memory_order_relaxed);
+  {
+    const ProducerLock guard(*this);
+    auto* record = begin_record<TicketRecord>(Origin{}, RecordKind::ticket, 0);
+    record->graph = &graph;
+    record->segment = segment;
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  if (loud) {
+    schedule();
+    return;
+  }
+  std::uint32_t idle = 0;
+  if (state_.compare_exchange_strong(idle, listed)) pool_.push_quietly(this, level);
+}
+
+std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
+  std::uint64_t number;
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
+    record->stamp = stamp;
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+  return number;
+}
+
+void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
+  const bool own = &source == this;  // the stream's own order holds it back already (R82)
+  if (own || source.passed(sequence)) {
+    if (command.id != 0) append_empty(command);  // observers want to see it run
+    return;
+  }
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    write_wait(source, sequence, command);
+  }
+  schedule_wait();
+}
+
+std::unique_ptr<detail::Signal> CpuQueue::wait_for_signal(const Command& command) {
+  auto arrival = std::make_unique<Arrival>();
+  auto signal = std::make_unique<CpuSignal>(*arrival);
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<SignalRecord>(command, RecordKind::signal, 0);
+    record->arrival = arrival.release();
+    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule_wait();
+  return signal;
+}
+
+std::uint64_t CpuQueue::append_empty(const Origin& command) {
+  std::uint64_t number;
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
+    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  }
+  schedule();
+  return number;
+}
+
+std::uint64_t CpuQueue::mark() {
+  if (legacy_) {
+    return append_empty(Origin{});
+  }
+  if (!default_stream_is_new()) return tail();
+  std::uint64_t last;
+  {
+    const ProducerLock guard(*this);
+    order_with_default_stream();
+    last = tail();
+  }
+  schedule();
+  return last;
+}
+
+}  // namespace weir::cpu

@@ -1,0 +1,49 @@
+// Linux futexes.
+#include "backends/cpu/workers/futex.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace weir::cpu {
+
+namespace {
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* limit) {
+  static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+  return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, limit, nullptr, 0);
+}
+}  // namespace
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  futex(word, FUTEX_WAIT, expected, nullptr);
+}
+
+void futex_wait_for(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds limit) {
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
+  futex(word, FUTEX_WAIT, expected, &time);
+}
+
+int futex_wake(std::atomic<std::uint32_t>& word, int threads) {
+  return static_cast<int>(futex(word, FUTEX_WAKE, static_cast<std::uint32_t>(threads), nullptr));
+}
+
+void yield() { sched_yield(); }
+
+void SpinLock::lock_slowly() {
+  for (int tries = 0;; ++tries) {
+    if (!taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire)) return;
+    if (tries < 100) {
+      pause();
+    } else {
+      yield();
+    }
+  }
+}
+
+}  // namespace weir::cpu

@@ -1,0 +1,76 @@
+// The monitor: one thread for all pools, asleep unless some pool has work and no idle worker. It lets a pool grow while
+// commands hold all its workers, so that a long or waiting kernel does not hold up other streams.
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/workers/futex.hpp"
+#include "backends/cpu/workers/worker_pool.hpp"
+
+namespace weir::cpu {
+
+namespace {
+
+constexpr auto tick = std::chrono::milliseconds(1);
+
+struct Monitor {
+  std::mutex mutex;
+  std::vector<WorkerPool*> pools;  ///< guarded by mutex
+  bool started = false;            ///< guarded by mutex
+  std::atomic<std::uint32_t> requests{0};
+
+  void run() {
+    for (;;) {
+      const std::uint32_t seen = requests.load(std::memory_order_seq_cst);
+      bool busy = false;
+      {
+        const std::lock_guard guard(mutex);
+        for (WorkerPool* pool : pools) busy = pool->watch_if_armed() || busy;
+      }
+      if (busy) {
+        std::this_thread::sleep_for(tick);
+      } else {
+        futex_wait(requests, seen);
+      }
+    }
+  }
+};
+
+Monitor& monitor() {
+  static auto& instance = *new Monitor;
+  return instance;
+}
+
+}  // namespace
+
+void register_pool(WorkerPool& pool) {
+  const std::lock_guard guard(monitor().mutex);
+  monitor().pools.push_back(&pool);
+}
+
+void arm_monitor() {
+  Monitor& m = monitor();
+  m.requests.fetch_add(1, std::memory_order_seq_cst);
+  if (futex_wake(m.requests, 1) > 0) return;
+  const std::lock_guard guard(m.mutex);
+  if (m.started) return;
+  m.started = true;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  try {
+    std::thread([&m] { m.run(); }).detach();
+  } catch (const std::system_error&) {
+    m.started = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace weir::cpu

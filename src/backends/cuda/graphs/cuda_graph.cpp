@@ -1,0 +1,352 @@
+// Replays and updates.
+#include "backends/cuda/graphs/cuda_graph.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <weir/kernel.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/graphs/guarded_graph.hpp"
+#include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/prepared_launch.hpp"
+
+namespace weir::cuda {
+
+using detail::FormNode;
+using detail::GraphForm;
+
+namespace {
+
+constexpr const char* instantiating = "weir: instantiating a graph";
+constexpr const char* updating = "weir::Graph::update";
+
+/// Graphs that the user has let go of while replays were pending.
+struct Graveyard {
+  std::mutex mutex;
+  std::vector<CudaGraph*> graphs;  ///< guarded by mutex
+};
+Graveyard& graveyard() {
+  static auto& instance = *new Graveyard;
+  return instance;
+}
+
+CUDA_KERNEL_NODE_PARAMS parameters_of(PreparedLaunch& launch) {
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.func = launch.function;
+  parameters.gridDimX = launch.grid_x;
+  parameters.gridDimY = launch.grid_y;
+  parameters.gridDimZ = 1;
+  parameters.blockDimX = launch.threads;
+  parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.sharedMemBytes = launch.shared_bytes;
+  parameters.kernelParams = launch.arguments;
+  return parameters;
+}
+
+const Launch* launch_of(const detail::Payload* payload) {
+  return payload != nullptr ? std::get_if<Launch>(&payload->op()) : nullptr;
+}
+
+/// Whether the driver's node is a kernel's whose parameters are known here.
+bool is_updatable(const Launch* launch) {
+  if (launch == nullptr || code_of(*launch->kernel) == nullptr || launch->extent.count() == 0) return false;
+  return !is_global(*launch->kernel);
+}
+
+bool has_conditional(const GraphForm& form) {
+  return std::any_of(form.nodes.begin(), form.nodes.end(),
+                     [](const FormNode& node) { return node.kind == NodeKind::conditional; });
+}
+
+bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kinds) {
+  cudaGraphNodeType kind{};
+  if (cudaGraphNodeGetType(node, &kind) != cudaSuccess) return false;
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace
+
+constinit std::atomic<std::size_t> CudaGraph::buried{0};
+
+CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<DriverGraph> graph,
+                     SourceLocation where)
+    : device_(device), graph_(std::move(graph)) {
+  collect();
+  if (!graph_) {
+    graph_ = std::make_unique<DriverGraph>(device);
+    graph_->build(form);
+  }
+  foreign_ = graph_->is_foreign(form);
+  conditional_ = has_conditional(form);
+  applied_.resize(form.nodes.size());
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    applied_[i].payload = form.nodes[i].payload;
+    applied_[i].device = form.nodes[i].device;
+    applied_[i].enabled = form.nodes[i].enabled;
+    priorities_ = priorities_ || form.nodes[i].priority != form.nodes[0].priority;
+  }
+  instantiate(form, where);
+}
+
+void CudaGraph::InstanceDeleter::operator()(cudaGraphExec_t instance) const noexcept {
+  note(cudaGraphExecDestroy(instance));
+}
+
+CudaGraph::~CudaGraph() {
+  const DeviceScope scope(device_.index());
+  earlier_.clear();
+  instance_.reset();
+  for (cudaEvent_t event : done_) {
+    if (event != nullptr) note(cudaEventDestroy(event));
+  }
+}
+
+/// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
+void CudaGraph::instantiate(const GraphForm& form, SourceLocation where) {
+  const DeviceScope scope(device_.index());
+  Instance instance = instance_of(*graph_, form, where);
+  if (instance_) behind_ = last_queue_;
+  instance_ = std::move(instance);
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (applied_[i].switched_off) switch_on(i, false);
+  }
+}
+
+CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& form, SourceLocation where) {
+  graph.complete(form, where);
+  cudaGraphExec_t instance = nullptr;
+  const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
+  check(cudaGraphInstantiate(&instance, graph.graph(), flags), instantiating, "graph on " + device_.name(), where);
+  const bool tracked = graph.owns_things() || conditional_;
+  if (tracked && done_.empty()) done_.resize(static_cast<std::size_t>(driver().device_count));
+  return Instance(instance);
+}
+
+/// The driver makes no second instance of a graph with conditional nodes while there is one, and replays of that may be
+/// pending. So a change makes another graph, and the old one stays until nothing of it is pending.
+void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
+  if (foreign_) {
+    throw Error(Errc::not_supported, updating, "graph on " + device_.name(),
+                "it holds conditional nodes and work that was captured from outside Weir: capture the graph again",
+                where);
+  }
+  if (is_idle()) earlier_.clear();
+  const DeviceScope scope(device_.index());
+  earlier_.reserve(earlier_.size() + 1);
+  auto graph = std::make_unique<DriverGraph>(device_);
+  graph->build(form);
+  Instance instance = instance_of(*graph, form, where);
+  earlier_.push_back({std::exchange(graph_, std::move(graph)), std::exchange(instance_, std::move(instance))});
+  behind_ = last_queue_;
+  for (Applied& one : applied_) one.stale = one.switched_off = false;
+}
+
+void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
+  constexpr const char* operation = "weir::Graph::launch";
+  const cudaStream_t stream = queue.stream(where);
+  FailureState& failures = queue.failures();
+  if (failures.skips_all()) return;
+  const DeviceScope scope(queue.device().index());
+  const std::lock_guard lock(mutex_);
+  GuardedGraph* guarded_graph = nullptr;
+  if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
+    guarded_graph = guarded(where);
+  }
+  if (launched_ && last_guarded_ != (guarded_graph != nullptr)) behind_ = last_queue_;
+  if (behind_ != nullptr) {
+    if (behind_->capture() == nullptr) queue.follow(*behind_);
+    behind_ = nullptr;
+  }
+  std::uint64_t place = 0;
+  if (graph_->has_calls()) {
+    queue.ensure_flag(where);
+    place = failures.open_place();
+    graph_->replays().launched(failures, place);
+  }
+  cudaError_t answer = cudaSuccess;
+  if (guarded_graph != nullptr) {
+    answer = guarded_graph->launch(failures.guard(), stream);
+  } else {
+    answer = static_cast<cudaError_t>(driver().launch_graph(instance_.get(), stream));
+    // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
+    if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_.get(), stream);
+  }
+  if (answer != cudaSuccess) {
+    if (place != 0) {
+      graph_->replays().take_back_launch();
+      failures.settle(place, nullptr);
+    }
+    refuse(answer, operation, queue.label(), where);
+  }
+  last_queue_ = &queue;
+  last_guarded_ = guarded_graph != nullptr;
+  launched_ = true;
+  for (CudaEvent* event : graph_->recorded_events()) {
+    event->queue.store(nullptr, std::memory_order_relaxed);
+    event->recorder.store(nullptr, std::memory_order_relaxed);
+    event->recorded.store(true, std::memory_order_release);
+  }
+  if (!done_.empty()) note_end(queue.device().index(), stream);
+}
+
+/// Replays follow each other, so that the last one's end is the end of all.
+void CudaGraph::note_end(int device, cudaStream_t stream) noexcept {
+  cudaEvent_t& event = done_[static_cast<std::size_t>(device)];
+  if (event == nullptr) note(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  note(cudaEventRecord(event, stream));
+  last_device_ = device;
+}
+
+/// The graph under a condition, as it is now; null where there can be none, or where nodes are switched off in the instance.
+GuardedGraph* CudaGraph::guarded(SourceLocation where) {
+  if (guarded_made_) return guarded_.get();
+  if (last_guarded_) behind_ = last_queue_;  // the driver does not know that the next one is the same graph
+  bring_up_to_date(applied_.size(), where);
+  const bool whole =
+      std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off || one.astray; });
+  guarded_ = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
+  guarded_made_ = true;
+  return guarded_.get();
+}
+
+void CudaGraph::update(const GraphForm& form, std::size_t index) {
+  const std::lock_guard guard(mutex_);
+  const FormNode& node = form.nodes[index];
+  Applied& applied = applied_[index];
+  guarded_made_ = false;
+  if (node.payload != applied.payload) {
+    const Launch* launch = launch_of(node.payload.get());
+    const bool set = applied.enabled && is_updatable(launch) && set_launch(index, node.device, *launch);
+    if (!set) update_graph(form, index);
+    applied.payload = node.payload;
+  }
+  if (node.enabled == applied.enabled) return;
+  if (switch_on(index, node.enabled)) {
+    applied.switched_off = !node.enabled;
+  } else {
+    update_graph(form, index);
+  }
+  applied.enabled = node.enabled;
+}
+
+/// The driver's own call for a kernel's node: false where it does not apply.
+bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) {
+  const DriverNodes& became = graph_->nodes_of(index);
+  if (became.nodes.size() != 1) return false;
+  const LoadedCode* loaded = CudaDevice::at(device).known(*code_of(*launch.kernel));
+  if (loaded == nullptr) return false;
+  PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
+  const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+  if (driver().update_kernel_node(instance_.get(), became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
+  applied_[index].stale = true;
+  guarded_made_ = false;
+  return true;
+}
+
+bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) {
+  const std::lock_guard guard(mutex_);
+  if (!is_updatable(&launch) || !applied_[node].enabled || !set_launch(node, applied_[node].device, launch)) {
+    return false;
+  }
+  payload.take_arguments(launch);
+  return true;
+}
+
+/// The driver can do this for kernels, copies and fills.
+bool CudaGraph::switch_on(std::size_t index, bool on) {
+  const DriverNodes& became = graph_->nodes_of(index);
+  if (became.nodes.empty()) return false;
+  for (cudaGraphNode_t node : became.nodes) {
+    if (!is_kind(node, {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})) return false;
+  }
+  for (cudaGraphNode_t node : became.nodes) {
+    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_.get(), node, on ? 1 : 0);
+    note(answer);
+    if (answer != cudaSuccess) return false;
+  }
+  return true;
+}
+
+/// Gives the graph the parameters that only the instance has.
+void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (!applied_[i].stale || i == but) continue;
+    const DriverNodes& became = graph_->nodes_of(i);
+    const Launch& launch = *launch_of(applied_[i].payload.get());
+    const LoadedCode* loaded = CudaDevice::at(applied_[i].device).known(*code_of(*launch.kernel));
+    PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
+    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+    const CUresult answer = driver().set_kernel_node(became.nodes.front(), &parameters);
+    check(static_cast<cudaError_t>(answer), updating, "graph on " + device_.name(), where);
+    applied_[i].stale = false;
+  }
+}
+
+/// Other work in the place of the node, in the graph and in a new instance.
+void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
+  const SourceLocation where = form.nodes[index].where;
+  if (conditional_) return make_anew(form, where);
+  const DeviceScope scope(device_.index());
+  bring_up_to_date(index, where);
+  if (is_idle()) graph_->forget_replaced();
+  applied_[index].astray = true;
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (!applied_[i].astray) continue;
+    graph_->replace(form, i);
+    applied_[i].stale = applied_[i].switched_off = false;
+  }
+  instantiate(form, where);
+  for (Applied& one : applied_) one.astray = false;
+}
+
+bool CudaGraph::is_idle() noexcept {
+  if (!launched_ || done_.empty()) return true;
+  const DeviceScope scope(last_device_);
+  const cudaError_t answer = cudaEventQuery(done_[static_cast<std::size_t>(last_device_)]);
+  note(answer == cudaErrorNotReady ? cudaSuccess : answer);
+  return answer != cudaErrorNotReady;
+}
+
+void CudaGraph::close() noexcept { bury(this); }
+
+/// Deletes it, and others that were closed before, as soon as nothing of them is pending.
+void CudaGraph::bury(CudaGraph* graph) noexcept {
+  std::vector<CudaGraph*> gone;
+  try {
+    const std::lock_guard guard(graveyard().mutex);
+    auto& graphs = graveyard().graphs;
+    gone.reserve(graphs.size() + 1);
+    if (graph != nullptr) graphs.push_back(graph);
+    std::erase_if(graphs, [&](CudaGraph* one) {
+      if (!one->is_idle()) return false;
+      gone.push_back(one);
+      return true;
+    });
+    buried.store(graphs.size(), std::memory_order_relaxed);
+  } catch (...) {
+    // Without memory for the list the graph stays.
+  }
+  for (CudaGraph* one : gone) delete one;
+}
+
+std::shared_ptr<const void> CudaGraph::beyond_form() {
+  const std::lock_guard guard(mutex_);
+  if (!foreign_) return nullptr;
+  if (graph_->has_calls()) {
+    throw Error(Errc::not_supported, "weir::Graph::launch", "graph on " + device_.name(),
+                "as a child it cannot hold both host functions and work that was captured from outside Weir: launch it "
+                "into a stream that does not capture",
+                {});
+  }
+  bring_up_to_date(applied_.size(), {});
+  std::vector<std::size_t> off;
+  for (std::size_t i = 0; i < applied_.size(); ++i) {
+    if (applied_[i].switched_off) off.push_back(i);
+  }
+  return graph_->as_child(off);
+}
+
+}  // namespace weir::cuda

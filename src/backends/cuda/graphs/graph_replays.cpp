@@ -1,0 +1,70 @@
+// Replays begin, fail and end.
+#include "backends/cuda/graphs/graph_replays.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include "backends/cuda/cuda_device.hpp"
+
+namespace weir::cuda {
+
+Replays::~Replays() {
+  if (flag_ != nullptr) device_.give_flag(flag_);
+}
+
+std::uint64_t Replays::open_place(SourceLocation where) {
+  if (flag_ == nullptr) {
+    flag_ = device_.take_flag(where);
+    *flag_ = FailureState::never;
+  }
+  return ++place_;
+}
+
+detail::DeviceGuard Replays::guard(std::uint64_t place) const {
+  return flag_ == nullptr ? detail::DeviceGuard{nullptr, 0} : detail::DeviceGuard{flag_, place};
+}
+
+void Replays::launched(FailureState& queue, std::uint64_t place) {
+  const std::lock_guard guard(mutex_);
+  launched_.push_back({&queue, place});
+}
+
+void Replays::take_back_launch() {
+  const std::lock_guard guard(mutex_);
+  launched_.pop_back();
+}
+
+void Replays::set_failed_at(std::uint64_t place) {
+  failed_at_ = place;
+  *flag_ = place;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void Replays::begin() {
+  const std::lock_guard guard(mutex_);
+  const Launched& present = launched_.front();
+  if (present.queue->skips(present.place)) set_failed_at(0);
+}
+
+bool Replays::skips(std::uint64_t place) {
+  const std::lock_guard guard(mutex_);
+  return failed_at_ <= place;
+}
+
+void Replays::fail(std::uint64_t place, std::shared_ptr<const Error> error) {
+  const std::lock_guard guard(mutex_);
+  if (failed_at_ <= place) return;
+  error_ = std::move(error);
+  set_failed_at(place);
+}
+
+void Replays::end() {
+  const std::unique_lock guard(mutex_);
+  const Launched present = launched_.front();
+  launched_.pop_front();
+  const std::shared_ptr<const Error> error = std::exchange(error_, nullptr);
+  set_failed_at(FailureState::never);
+  present.queue->settle(present.place, error);
+}
+
+}  // namespace weir::cuda

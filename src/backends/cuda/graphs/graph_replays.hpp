@@ -1,0 +1,60 @@
+// Host functions of a graph: the driver calls them in each replay, and one that fails skips what is behind it there.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include <weir/device_code.hpp>
+#include <weir/error.hpp>
+
+#include "backends/cuda/streams/failures.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+
+/// The replays of one graph, of which the driver runs one at a time (R153). Places number the host functions in the order
+/// of the capture: what fails at one skips the commands behind it in that order, as long as they have not begun.
+class Replays {
+ public:
+  explicit Replays(CudaDevice& device) : device_(device) {}
+  ~Replays();
+  Replays(const Replays&) = delete;
+  Replays& operator=(const Replays&) = delete;
+
+  /// A host function is about to be captured.
+  std::uint64_t open_place(SourceLocation where);
+  std::uint64_t place() const { return place_; }
+  /// For commands behind a place; 0 lies before the first host function. Null in graphs without any.
+  detail::DeviceGuard guard(std::uint64_t place) const;
+
+  /// A replay is about to be launched behind `place` of a queue's failures, which it settles.
+  void launched(FailureState& queue, std::uint64_t place);
+  /// It was not.
+  void take_back_launch();
+
+  // By threads of the driver's.
+  void begin();
+  void end();
+  bool skips(std::uint64_t place);
+  void fail(std::uint64_t place, std::shared_ptr<const Error> error);
+
+ private:
+  struct Launched {
+    FailureState* queue;
+    std::uint64_t place;
+  };
+  void set_failed_at(std::uint64_t place);
+
+  CudaDevice& device_;
+  std::uint64_t place_ = 0;
+  volatile unsigned long long* flag_ = nullptr;
+  std::mutex mutex_;
+  std::deque<Launched> launched_;  ///< guarded by mutex_, as the next
+  std::uint64_t failed_at_ = FailureState::never;
+  std::shared_ptr<const Error> error_;
+};
+
+}  // namespace weir::cuda

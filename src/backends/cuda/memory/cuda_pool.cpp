@@ -1,0 +1,310 @@
+// Allocation and release in stream order.
+#include "backends/cuda/memory/cuda_pool.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+
+namespace weir::cuda {
+
+namespace {
+constexpr std::size_t granularity = 512;
+constexpr std::size_t round_up(std::size_t bytes) { return (bytes + granularity - 1) / granularity * granularity; }
+}  // namespace
+
+CudaPool::CudaPool(CudaDevice& device, const PoolOptions& options)
+    : device_(device),
+      name_(options.name.empty() ? "pool" : options.name),
+      max_size_(options.max_size),
+      threshold_(options.release_threshold) {
+  this->backend = &device.backend();
+  this->device = device.index();
+}
+
+cudaMemPool_t CudaPool::native(SourceLocation where) {
+  if (const cudaMemPool_t made = native_.load(std::memory_order_acquire)) return made;
+  device_.start(where);
+  const std::lock_guard guard(make_mutex_);
+  if (const cudaMemPool_t made = native_.load(std::memory_order_relaxed)) return made;
+  const DeviceScope scope(device_.index());
+  const cudaMemPool_t pool = device_.take_driver_pool(max_size_, "pool '" + name_ + "' on " + device_.name(), where);
+  auto threshold = static_cast<cuuint64_t>(threshold_.load());
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
+  native_.store(pool, std::memory_order_release);
+  for (int peer = 0; peer < driver().device_count; ++peer) {
+    if (peer != device_.index() && device_.reached_by(peer)) set_access(peer, true);
+  }
+  return pool;
+}
+
+void CudaPool::set_access(int device, bool allowed) {
+  const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
+  if (pool == nullptr) return;
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = device;
+  access.flags = allowed ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
+  check(cudaMemPoolSetAccess(pool, &access, 1), "weir::enable_peer_access", name_, {});
+}
+
+CudaPool::Block* CudaPool::find(void* data) {
+  if (data == last_data_ && last_ != nullptr) return last_;
+  const auto found = blocks_.find(data);
+  return found == blocks_.end() ? nullptr : &found->second;
+}
+
+void CudaPool::count_taken(std::size_t bytes) {
+  ++live_;
+  used_ += bytes;
+  used_high_ = std::max(used_high_, used_);
+}
+
+/// A block that this queue freed, of the size or little more. The lock is held.
+void* CudaPool::take_cached(CudaQueue& queue, std::size_t bytes) {
+  for (std::size_t i = cached_; i-- > 0;) {
+    const Cached& cached = cache_[i];
+    if (cached.queue != &queue || cached.bytes < bytes || cached.bytes - bytes > bytes / 8) continue;
+    void* data = cached.data;
+    Block* block = find(data);
+    cached_bytes_ -= cached.bytes;
+    std::copy(cache_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+              cache_.begin() + static_cast<std::ptrdiff_t>(cached_), cache_.begin() + static_cast<std::ptrdiff_t>(i));
+    --cached_;
+    --freed_;
+    block->live = true;
+    block->asked = bytes;
+    last_data_ = data;
+    last_ = block;
+    count_taken(bytes);
+    return data;
+  }
+  return nullptr;
+}
+
+cudaError_t CudaPool::take_from_driver(CudaQueue& queue, std::size_t bytes, void** data, SourceLocation where) {
+  const cudaMemPool_t pool = native(where);
+  const cudaStream_t stream = queue.stream(where);
+  const DeviceScope scope(device_.index());
+  const cudaError_t answer = cudaMallocFromPoolAsync(data, bytes, pool, stream);
+  if (answer == cudaErrorMemoryAllocation) static_cast<void>(cudaGetLastError());
+  return answer;
+}
+
+void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
+  if (bytes == 0) return nullptr;
+  check_not_failed(operation, queue.label(), where);
+  if (bytes > ~std::size_t{0} / 2) refuse_bytes(bytes, queue, cudaErrorMemoryAllocation, operation, where);
+  const std::size_t wanted = round_up(bytes);
+  if (caches()) {
+    const std::lock_guard guard(mutex_);
+    if (void* data = take_cached(queue, wanted)) return data;
+  }
+  void* data = nullptr;
+  cudaError_t answer = take_from_driver(queue, wanted, &data, where);
+  if (answer == cudaErrorMemoryAllocation) {
+    // What lies in caches, or unused in other pools, may make room.
+    device_.for_each_pool([](CudaPool& pool) { pool.flush(); });
+    flush();
+    answer = take_from_driver(queue, wanted, &data, where);
+  }
+  if (answer == cudaErrorMemoryAllocation) {
+    device_.for_each_pool([](CudaPool& pool) { pool.trim(0); });
+    answer = take_from_driver(queue, wanted, &data, where);
+  }
+  if (answer == cudaErrorMemoryAllocation) refuse_bytes(bytes, queue, answer, operation, where);
+  check(answer, operation, queue.label(), where);
+  const std::lock_guard guard(mutex_);
+  Block& block = blocks_[data];
+  if (block.bytes != 0 && !block.live) --freed_;
+  block = Block{wanted, wanted, true};
+  last_data_ = data;
+  last_ = &block;
+  count_taken(wanted);
+  return data;
+}
+
+void CudaPool::refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
+                            SourceLocation where) {
+  const PoolStatistics now = statistics();
+  const std::size_t memory = device_.memory();
+  throw Error(Errc::out_of_memory, operation, queue.label(),
+              std::string(cudaGetErrorName(answer)) + ": " + std::to_string(bytes) + " bytes do not fit: pool '" +
+                  name_ + "' holds " + std::to_string(now.reserved) + " bytes, " + std::to_string(now.used) +
+                  " of them in use; its limit is " + std::to_string(max_size_ != 0 ? max_size_ : memory),
+              where);
+}
+
+void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
+  if (data == nullptr) return;
+  Cached freed{data, 0, &queue};
+  Cached evicted{};
+  {
+    const std::lock_guard guard(mutex_);
+    Block* block = find(data);
+    if (block == nullptr) {
+      throw Error(Errc::invalid_value, "weir::Pool::free", queue.label(),
+                  "this address is not the beginning of an allocation of pool '" + name_ + "'", where);
+    }
+    if (!block->live) {
+      throw Error(Errc::already_freed, "weir::Pool::free", queue.label(), "this memory was given back before", where);
+    }
+    block->live = false;
+    freed.bytes = block->bytes;
+    ++freed_;
+    --live_;
+    ++inside_;
+    used_ -= block->asked;
+    last_data_ = data;
+    last_ = block;
+    if (caches() && !closed_ && !queue.wrapped() && !queue.internal() && queue.device().index() == device_.index() &&
+        freed.bytes <= most_cached_bytes) {
+      if (cached_ == most_cached) {
+        evicted = cache_[0];
+        cached_bytes_ -= evicted.bytes;
+        std::copy(cache_.begin() + 1, cache_.begin() + static_cast<std::ptrdiff_t>(cached_), cache_.begin());
+        --cached_;
+      }
+      cache_[cached_++] = freed;
+      cached_bytes_ += freed.bytes;
+      freed.data = nullptr;
+    }
+    if (freed_ > most_remembered) forget_freed();
+  }
+  if (evicted.data != nullptr) give_to_driver(evicted);
+  while (freed.data == nullptr && over_budget()) evict_oldest();
+  if (freed.data != nullptr) give_to_driver(freed);
+  leave();
+}
+
+/// Entries of freed blocks go, but for those in the cache. The lock is held.
+void CudaPool::forget_freed() {
+  std::erase_if(blocks_, [&](const auto& entry) {
+    return !entry.second.live && std::none_of(cache_.begin(), cache_.begin() + static_cast<std::ptrdiff_t>(cached_),
+                                              [&](const Cached& cached) { return cached.data == entry.first; });
+  });
+  freed_ = cached_;
+  last_data_ = nullptr;
+  last_ = nullptr;
+}
+
+bool CudaPool::over_budget() {
+  const std::lock_guard guard(mutex_);
+  return cached_bytes_ > most_cached_bytes;
+}
+
+void CudaPool::evict_oldest() noexcept {
+  Cached oldest{};
+  {
+    const std::lock_guard guard(mutex_);
+    if (cached_ == 0) return;
+    oldest = cache_[0];
+    cached_bytes_ -= oldest.bytes;
+    std::copy(cache_.begin() + 1, cache_.begin() + static_cast<std::ptrdiff_t>(cached_), cache_.begin());
+    --cached_;
+  }
+  give_to_driver(oldest);
+}
+
+void CudaPool::give_to_driver(const Cached& cached) noexcept {
+  try {
+    const cudaStream_t stream = cached.queue->stream({});
+    const DeviceScope scope(cached.queue->device().index());
+    note(cudaFreeAsync(cached.data, stream));
+  } catch (...) {
+    // The driver answers no more.
+  }
+}
+
+void CudaPool::flush() noexcept {
+  for (;;) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (cached_ == 0) return;
+    }
+    evict_oldest();
+  }
+}
+
+/// flush(), and the blocks of idle queues are the pool's again at the end: a free takes effect when its stream runs it.
+void CudaPool::flush_until_free() {
+  std::vector<CudaQueue*> idle;
+  {
+    const std::lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < cached_; ++i) {
+      if (cache_[i].queue->idle()) idle.push_back(cache_[i].queue);
+    }
+  }
+  flush();
+  for (CudaQueue* queue : idle) queue->drain();
+}
+
+void CudaPool::trim(std::size_t keep) {
+  const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
+  if (pool == nullptr) return;
+  flush_until_free();
+  const DeviceScope scope(device_.index());
+  check(cudaMemPoolTrimTo(pool, keep), "weir::Pool::trim", name_, {});
+}
+
+void CudaPool::set_threshold(std::size_t bytes) {
+  threshold_.store(bytes, std::memory_order_relaxed);
+  const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
+  if (!caches()) flush();
+  if (pool == nullptr) return;
+  auto threshold = static_cast<cuuint64_t>(bytes);
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool::set_release_threshold",
+        name_, {});
+}
+
+PoolStatistics CudaPool::statistics() {
+  PoolStatistics now;
+  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) {
+    cuuint64_t reserved = 0;
+    cuuint64_t high = 0;
+    check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved), "weir::Pool::statistics", name_,
+          {});
+    check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &high), "weir::Pool::statistics", name_, {});
+    now.reserved = reserved;
+    now.reserved_high = high;
+  }
+  const std::lock_guard guard(mutex_);
+  now.used = used_;
+  now.used_high = used_high_;
+  return now;
+}
+
+void CudaPool::reset_high_marks() {
+  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) {
+    cuuint64_t zero = 0;
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero), "weir::Pool::reset_high_marks", name_,
+          {});
+  }
+  const std::lock_guard guard(mutex_);
+  used_high_ = used_;
+}
+
+void CudaPool::close() noexcept {
+  {
+    const std::lock_guard guard(mutex_);
+    closed_ = true;
+    ++inside_;
+  }
+  flush();
+  leave();
+}
+
+/// A pool that is closed and has no live allocation is no use to anybody: the last one out deletes it. The driver keeps
+/// pending memory by itself.
+void CudaPool::leave() noexcept {
+  {
+    const std::lock_guard guard(mutex_);
+    if (--inside_ != 0 || !closed_ || live_ != 0) return;
+  }
+  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);
+  delete this;
+}
+
+}  // namespace weir::cuda

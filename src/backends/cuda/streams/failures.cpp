@@ -1,0 +1,104 @@
+// Places, and how failures go from one to those that depend on it.
+#include "backends/cuda/streams/failures.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::cuda {
+
+namespace {
+/// One for all queues: failures cross them, and host functions are rare.
+std::mutex& mutex() {
+  static auto& instance = *new std::mutex;
+  return instance;
+}
+}  // namespace
+
+bool FailureState::skips_all() const { return failed() && doubt_.load(std::memory_order_acquire) == 1; }
+
+void FailureState::set_flag(volatile unsigned long long* flag) {
+  const std::lock_guard guard(mutex());
+  if (flag_ != nullptr) return;
+  *flag = failed_at_.load(std::memory_order_relaxed);
+  flag_ = flag;
+}
+
+std::uint64_t FailureState::open_place() {
+  const std::lock_guard guard(mutex());
+  const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
+  unsettled_.push_back(place);
+  place_.store(place, std::memory_order_release);
+  doubt_.fetch_add(1, std::memory_order_release);
+  return place;
+}
+
+bool FailureState::settled_until(std::uint64_t place) const {
+  return std::none_of(unsettled_.begin(), unsettled_.end(), [&](std::uint64_t open) { return open <= place; });
+}
+
+void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
+  const std::lock_guard guard(mutex());
+  settle_locked(place, error);
+}
+
+void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) {
+  std::erase(unsettled_, place);
+  if (error && place < failed_at_.load(std::memory_order_relaxed)) {
+    if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
+    error_ = error;
+    failed_at_.store(place, std::memory_order_release);
+    if (flag_ != nullptr) {
+      *flag_ = place;
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  }
+  std::vector<Dependent> ready;
+  std::erase_if(dependents_, [&](const Dependent& dependent) {
+    if (!settled_until(dependent.source_place)) return false;
+    ready.push_back(dependent);
+    return true;
+  });
+  doubt_.fetch_sub(1, std::memory_order_release);
+  for (const Dependent& dependent : ready) {
+    const bool inherits = failed_at_.load(std::memory_order_relaxed) <= dependent.source_place;
+    dependent.queue->settle_locked(dependent.place, inherits ? error_ : nullptr);
+  }
+}
+
+void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
+  if (&source == this || !source.in_doubt()) return;
+  const std::lock_guard guard(mutex());
+  const bool settled = source.settled_until(source_place);
+  // While something before it may still fail, a failure is not the one that the source will report.
+  const bool failed = settled && source.failed_at_.load(std::memory_order_relaxed) <= source_place;
+  if (!failed && settled) return;
+  const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
+  place_.store(place, std::memory_order_release);
+  unsettled_.push_back(place);
+  doubt_.fetch_add(1, std::memory_order_release);
+  if (failed) {
+    settle_locked(place, source.error_);
+  } else {
+    source.dependents_.push_back({source_place, this, place});
+  }
+}
+
+std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const {
+  if (!skips(place)) return nullptr;
+  const std::lock_guard guard(mutex());
+  return failed_at_.load(std::memory_order_relaxed) <= place ? error_ : nullptr;
+}
+
+std::shared_ptr<const Error> FailureState::take() {
+  if (!failed()) return nullptr;
+  const std::lock_guard guard(mutex());
+  if (!error_) return nullptr;
+  failed_at_.store(never, std::memory_order_release);
+  if (flag_ != nullptr) *flag_ = never;
+  // What is recorded from here on lies behind the failure, and must not be taken for what lay before.
+  place_.store(place_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  doubt_.fetch_sub(1, std::memory_order_release);
+  return std::exchange(error_, nullptr);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,137 @@
+// Kernels: the hot path is one call of the driver's, with nothing allocated and nothing asked.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include <weir/kernel.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/prepared_launch.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+constexpr std::size_t most_grid_x = std::numeric_limits<std::int32_t>::max();
+constexpr unsigned warp = 32;
+
+std::string quoted(std::string_view name) { return " of kernel '" + std::string(name) + "'"; }
+
+/// Division by `size` as a multiplication and a shift, right for numbers below 2^31.
+void set_divisor(detail::DeviceExtent& extent, std::size_t d, std::uint64_t size) {
+  extent.size[d] = size;
+  if (extent.narrow == 0 || size == 0) return;
+  const auto shift = static_cast<std::uint32_t>(std::bit_width(size - 1));
+  extent.shift[d] = shift;
+  extent.factor[d] =
+      static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - size)) / size + 1);
+}
+
+detail::DeviceExtent device_extent(const Shape& shape) {
+  detail::DeviceExtent extent{};
+  extent.count = shape.count();
+  extent.narrow = extent.count < (std::uint64_t{1} << 31) ? 1 : 0;
+  for (std::size_t d = 0; d < max_rank; ++d) set_divisor(extent, d, shape[d]);
+  return extent;
+}
+
+/// Threads of a block: as asked or chosen, but no more than there are elements.
+unsigned threads_for(const LoadedCode& code, std::uint32_t asked, std::size_t count) {
+  if (asked != 0) return std::min<unsigned>(asked, code.most_threads);
+  if (count >= code.block) return code.block;
+  return static_cast<unsigned>((count + warp - 1) / warp * warp);
+}
+
+}  // namespace
+
+void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                       const detail::LaunchSite& site) {
+  const detail::DeviceCode* code = code_of(kernel);
+  const cudaStream_t stream = stream_.load(std::memory_order_acquire);
+  const LoadedCode* loaded = code != nullptr && stream != nullptr ? device_.known(*code) : nullptr;
+  if (loaded == nullptr || failures_.in_doubt() || (of_current_device_ && several_devices) || size > most_grid_x)
+      [[unlikely]] {
+    launch_slowly(kernel, closure, size, site);
+    return;
+  }
+  used_.store(true, std::memory_order_relaxed);
+  const unsigned threads = threads_for(*loaded, 0, size);
+  const unsigned blocks = (static_cast<unsigned>(size) + threads - 1) / threads;
+  std::uint64_t count = size;
+  detail::DeviceGuard unguarded{nullptr, 0};
+  void* arguments[] = {const_cast<void*>(closure), &count, &unguarded};
+  const CUresult answer = driver().launch_kernel(loaded->function.load(std::memory_order_relaxed), blocks, 1, 1,
+                                                 threads, 1, 1, 0, stream, arguments, nullptr);
+  if (answer != CUDA_SUCCESS) [[unlikely]] {
+    launch_slowly(kernel, closure, size, site);
+  }
+}
+
+void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
+                              const detail::LaunchSite& site) {
+  Command command;
+  command.where = site.where;
+  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
+  submit_launch(command, std::get<Launch>(command.op));
+}
+
+PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt)
+    : function(code.function.load(std::memory_order_relaxed)), guard(doubt) {
+  count = launch.extent.count();
+  std::size_t blocks = count;
+  if (launch.kernel->rank == 0) {
+    threads = launch.threads;
+    shared_bytes = static_cast<unsigned>(launch.shared_bytes);
+  } else {
+    threads = threads_for(code, launch.block, count);
+    blocks = (count + threads - 1) / threads;
+  }
+  if (launch.kernel->rank > 1) extent = device_extent(launch.extent);
+  grid_x = static_cast<unsigned>(std::min(blocks, most_grid_x));
+  grid_y = grid_x == 0 ? 0 : static_cast<unsigned>((blocks + grid_x - 1) / grid_x);
+  arguments[0] = const_cast<void*>(launch.closure);
+  arguments[1] = launch.kernel->rank > 1 ? static_cast<void*>(&extent) : &count;
+  arguments[2] = &guard;
+}
+
+void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
+  if (is_global(*launch.kernel)) {
+    launch_global(command, launch);
+    return;
+  }
+  const char* operation = launch.kernel->rank == 0 ? "weir::launch_blocks" : "weir::launch";
+  const LoadedCode& code = device_.code_of(*launch.kernel, operation, label_, command.where);
+  if (skips_all()) return;
+  PreparedLaunch prepared(code, launch, guard());
+  const cudaStream_t queue = stream(command.where);
+  // The driver may have no context on this thread yet, or need the right one.
+  int previous = 0;
+  check(cudaGetDevice(&previous), operation, label_, command.where);
+  check(cudaSetDevice(device_.index()), operation, label_, command.where);
+  const CUresult answer =
+      driver().launch_kernel(prepared.function, prepared.grid_x, prepared.grid_y, 1, prepared.threads, 1, 1,
+                             prepared.shared_bytes, queue, prepared.arguments, nullptr);
+  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
+  const std::string_view name = launch.name != nullptr ? std::string_view(launch.name) : launch.kernel->name;
+  check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), command.where);
+}
+
+void CudaQueue::launch_global(const Command& command, const Launch& launch) {
+  constexpr const char* operation = "weir::cuda::launch";
+  const auto& call = *static_cast<const detail::GlobalCall*>(launch.closure);
+  const cudaStream_t queue = stream(command.where);
+  if (skips_all()) return;
+  if (call.declined != nullptr && in_doubt()) {
+    *call.declined = true;
+    return;
+  }
+  int previous = 0;
+  check(cudaGetDevice(&previous), operation, label_, command.where);
+  if (previous != device_.index()) check(cudaSetDevice(device_.index()), operation, label_, command.where);
+  const int answer = call.launch(call, queue);
+  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
+  check(static_cast<cudaError_t>(answer), operation, label_, command.where);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,273 @@
+// Captures begin and end; what they forbid.
+#include "core/graphs/capture.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/graphs/graph_state.hpp"
+#include "core/graphs/legacy_guard.hpp"
+#include "core/graphs/marks.hpp"
+
+namespace weir::detail {
+
+std::atomic<int> active_captures{0};
+
+namespace {
+
+struct Captures {
+  std::vector<std::unique_ptr<Capture>> active;
+  std::vector<Recorder*> free_recorders;
+  std::uint64_t next = 1;
+};
+Captures& captures() {
+  static auto& all = *new Captures;
+  return all;
+}
+
+std::string at_line(const Error& error) {
+  const SourceLocation where = error.where();
+  return where ? " at " + std::string(where.file_name()) + ":" + std::to_string(where.line()) : std::string();
+}
+
+[[noreturn]] void break_captures(const std::vector<Capture*>& broken, const Error& error) {
+  for (Capture* capture : broken) {
+    if (!capture->broken) capture->broken = error;
+  }
+  throw Error(error);
+}
+
+/// Takes a capture out of the active ones. What it held is given back by the caller, without the lock.
+std::unique_ptr<Capture> take(Capture& capture, bool discard) {
+  close_recorders(capture, discard);
+  forget_marks(capture);
+  auto& active = captures().active;
+  const auto found = std::find_if(active.begin(), active.end(), [&](const auto& one) { return one.get() == &capture; });
+  std::unique_ptr<Capture> taken = std::move(*found);
+  active.erase(found);
+  active_captures.fetch_sub(1, std::memory_order_release);
+  return taken;
+}
+
+}  // namespace
+
+std::recursive_mutex& captures_lock() {
+  static auto& mutex = *new std::recursive_mutex;
+  return mutex;
+}
+
+std::uint64_t next_graph_id() {
+  const std::lock_guard guard(captures_lock());
+  return captures().next++;
+}
+
+Capture* find_capture(std::uint64_t id) {
+  for (const auto& capture : captures().active) {
+    if (capture->id == id) return capture.get();
+  }
+  return nullptr;
+}
+
+void Capture::check_valid(const char* operation, const std::string& object, SourceLocation where) const {
+  if (!broken) return;
+  throw Error(Errc::capture_invalidated, operation, object,
+              "the capture is void since " + broken->operation() + at_line(*broken) + ": " + broken->what(), where,
+              std::make_exception_ptr(*broken));
+}
+
+Recorder& open_recorder(Capture& capture, StreamRef stream) {
+  auto& free = captures().free_recorders;
+  capture.recorders.reserve(capture.recorders.size() + 1);
+  if (free.empty()) free.push_back(new Recorder);
+  StreamState& state = *stream.state();
+  Recorder& recorder = *free.back();
+  recorder.name = state.name;
+  free.pop_back();
+  capture.recorders.push_back(&recorder);
+  recorder.capture = &capture;
+  recorder.stream = &state;
+  recorder.id = stream.id();
+  recorder.real = state.real;
+  recorder.device = state.device->index;
+  recorder.priority = state.priority;
+  recorder.tails.clear();
+  recorder.scope = capture.scope;
+  recorder.driver = false;
+  state.recorder.store(&recorder, std::memory_order_release);
+  state.queue = &recorder;
+  if (state.blocking && !capture.by_hand) guard_legacy(*state.device, 1);
+  return recorder;
+}
+
+void close_recorders(Capture& capture, bool) {
+  for (Recorder* recorder : capture.recorders) {
+    if (StreamState* state = recorder->stream) {
+      state->queue = recorder->real;
+      state->recorder.store(nullptr, std::memory_order_release);
+      if (state->blocking && !capture.by_hand) guard_legacy(*state->device, -1);
+    }
+    recorder->capture = nullptr;
+    recorder->stream = nullptr;
+    captures().free_recorders.push_back(recorder);
+  }
+  capture.recorders.clear();
+}
+
+void leave_capture(StreamState& stream) noexcept {
+  const std::lock_guard guard(captures_lock());
+  Recorder* recorder = stream.recorder.load(std::memory_order_relaxed);
+  if (recorder == nullptr) return;
+  Capture& capture = *recorder->capture;
+  if (recorder == capture.origin && !capture.broken && !capture.by_hand) {
+    capture.broken.emplace(Errc::capture_invalidated, "weir::Stream", describe(stream),
+                           "the stream was destroyed while it captured", SourceLocation{});
+  }
+  if (stream.blocking && !capture.by_hand) guard_legacy(*stream.device, -1);
+  stream.recorder.store(nullptr, std::memory_order_release);
+  stream.queue = stream.real;
+  recorder->stream = nullptr;  // its nodes stay, and have to be joined all the same
+}
+
+void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, const char* operation,
+                        const std::string& object, SourceLocation where) {
+  const std::lock_guard guard(captures_lock());
+  std::vector<Capture*> broken;
+  Errc code = Errc::capture_unsupported;
+  std::string reason = "this thread is capturing: wait after the end of the capture, or order streams by events";
+  for (const auto& capture : captures().active) {
+    bool hit = capture->thread == std::this_thread::get_id();
+    for (const Recorder* recorder : capture->recorders) {
+      const StreamState* state = recorder->stream;
+      if (state == nullptr) continue;
+      if (stream == state) {
+        hit = true;
+        reason = "the stream is capturing, so that nothing of it runs: wait after the end of the capture";
+      } else if (devices && (device == nullptr || device == state->device)) {
+        hit = true;
+        reason = "stream '" + state->name + "' is capturing";
+      } else if (stream != nullptr && stream->legacy && state->blocking && state->device == stream->device) {
+        hit = true;
+        code = Errc::capture_implicit;
+        reason = "the legacy stream would wait for blocking stream '" + state->name + "', which is capturing";
+      }
+    }
+    if (hit) broken.push_back(capture.get());
+  }
+  if (!broken.empty()) break_captures(broken, Error(code, operation, object, reason, where));
+}
+
+void check_readback(const char* operation, SourceLocation where) { check_host_wait(operation, "array", where); }
+
+}  // namespace weir::detail
+
+namespace weir {
+
+using namespace detail;
+
+bool is_capturing(StreamRef stream, SourceLocation where) {
+  return state_of(stream, "weir::is_capturing", where).recorder.load(std::memory_order_acquire) != nullptr;
+}
+
+std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) {
+  const StreamState& state = state_of(stream, "weir::capture_info", where);
+  const std::lock_guard guard(captures_lock());
+  const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
+  if (recorder == nullptr) return std::nullopt;
+  const Capture& capture = *recorder->capture;
+  CaptureInfo info;
+  info.id = capture.id;
+  info.valid = !capture.broken;
+  for (std::size_t i = 0; i < capture.form.nodes.size(); ++i) {
+    info.nodes.push_back(info_of(capture.form.nodes[i], capture.id, i));
+  }
+  for (const std::uint32_t node : recorder->tails) info.behind.emplace_back(capture.id, node);
+  return info;
+}
+
+void capture_begin(StreamRef stream, SourceLocation where) {
+  constexpr const char* operation = "weir::capture_begin";
+  StreamState& state = state_of(stream, operation, where);
+  if (state.legacy) {
+    throw Error(Errc::capture_unsupported, operation, describe(state),
+                "the legacy stream cannot be captured: use a stream of your own", where);
+  }
+  const std::lock_guard guard(captures_lock());
+  if (state.recorder.load(std::memory_order_relaxed) != nullptr) {
+    throw Error(Errc::capture_unsupported, operation, describe(state), "it is capturing already: captures do not nest",
+                where);
+  }
+  auto capture = std::make_unique<Capture>();
+  capture->id = captures().next++;
+  capture->thread = std::this_thread::get_id();
+  captures().active.reserve(captures().active.size() + 1);
+  const bool driver = state.real->begin_capture(where);
+  Recorder& recorder = open_recorder(*capture, stream);
+  recorder.driver = driver;
+  capture->origin = &recorder;
+  captures().active.push_back(std::move(capture));
+  active_captures.fetch_add(1, std::memory_order_release);
+}
+
+Graph capture_end(StreamRef stream, SourceLocation where) {
+  constexpr const char* operation = "weir::capture_end";
+  StreamState& state = state_of(stream, operation, where);
+  std::unique_ptr<Capture> capture;
+  std::optional<Error> refused;
+  void* driver_graph = nullptr;
+  {
+    const std::lock_guard guard(captures_lock());
+    Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
+    if (recorder == nullptr || recorder->capture->by_hand) {
+      throw Error(Errc::not_capturing, operation, describe(state), "no capture began on it", where);
+    }
+    Capture& active = *recorder->capture;
+    if (active.thread != std::this_thread::get_id()) {
+      refused.emplace(Errc::capture_wrong_thread, operation, describe(state),
+                      "another thread began this capture: it is discarded", where);
+    } else if (recorder != active.origin) {
+      const Error unmatched(Errc::capture_unmatched, operation, describe(state),
+                            "the capture began on stream '" + active.origin->name + "', and ends there", where);
+      break_captures({&active}, unmatched);
+    } else if (active.broken) {
+      try {
+        active.check_valid(operation, describe(state), where);
+      } catch (const Error& error) {
+        refused.emplace(error);
+      }
+    } else if (const std::string loose = unjoined_stream(active, *active.origin); !loose.empty()) {
+      refused.emplace(Errc::capture_unjoined, operation, describe(state),
+                      "stream '" + loose + "' joined the capture and was not joined back: let this stream wait for it",
+                      where);
+    }
+    if (active.origin->driver) {
+      try {
+        driver_graph = active.origin->real->end_capture(refused.has_value(), where);
+      } catch (const Error& error) {
+        refused.emplace(error);
+      }
+    }
+    capture = take(active, refused.has_value());
+    if (!refused) keep_timed_events(*capture);
+  }
+  if (refused) throw Error(*refused);
+  return instantiate(std::move(capture->form), capture->id, *state.device, driver_graph, operation, where);
+}
+
+ScopedCapture::ScopedCapture(StreamArg stream) : stream_(stream.stream) {
+  capture_begin(stream.stream, stream.where);
+  const std::lock_guard guard(captures_lock());
+  capture_ = stream_.state()->recorder.load(std::memory_order_relaxed)->capture->id;
+}
+
+ScopedCapture::~ScopedCapture() {
+  std::unique_ptr<Capture> discarded;
+  const std::unique_lock guard(captures_lock());
+  Capture* capture = find_capture(capture_);
+  if (capture == nullptr) return;
+  if (capture->origin->driver) static_cast<void>(capture->origin->real->end_capture(true, {}));
+  discarded = take(*capture, true);
+}
+
+Graph ScopedCapture::finish(SourceLocation where) { return capture_end(stream_, where); }
+
+}  // namespace weir

@@ -1,0 +1,181 @@
+// Changes to instantiated graphs.
+#include <weir/graph_update.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/checks.hpp"
+#include "core/graphs/capture.hpp"
+#include "core/graphs/graph_state.hpp"
+
+namespace weir {
+
+using namespace detail;
+
+namespace detail {
+
+namespace {
+
+/// Puts a changed node into the executable, or the form back as it was.
+void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
+  FormNode& node = graph.form.nodes[index];
+  std::swap(node, changed);
+  try {
+    graph.executable->update(graph.form, index);
+  } catch (const Error& error) {
+    std::swap(node, changed);
+    throw Error(error.errc(), operation, "node '" + name_of(node) + "'",
+                std::string("the graph stays as it was, for its device refused the change (") + error.what() +
+                    "): ask for what the device can do, or make another graph",
+                where, std::current_exception());
+  } catch (...) {
+    std::swap(node, changed);
+    throw;
+  }
+  if (changed.payload && changed.payload != node.payload) keep_until_launched_work_is_done(graph, *changed.payload);
+}
+
+[[noreturn]] void refuse_kind(const FormNode& node, NodeKind wanted, const char* operation, SourceLocation where) {
+  throw Error(Errc::invalid_value, operation, "node '" + name_of(node) + "'",
+              "it is a node of kind " + std::string(to_text(node.kind)) + ", not " + std::string(to_text(wanted)),
+              where);
+}
+
+bool same_line(SourceLocation a, SourceLocation b) { return a.line() == b.line() && a.file_name() == b.file_name(); }
+
+bool same_memory(std::span<const Region> a, std::span<const Region> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Region& x, const Region& y) {
+    return x.begin == y.begin && x.buffer == y.buffer && x.row_bytes == y.row_bytes && x.rows == y.rows &&
+           x.pitch == y.pitch && x.access == y.access;
+  });
+}
+
+}  // namespace
+
+EditStream::EditStream(Device device) : stream(device, StreamOptions{.blocking = false, .name = "graph update"}) {
+  const std::lock_guard guard(captures_lock());
+  capture.by_hand = true;
+  recorder = &open_recorder(capture, stream);
+  capture.origin = recorder;
+}
+EditStream::~EditStream() {
+  const std::lock_guard guard(captures_lock());
+  close_recorders(capture, true);
+}
+
+GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where)
+    : graph_(graph_of(graph, operation, where)), node_(node.index()), operation_(operation), where_(where) {
+  std::unique_lock lock(graph_.edit_mutex);
+  const FormNode& form = node_of(graph_, node, operation, where);
+  const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
+  if (!where_) where_ = form.where;
+  if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where_);
+  if (!graph_.edit_stream) graph_.edit_stream = std::make_unique<EditStream>(Device(graph_.on));
+  graph_.edit_stream->recorder->edit = this;
+  static_cast<void>(lock.release());  // held until the end
+}
+
+GraphEdit::~GraphEdit() {
+  graph_.edit_stream->recorder->edit = nullptr;
+  graph_.edit_mutex.unlock();
+}
+
+StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
+
+Extent GraphEdit::extent() const {
+  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
+  return Extent{launch.extent, launch.block, launch.name};
+}
+
+const void* GraphEdit::functor(std::string_view type) const {
+  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
+  if (launch.kernel->name == type) return launch.closure;
+  throw Error(Errc::invalid_value, operation_, "node '" + std::string(launch.kernel->name) + "'",
+              "its kernel is no " + std::string(type) + " any more: pass the kernel, too", where_);
+}
+
+/// Other arguments of the same launch, without a new payload.
+bool GraphEdit::take_arguments(const Command& command) {
+  FormNode& node = graph_.form.nodes[node_];
+  const auto* launch = std::get_if<Launch>(&command.op);
+  const auto* before = std::get_if<Launch>(&node.payload->op());
+  if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
+      launch->name != before->name || launch->block != before->block || launch->extent != before->extent ||
+      launch->threads != before->threads || launch->shared_bytes != before->shared_bytes ||
+      !same_line(command.where, node.payload->where()) || !same_memory(command.uses, node.payload->uses())) {
+    return false;
+  }
+  // The form's payloads are made here, as objects that may change.
+  auto& payload = const_cast<Payload&>(*node.payload);
+  return graph_.executable->update_arguments(node_, payload, *launch);
+}
+
+void GraphEdit::take(const Command& command) {
+  taken_ = true;
+  if (take_arguments(command)) return;
+  const auto payload = std::make_shared<Payload>(command);
+  FormNode changed = graph_.form.nodes[node_];
+  changed.payload = payload;
+  if (where_) changed.where = where_;
+  const SourceLocation changed_at = changed.where;
+  try {
+    apply_change(graph_, node_, std::move(changed), operation_, changed_at);
+  } catch (...) {
+    payload->give_function_back();  // the caller's again
+    throw;
+  }
+}
+
+void GraphEdit::check_taken() const {
+  if (taken_) return;
+  throw Error(Errc::invalid_value, operation_, "node '" + name_of(graph_.form.nodes[node_]) + "'",
+              "there would be nothing to do: disable() it", where_);
+}
+
+}  // namespace detail
+
+void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
+  constexpr const char* operation = "weir::Graph::resize";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  const std::lock_guard guard(graph.edit_mutex);
+  const FormNode& form = node_of(graph, node, operation, where);
+  if (form.kind != NodeKind::launch) refuse_kind(form, NodeKind::launch, operation, where);
+  auto launch = std::get<Launch>(form.payload->op());
+  if (launch.kernel->rank == 0) {
+    throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'", "it is a cooperative launch: update it",
+                where);
+  }
+  const bool any = check_extent(extent, launch.kernel->rank, launch.block, operation, where);
+  launch.extent = any ? extent : Shape::of(launch.kernel->rank, std::array<std::size_t, max_rank>{}.data());
+  Command command;
+  command.where = form.payload->where();
+  command.uses = form.payload->uses();
+  command.op = launch;
+  FormNode changed = form;
+  changed.payload = std::make_shared<const Payload>(command);
+  apply_change(graph, node.index(), std::move(changed), operation, where);
+}
+
+bool Graph::enabled(Node node, SourceLocation where) const {
+  constexpr const char* operation = "weir::Graph::enabled";
+  return node_of(graph_of(*this, operation, where), node, operation, where).enabled;
+}
+
+void Graph::set_enabled(Node node, bool enabled, SourceLocation where) {
+  const char* operation = enabled ? "weir::Graph::enable" : "weir::Graph::disable";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  const std::lock_guard guard(graph.edit_mutex);
+  const FormNode& form = node_of(graph, node, operation, where);
+  if (form.kind == NodeKind::graph || form.kind == NodeKind::conditional) {
+    throw Error(Errc::not_supported, operation, "node '" + name_of(form) + "'",
+                "a node with nodes inside stays enabled: enable and disable those", where);
+  }
+  FormNode changed = form;
+  changed.enabled = enabled;
+  apply_change(graph, node.index(), std::move(changed), operation, where);
+}
+
+}  // namespace weir

@@ -1,0 +1,203 @@
+// Graphs: made, launched, read.
+#include <weir/graph.hpp>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/checks.hpp"
+#include "core/graphs/capture.hpp"
+#include "core/graphs/graph_state.hpp"
+
+namespace weir {
+
+using namespace detail;
+
+namespace detail {
+
+CoreGraph& graph_of(const Graph& graph, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (graph.state() != nullptr) return static_cast<CoreGraph&>(*graph.state());
+  throw Error(Errc::invalid_handle, operation, "graph", "it was moved from or never made", where);
+}
+
+FormNode& node_of(CoreGraph& graph, Node node, const char* operation, SourceLocation where) {
+  if (node.graph() == graph.id && node.index() < graph.form.nodes.size()) return graph.form.nodes[node.index()];
+  throw Error(Errc::invalid_handle, operation, "node",
+              node.graph() == 0 ? "it is no node" : "it is a node of another graph", where);
+}
+
+Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void* driver_graph, const char*,
+                  SourceLocation where) {
+  auto graph = std::make_unique<CoreGraph>();
+  graph->id = id;
+  graph->backend = device.backend;
+  graph->device = device.index;
+  graph->on = &device;
+  graph->form = std::move(form);
+  graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
+  return Graph(graph.release());
+}
+
+void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& payload) {
+  for (Storage* storage : payload.arrays()) {
+    for (const auto& [queue, device] : graph.launched_on) note_queue(*storage, queue, device);
+  }
+}
+
+std::vector<Region> uses_of(CoreGraph& graph) {
+  const std::lock_guard guard(graph.edit_mutex);
+  std::vector<Region> uses;
+  for (const FormNode& node : graph.form.nodes) {
+    if (node.payload) uses.insert(uses.end(), node.payload->uses().begin(), node.payload->uses().end());
+  }
+  return uses;
+}
+
+std::string name_of(const FormNode& node) {
+  if (node.payload && !node.payload->name().empty()) return node.payload->name();
+  if (node.kind == NodeKind::conditional) {
+    switch (node.condition.kind) {
+      case Condition::Kind::if_: return "if";
+      case Condition::Kind::if_else: return "if/else";
+      case Condition::Kind::switch_: return "switch";
+      case Condition::Kind::while_: return "while";
+    }
+  }
+  return std::string(to_text(node.kind));
+}
+
+}  // namespace detail
+
+namespace detail {
+
+std::string detail_of(const FormNode& node) {
+  if (!node.payload) return {};
+  const auto bytes = [](std::size_t count) { return std::to_string(count) + " bytes"; };
+  const Op& op = node.payload->op();
+  if (const auto* launch = std::get_if<Launch>(&op)) {
+    return describe(launch->extent) + (launch->threads == 0 ? "" : " x " + std::to_string(launch->threads));
+  }
+  if (const auto* copy = std::get_if<Copy>(&op)) {
+    return bytes(copy->to_layout.shape.count() * copy->to_layout.element_bytes);
+  }
+  if (const auto* fill = std::get_if<Fill>(&op)) return describe(fill->layout.shape);
+  if (const auto* alloc = std::get_if<Alloc>(&op)) return bytes(alloc->bytes);
+  if (const auto* free = std::get_if<Free>(&op)) return bytes(free->bytes);
+  return {};
+}
+
+}  // namespace detail
+
+std::string_view to_text(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::launch: return "launch";
+    case NodeKind::copy: return "copy";
+    case NodeKind::fill: return "fill";
+    case NodeKind::alloc: return "alloc";
+    case NodeKind::free: return "free";
+    case NodeKind::record: return "record";
+    case NodeKind::wait: return "wait";
+    case NodeKind::host_call: return "host_call";
+    case NodeKind::external: return "external";
+    case NodeKind::graph: return "graph";
+    case NodeKind::conditional: return "conditional";
+    case NodeKind::empty: return "empty";
+  }
+  return "node";
+}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  Graph old(std::move(*this));
+  state_ = std::exchange(other.state_, nullptr);
+  return *this;
+}
+
+Graph::~Graph() {
+  if (state_ == nullptr || forked()) return;
+  const std::unique_ptr<CoreGraph> graph(static_cast<CoreGraph*>(state_));
+  try {
+    for (const FormNode& node : graph->form.nodes) {
+      if (node.payload) keep_until_launched_work_is_done(*graph, *node.payload);
+    }
+  } catch (...) {
+    // Without memory for the bookkeeping nothing is given back.
+    static_cast<void>(new GraphForm(std::move(graph->form)));
+  }
+  graph->executable->close();
+}
+
+void Graph::launch(StreamRef stream, SourceLocation where) const {
+  constexpr const char* operation = "weir::Graph::launch";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  StreamState& state = state_of(stream, operation, where);
+  if (state.device->backend != graph.backend) {
+    throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
+  }
+  if (state.real != graph.last_queue.load(std::memory_order_relaxed)) graph.note_launch(state);
+  Command command;
+  command.where = where;
+  std::vector<Region> uses;
+  if (hooks.load(std::memory_order_relaxed) != 0) uses = uses_of(graph);  // for observers
+  command.uses = uses;
+  command.op = GraphLaunch{&graph};
+  submit(stream, command, operation);
+}
+
+void Graph::launch(SourceLocation where) const {
+  const CoreGraph& graph = graph_of(*this, "weir::Graph::launch", where);
+  launch(get_stream(Device(graph.on)), where);
+}
+
+void detail::CoreGraph::note_launch(StreamState& stream) {
+  const std::lock_guard guard(launched_mutex);
+  const auto same = [&](const auto& one) { return one.first == stream.real; };
+  if (std::none_of(launched_on.begin(), launched_on.end(), same)) {
+    launched_on.emplace_back(stream.real, stream.device);
+  }
+  last_queue.store(stream.real, std::memory_order_relaxed);
+}
+
+Device Graph::device(SourceLocation where) const { return Device(graph_of(*this, "weir::Graph::device", where).on); }
+std::size_t Graph::size(SourceLocation where) const {
+  return graph_of(*this, "weir::Graph::size", where).form.nodes.size();
+}
+
+NodeInfo Graph::node(Node node, SourceLocation where) const {
+  constexpr const char* operation = "weir::Graph::node";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  return info_of(node_of(graph, node, operation, where), graph.id, node.index());
+}
+
+NodeInfo detail::info_of(const FormNode& form, std::uint64_t graph, std::size_t index) {
+  NodeInfo info;
+  info.node = Node(graph, index);
+  info.kind = form.kind;
+  info.name = name_of(form);
+  info.detail = detail_of(form);
+  info.where = form.where;
+  info.stream = form.stream;
+  info.stream_name = form.stream_name;
+  info.priority = form.priority;
+  for (const std::uint32_t before : form.depends) info.depends.emplace_back(graph, before);
+  if (form.parent >= 0) info.parent = Node(graph, static_cast<std::size_t>(form.parent));
+  info.branch = form.branch;
+  info.enabled = form.enabled;
+  return info;
+}
+
+std::vector<NodeInfo> Graph::nodes(SourceLocation where) const {
+  const CoreGraph& graph = graph_of(*this, "weir::Graph::nodes", where);
+  std::vector<NodeInfo> all;
+  for (std::size_t i = 0; i < graph.form.nodes.size(); ++i) all.push_back(node(Node(graph.id, i), where));
+  return all;
+}
+
+Node Graph::find(std::string_view name, SourceLocation where) const {
+  const CoreGraph& graph = graph_of(*this, "weir::Graph::find", where);
+  for (std::size_t i = 0; i < graph.form.nodes.size(); ++i) {
+    if (name_of(graph.form.nodes[i]) == name) return Node(graph.id, i);
+  }
+  throw Error(Errc::invalid_value, "weir::Graph::find", "'" + std::string(name) + "'", "no node has this name", where);
+}
+
+}  // namespace weir

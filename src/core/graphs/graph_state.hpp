@@ -1,0 +1,58 @@
+// What the core keeps of a graph beyond what backends see.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weir/graph.hpp>
+
+#include "core/graphs/capture.hpp"
+#include "core/runtime.hpp"
+#include "graph_form.hpp"
+
+namespace weir::detail {
+
+/// Where new work for nodes is made: a stream whose recorder hands it to the edit.
+struct EditStream {
+  explicit EditStream(Device device);
+  ~EditStream();
+  EditStream(const EditStream&) = delete;
+  EditStream& operator=(const EditStream&) = delete;
+
+  Stream stream;
+  Capture capture;
+  Recorder* recorder;
+};
+
+struct CoreGraph final : GraphState {
+  DeviceState* on = nullptr;
+  std::atomic<Queue*> last_queue{nullptr};
+  std::mutex launched_mutex;
+  /// Arrays that leave the graph must outlive the work of these.
+  std::vector<std::pair<Queue*, DeviceState*>> launched_on;  ///< guarded by launched_mutex
+
+  std::mutex edit_mutex;
+  std::unique_ptr<EditStream> edit_stream;  ///< guarded by edit_mutex, as changes of the form are
+
+  void note_launch(StreamState& stream);
+};
+
+/// Throws invalid_handle for a graph that was moved from.
+CoreGraph& graph_of(const Graph& graph, const char* operation, SourceLocation where);
+/// Throws invalid_handle for a node of another graph.
+FormNode& node_of(CoreGraph& graph, Node node, const char* operation, SourceLocation where);
+/// The payload is about to leave the graph: its arrays outlive all replays so far.
+void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& payload);
+std::string name_of(const FormNode& node);
+/// What users see of a node.
+NodeInfo info_of(const FormNode& node, std::uint64_t graph, std::size_t index);
+/// What all nodes read and write.
+std::vector<Region> uses_of(CoreGraph& graph);
+/// Sizes, for people.
+std::string detail_of(const FormNode& node);
+
+}  // namespace weir::detail

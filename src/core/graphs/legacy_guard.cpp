@@ -1,0 +1,56 @@
+// The legacy stream during captures.
+#include "core/graphs/legacy_guard.hpp"
+
+#include "core/graphs/capture.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+class LegacyGuard final : public Queue {
+ public:
+  explicit LegacyGuard(DeviceState& device) : stream_(*device.legacy.state()) {}
+
+  void submit(const Command& command) override { refuse(operation_of(command.op), command.where); }
+  void launch(StreamId, const Kernel&, const void*, std::size_t, const LaunchSite& site) override {
+    refuse("weir::launch", site.where);
+  }
+  void record(EventState&, SourceLocation where) override { refuse("weir::Stream::record", where); }
+  void wait(EventState&, SourceLocation where) override { refuse("weir::Stream::wait", where); }
+  std::unique_ptr<Signal> wait_for_signal(const Command& command) override {
+    refuse("weir::Stream::wait", command.where);
+    return nullptr;
+  }
+  void follow(Queue& other) override { stream_.real->follow(other); }
+  bool done() override { return stream_.real->done(); }
+  void synchronize(const char* operation, SourceLocation where) override { refuse(operation, where); }
+  void drain() noexcept override { stream_.real->drain(); }
+  void retire() noexcept override {}
+
+ private:
+  static const char* operation_of(const Op& op) {
+    return visit_op(
+        op, [](const Launch&) { return "weir::launch"; }, [](const Copy&) { return "weir::copy"; },
+        [](const Fill&) { return "weir::fill"; }, [](const Alloc&) { return "weir::Pool::allocate"; },
+        [](const Free&) { return "weir::Pool::free"; }, [](const Record&) { return "weir::Stream::record"; },
+        [](const Wait&) { return "weir::Stream::wait"; }, [](const HostCall&) { return "weir::host_call"; },
+        [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
+  }
+  void refuse(const char* operation, SourceLocation where) {
+    check_waits_slowly(&stream_, nullptr, false, operation, describe(stream_), where);
+    throw Error(Errc::capture_implicit, operation, describe(stream_), "a capture has just ended: call again", where);
+  }
+
+  StreamState& stream_;
+};
+
+}  // namespace
+
+void guard_legacy(DeviceState& device, int change) {
+  device.blocking_captures += change;
+  StreamState& legacy = *device.legacy.state();
+  if (device.legacy_guard == nullptr) device.legacy_guard = new LegacyGuard(device);
+  legacy.queue = device.blocking_captures > 0 ? device.legacy_guard : legacy.real;
+}
+
+}  // namespace weir::detail

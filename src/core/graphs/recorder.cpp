@@ -1,0 +1,237 @@
+// Recording: from commands to nodes.
+#include <algorithm>
+#include <memory>
+
+#include <weir/graph_update.hpp>
+
+#include "core/graphs/capture.hpp"
+#include "core/graphs/marks.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+const char* operation_of(const Op& op) {
+  return visit_op(
+      op, [](const Launch&) { return "weir::launch"; }, [](const Copy&) { return "weir::copy"; },
+      [](const Fill&) { return "weir::fill"; }, [](const Alloc&) { return "weir::Pool::allocate"; },
+      [](const Free&) { return "weir::Pool::free"; }, [](const Record&) { return "weir::Stream::record"; },
+      [](const Wait&) { return "weir::Stream::wait"; }, [](const HostCall&) { return "weir::host_call"; },
+      [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
+}
+
+}  // namespace
+
+NodeKind kind_of(const Op& op) {
+  return visit_op(
+      op, [](const Launch&) { return NodeKind::launch; }, [](const Copy&) { return NodeKind::copy; },
+      [](const Fill&) { return NodeKind::fill; }, [](const Alloc&) { return NodeKind::alloc; },
+      [](const Free&) { return NodeKind::free; }, [](const Record&) { return NodeKind::record; },
+      [](const Wait&) { return NodeKind::wait; }, [](const HostCall&) { return NodeKind::host_call; },
+      [](const External&) { return NodeKind::external; }, [](const GraphLaunch&) { return NodeKind::graph; });
+}
+
+std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload,
+                           SourceLocation where) {
+  FormNode node;
+  node.kind = kind;
+  node.depends = recorder.tails;
+  node.parent = scope.parent;
+  node.branch = scope.branch;
+  node.device = recorder.device;
+  node.priority = recorder.priority;
+  if (!by_hand) {
+    node.stream = recorder.id;
+    node.stream_name = recorder.name;
+  }
+  node.where = where;
+  const auto index = static_cast<std::uint32_t>(form.nodes.size());
+  recorder.tails.reserve(1);
+  if (payload) {
+    for (const Storage* storage : payload->arrays()) {
+      if (storage->captured_in == id) ++kept[storage->buffer];
+    }
+  }
+  node.payload = std::move(payload);
+  form.nodes.push_back(std::move(node));
+  recorder.tails.assign(1, index);
+  return index;
+}
+
+void Recorder::submit(const Command& command) {
+  if (edit != nullptr) return edit->take(command);
+  const std::unique_lock guard(captures_lock());
+  if (capture == nullptr) {  // it ended while this call was on its way
+    real->submit(command);
+    return;
+  }
+  const char* operation = operation_of(command.op);
+  capture->check_valid(operation, "stream '" + name + "'", command.where);
+  capture->check_scope(*this, operation, command.where);
+  if (const auto* mark = std::get_if<weir::Record>(&command.op)) return record(*mark->event, command.where);
+  if (const auto* hold = std::get_if<weir::Wait>(&command.op)) return wait(*hold->event, command.where);
+  if (const auto* child = std::get_if<GraphLaunch>(&command.op)) {
+    add_child(*child->graph, command.where);
+  } else {
+    auto payload = std::make_shared<Payload>(command);
+    capture->add(*this, kind_of(command.op), payload, command.where);
+    hand_to_driver(command, *payload);
+  }
+}
+
+bool Recorder::with_driver() const { return driver && capture->scope.parent < 0; }
+
+/// The newest node, for the driver to capture.
+void Recorder::hand_to_driver(const Command& command, Payload& payload) {
+  if (!with_driver()) return;
+  Command unwatched = command;
+  unwatched.id = 0;  // nothing runs now
+  try {
+    real->submit(unwatched);
+    real->captured(capture->form, capture->form.nodes.size() - 1);
+  } catch (const std::exception& exception) {
+    payload.give_function_back();  // the caller's again
+    const auto* error = dynamic_cast<const Error*>(&exception);
+    capture->broken = error != nullptr ? *error
+                                       : Error(Errc::capture_invalidated, operation_of(command.op),
+                                               "stream '" + name + "'", exception.what(), command.where);
+    throw;
+  }
+}
+
+void Recorder::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site) {
+  Command command;
+  command.where = site.where;
+  command.uses = std::span<const Region>(site.uses, kernel.regions);
+  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
+  submit(command);
+}
+
+void Recorder::record(EventState& event, SourceLocation where) {
+  const std::unique_lock guard(captures_lock());
+  if (capture == nullptr) return real->record(event, where);
+  capture->check_valid("weir::Stream::record", "stream '" + name + "'", where);
+  capture->check_scope(*this, "weir::Stream::record", where);
+  const std::uint64_t event_id = event.id.load(std::memory_order_relaxed) & ~captured_bit;
+  if (event.timed) {
+    add_event_node(weir::Record{&event, event_id}, where);
+    capture->timed.emplace_back(&event, event_id);
+  } else if (with_driver()) {
+    real->record(event, where);
+  }
+  mark_event(*this, event, event_id);
+}
+
+void Recorder::wait(EventState& event, SourceLocation where) {
+  const std::unique_lock guard(captures_lock());
+  if (capture == nullptr) return real->wait(event, where);
+  refuse_outside(event, ": wait before it begins, or use weir::wait_external", where);
+}
+
+std::unique_ptr<Signal> Recorder::wait_for_signal(const Command& command) {
+  const std::unique_lock guard(captures_lock());
+  if (capture == nullptr) return real->wait_for_signal(command);
+  refuse_outside(*std::get<Wait>(command.op).event, ", and by another backend: wait before it begins", command.where);
+  return nullptr;
+}
+
+void Recorder::refuse_outside(EventState& event, const char* advice, SourceLocation where) {
+  capture->check_valid("weir::Stream::wait", "stream '" + name + "'", where);
+  if (!event.backend->event_recorded(event)) return;  // R131: nothing to wait for
+  const Error error(Errc::capture_isolation, "weir::Stream::wait", "stream '" + name + "'",
+                    std::string("the event was recorded outside of the capture") + advice, where);
+  capture->broken = error;
+  throw Error(error);
+}
+
+void Recorder::add_event_node(const Op& op, SourceLocation where) {
+  Command command;
+  command.where = where;
+  command.op = op;
+  auto payload = std::make_shared<Payload>(command);
+  capture->add(*this, kind_of(op), payload, where);
+  hand_to_driver(command, *payload);
+}
+
+void Recorder::add_child(const GraphState& child, SourceLocation where) {
+  const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
+  insert_form(capture->form, child.form, parent);
+  capture->form.nodes[parent].beyond = child.executable->beyond_form();
+  if (with_driver()) real->capture_inside(capture->form, parent);
+}
+
+void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent) {
+  const auto shift = static_cast<std::uint32_t>(form.nodes.size());
+  form.nodes.reserve(form.nodes.size() + child.nodes.size());
+  for (FormNode node : child.nodes) {
+    for (std::uint32_t& before : node.depends) before += shift;
+    node.branch = node.parent < 0 ? 0 : node.branch;
+    node.parent = node.parent < 0 ? static_cast<std::int32_t>(parent) : node.parent + static_cast<std::int32_t>(shift);
+    form.nodes.push_back(std::move(node));
+  }
+}
+
+void Capture::check_scope(const Recorder& recorder, const char* operation, SourceLocation where) {
+  if (recorder.scope == scope) return;
+  const Error error(Errc::capture_isolation, operation, "stream '" + recorder.name + "'",
+                    "it has not joined the body of the conditional node: let it wait for an event recorded inside",
+                    where);
+  broken = error;
+  throw Error(error);
+}
+
+std::string unjoined_stream(const Capture& capture, const Recorder& to) {
+  std::vector<bool> joined(capture.form.nodes.size());
+  std::vector<std::uint32_t> open = to.tails;
+  while (!open.empty()) {
+    const std::uint32_t node = open.back();
+    open.pop_back();
+    if (joined[node]) continue;
+    joined[node] = true;
+    const auto& before = capture.form.nodes[node].depends;
+    open.insert(open.end(), before.begin(), before.end());
+  }
+  for (const Recorder* recorder : capture.recorders) {
+    if (recorder->scope != capture.scope) continue;
+    for (const std::uint32_t node : recorder->tails) {
+      if (!joined[node]) return recorder->name;
+    }
+  }
+  return {};
+}
+
+}  // namespace weir::detail
+
+namespace weir {
+
+using namespace detail;
+
+void record_external(StreamRef stream, EventRef event, SourceLocation where) {
+  const StreamState& state = state_of(stream, "weir::record_external", where);
+  const std::unique_lock guard(captures_lock());
+  Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
+  if (recorder == nullptr) return stream.record(event, where);
+  EventState& target = state_of(event, "weir::record_external", where);
+  if (target.backend != state.device->backend || target.device != state.device->index) {
+    throw Error(Errc::wrong_device, "weir::record_external", describe(state), "the event is of another device", where);
+  }
+  recorder->capture->check_valid("weir::record_external", describe(state), where);
+  recorder->capture->check_scope(*recorder, "weir::record_external", where);
+  recorder->add_event_node(Record{&target, event.id()}, where);
+}
+
+void wait_external(StreamRef stream, EventRef event, SourceLocation where) {
+  const StreamState& state = state_of(stream, "weir::wait_external", where);
+  const std::unique_lock guard(captures_lock());
+  Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
+  if (recorder == nullptr) return stream.wait(event, where);
+  EventState& target = state_of(event, "weir::wait_external", where);
+  if (target.backend != state.device->backend) {
+    throw Error(Errc::not_supported, "weir::wait_external", describe(state), "the event is of another backend", where);
+  }
+  recorder->capture->check_valid("weir::wait_external", describe(state), where);
+  recorder->capture->check_scope(*recorder, "weir::wait_external", where);
+  recorder->add_event_node(Wait{&target, event.id()}, where);
+}
+
+}  // namespace weir

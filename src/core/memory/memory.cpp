@@ -1,0 +1,173 @@
+// Pools, pinning, what an address is.
+#include <weir/memory.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "core/checks.hpp"
+#include "core/graphs/capture.hpp"
+#include "core/observers.hpp"
+#include "core/runtime.hpp"
+
+namespace weir {
+
+using detail::DeviceState;
+using detail::enter;
+using detail::PoolState;
+using detail::state_of;
+
+namespace {
+
+PoolState& pool_of(PoolRef pool, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (pool.state() != nullptr) return *pool.state();
+  throw Error(Errc::invalid_handle, operation, "pool", "it was moved from", where);
+}
+
+void check_stream(const PoolState& pool, StreamRef stream, const char* operation, SourceLocation where) {
+  const detail::StreamState& state = state_of(stream, operation, where);
+  if (state.device->backend != pool.backend || state.device->index != pool.device) {
+    throw Error(Errc::wrong_device, operation, describe(state), "the pool is of another device", where);
+  }
+}
+
+void observe_pool(StreamRef stream, Op op, SourceLocation where) {
+  if ((detail::hooks.load(std::memory_order_relaxed) & detail::observed) == 0) return;
+  Command command;
+  command.where = where;
+  command.stream = stream.id();
+  command.op = op;
+  detail::observe(command);
+}
+
+}  // namespace
+
+Device PoolRef::device(SourceLocation where) const {
+  const PoolState& pool = pool_of(*this, "weir::Pool::device", where);
+  for (DeviceState* device : detail::Runtime::get().devices()) {
+    if (device->backend == pool.backend && device->index == pool.device) return Device(device);
+  }
+  return default_device();
+}
+std::size_t PoolRef::release_threshold(SourceLocation where) const {
+  PoolState& pool = pool_of(*this, "weir::Pool::release_threshold", where);
+  return pool.backend->release_threshold(pool);
+}
+void PoolRef::set_release_threshold(std::size_t bytes, SourceLocation where) const {
+  PoolState& pool = pool_of(*this, "weir::Pool::set_release_threshold", where);
+  pool.backend->set_release_threshold(pool, bytes);
+}
+void PoolRef::trim(std::size_t keep_bytes, SourceLocation where) const {
+  PoolState& pool = pool_of(*this, "weir::Pool::trim", where);
+  pool.backend->trim(pool, keep_bytes);
+}
+PoolStatistics PoolRef::statistics(SourceLocation where) const {
+  PoolState& pool = pool_of(*this, "weir::Pool::statistics", where);
+  return pool.backend->statistics(pool);
+}
+void PoolRef::reset_high_marks(SourceLocation where) const {
+  PoolState& pool = pool_of(*this, "weir::Pool::reset_high_marks", where);
+  pool.backend->reset_high_marks(pool);
+}
+
+void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation where) const {
+  constexpr const char* operation = "weir::Pool::allocate";
+  PoolState& pool = pool_of(*this, operation, where);
+  check_stream(pool, stream, operation, where);
+  if (detail::Recorder* recorder = stream.state()->recorder.load(std::memory_order_acquire)) {
+    return detail::allocate_captured(*recorder, pool, bytes, where);
+  }
+  void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, operation, where);
+  observe_pool(stream, Alloc{data, bytes, 0, &pool}, where);
+  return data;
+}
+
+void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
+  constexpr const char* operation = "weir::Pool::free";
+  PoolState& pool = pool_of(*this, operation, where);
+  detail::StreamState& state = state_of(stream, operation, where);
+  if (data == nullptr) return;
+  if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
+  if (detail::free_captured(state, pool, data, operation, where)) return;
+  pool.backend->release(pool, *state.real, data, where);
+  observe_pool(stream, Free{data, 0, 0, &pool}, where);
+}
+
+Pool::Pool(Device device, const PoolOptions& options, SourceLocation where) : PoolRef(nullptr) {
+  enter("weir::Pool", where);
+  const std::size_t memory = device.properties().memory;
+  if (options.max_size > memory) {
+    throw Error(Errc::invalid_value, "weir::Pool", "max_size of " + std::to_string(options.max_size) + " bytes",
+                "device " + device.name() + " has " + std::to_string(memory), where);
+  }
+  state_ = device.state()->backend->open_pool(device.index(), options);
+}
+Pool::Pool(Pool&& other) noexcept : PoolRef(std::exchange(other.state_, nullptr)) {}
+Pool& Pool::operator=(Pool&& other) noexcept {
+  Pool old(std::move(*this));
+  state_ = std::exchange(other.state_, nullptr);
+  return *this;
+}
+Pool::~Pool() {
+  if (state_ == nullptr || detail::forked()) return;
+  // A device whose pool this was goes back to its default one (R103).
+  for (DeviceState* device : detail::Runtime::get().devices()) {
+    PoolState* self = state_;
+    device->pool.compare_exchange_strong(self, device->backend->default_pool(device->index));
+  }
+  state_->backend->close_pool(state_);
+}
+
+PoolRef default_pool(Device device) { return PoolRef(device.state()->backend->default_pool(device.index())); }
+PoolRef get_pool(Device device) { return PoolRef(device.state()->pool.load(std::memory_order_relaxed)); }
+
+void set_pool(Device device, PoolRef pool, SourceLocation where) {
+  const PoolState& state = pool_of(pool, "weir::set_pool", where);
+  if (state.backend != device.state()->backend || state.device != device.index()) {
+    throw Error(Errc::wrong_device, "weir::set_pool", "device " + device.name(), "the pool is of another device",
+                where);
+  }
+  device.state()->pool.store(pool.state(), std::memory_order_relaxed);
+}
+
+void pin(const void* data, std::size_t bytes, SourceLocation where) {
+  enter("weir::pin", where);
+  if (data == nullptr || bytes == 0) {
+    throw Error(Errc::invalid_value, "weir::pin", "host memory",
+                data == nullptr ? "the address is null" : "the size is 0", where);
+  }
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(data)) {
+    throw Error(Errc::invalid_value, "weir::pin", "host memory", "the range goes past the end of the address space",
+                where);
+  }
+  detail::check_host_wait("weir::pin", "host memory", where);
+  detail::Runtime::get().devices().front()->backend->pin(data, bytes, where);
+}
+
+void unpin(const void* data, SourceLocation where) {
+  enter("weir::unpin", where);
+  detail::check_host_wait("weir::unpin", "host memory", where);
+  Backend& backend = *detail::Runtime::get().devices().front()->backend;
+  const auto found = backend.locate(data);
+  if (found && found->kind == MemoryKind::pinned) {
+    // Copies of this memory may be pending anywhere (R59): the caller may give it back once this returns.
+    detail::Runtime::get().drain_all();
+  }
+  backend.unpin(data, where);
+}
+
+ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data) {
+  pin(data, bytes, where);
+}
+ScopedPin::~ScopedPin() {
+  try {
+    unpin(data_);
+  } catch (const Error&) {
+    // In a forked child, or unpinned by hand before: nothing is left to do.
+  }
+}
+
+PointerInfo pointer_info(const void* data) { return detail::locate(data).value_or(PointerInfo{}); }
+
+}  // namespace weir

@@ -1,0 +1,99 @@
+// Events.
+#include <weir/event.hpp>
+
+#include <utility>
+
+#include "core/graphs/capture.hpp"
+#include "core/observers.hpp"
+#include "core/runtime.hpp"
+
+namespace weir {
+
+using detail::any_state_of;
+using detail::EventState;
+using detail::state_of;
+
+namespace {
+
+std::atomic<std::uint64_t> next_event{1};
+
+EventRef open(Device device, bool timed, SourceLocation where) {
+  detail::enter(timed ? "weir::TimedEvent" : "weir::Event", where);
+  EventState* state = device.state()->backend->open_event(device.index(), timed);
+  const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
+  state->id.store(id, std::memory_order_release);
+  return {state, id};
+}
+
+void close(EventRef event) noexcept {
+  if (event.state() == nullptr || detail::forked()) return;
+  event.state()->id.store(0, std::memory_order_release);
+  event.state()->backend->close_event(event.state());
+}
+
+Device device_of(const EventState& event) {
+  for (detail::DeviceState* device : detail::Runtime::get().devices()) {
+    if (device->backend == event.backend && device->index == event.device) return Device(device);
+  }
+  return default_device();
+}
+
+}  // namespace
+
+Device EventRef::device(SourceLocation where) const {
+  return device_of(any_state_of(*this, "weir::Event::device", where));
+}
+
+bool EventRef::done(SourceLocation where) const {
+  EventState& state = state_of(*this, "weir::Event::done", where);
+  detail::check_host_wait("weir::Event::done", "event", where);
+  return state.backend->event_done(state);
+}
+
+void EventRef::synchronize(SourceLocation where) const {
+  EventState& state = state_of(*this, "weir::synchronize_event", where);
+  detail::check_host_wait("weir::synchronize_event", "event", where);
+  state.backend->synchronize_event(state, "weir::synchronize_event", where);
+  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
+    detail::observe_waited({HostWait::Kind::event, state.device, 0, id_, where});
+  }
+}
+
+Event::Event(SourceLocation where) : Event(default_device(), where) {}
+Event::Event(Device device, SourceLocation where) : EventRef(open(device, false, where)) {}
+Event::Event(Event&& other) noexcept : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}
+Event& Event::operator=(Event&& other) noexcept {
+  if (this != &other) {
+    close(*this);
+    static_cast<EventRef&>(*this) = std::exchange(static_cast<EventRef&>(other), EventRef{});
+  }
+  return *this;
+}
+Event::~Event() { close(*this); }
+
+TimedEvent::TimedEvent(SourceLocation where) : TimedEvent(default_device(), where) {}
+TimedEvent::TimedEvent(Device device, SourceLocation where) : EventRef(open(device, true, where)) {}
+TimedEvent::TimedEvent(TimedEvent&& other) noexcept
+    : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}
+TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept {
+  if (this != &other) {
+    close(*this);
+    static_cast<EventRef&>(*this) = std::exchange(static_cast<EventRef&>(other), EventRef{});
+  }
+  return *this;
+}
+TimedEvent::~TimedEvent() { close(*this); }
+
+Milliseconds elapsed(const TimedEvent& start, const TimedEvent& end, SourceLocation where) {
+  EventState& a = state_of(start, "weir::elapsed", where);
+  EventState& b = state_of(end, "weir::elapsed", where);
+  if (a.backend != b.backend || a.device != b.device) {
+    throw Error(Errc::wrong_device, "weir::elapsed", "events of " + device_of(a).name() + " and " + device_of(b).name(),
+                "there is no time between events of two devices", where);
+  }
+  return a.backend->elapsed(a, b, where);
+}
+
+void synchronize_event(EventRef event, SourceLocation where) { event.synchronize(where); }
+
+}  // namespace weir
