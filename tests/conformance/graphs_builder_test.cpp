@@ -3,6 +3,7 @@
 
 #include <weir/weir.hpp>
 
+#include "graphs_support.hpp"
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -13,9 +14,6 @@ namespace {
 using namespace weir_test;
 using weir::Errc;
 
-struct Plus {
-  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
-};
 struct Times {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y, int factor) const {
     y[i] = factor * x[i];

@@ -8,6 +8,7 @@
 
 #include <weir/weir.hpp>
 
+#include "graphs_support.hpp"
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -17,10 +18,6 @@ namespace {
 
 using namespace weir_test;
 using weir::Errc;
-
-struct Plus {
-  WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int32_t> x, int value) const { x[i] += value; }
-};
 
 class GraphsControl : public AnyDevice {
  protected:

@@ -4,6 +4,7 @@
 
 #include <weir/weir.hpp>
 
+#include "graphs_support.hpp"
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -12,10 +13,6 @@
 namespace {
 
 using namespace weir_test;
-
-struct Plus {
-  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
-};
 
 class GraphsMemory : public AnyDevice {
  protected:

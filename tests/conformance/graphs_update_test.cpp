@@ -5,6 +5,7 @@
 
 #include <weir/weir.hpp>
 
+#include "graphs_support.hpp"
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -15,9 +16,6 @@ namespace {
 using namespace weir_test;
 using weir::Errc;
 
-struct Plus {
-  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] += value; }
-};
 struct Minus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] -= value; }
 };
