@@ -76,6 +76,7 @@ Runtime& Runtime::get() {
 }
 
 Runtime::Runtime() {
+  prepare_failures();
   if (flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
   for (Backend* backend : backends()) {
     const int count = backend->device_count();

@@ -53,9 +53,9 @@ void CpuDevice::synchronize(const char*, SourceLocation) {
   // One lock for both places: a failure that moves from a stream to the device is seen in one of them.
   const std::lock_guard guard(failures_mutex_);
   if (!failures_.empty()) {
-    const std::shared_ptr<const Failure> lost = std::move(failures_.front());
+    const std::shared_ptr<const Error> lost = std::move(failures_.front());
     failures_.pop_front();
-    throw Error(lost->error);
+    throw Error(*lost);
   }
   for (const auto& [queue, last] : marks) queue->throw_failure(last, true);
 }
@@ -72,7 +72,8 @@ void CpuDevice::drain() noexcept {
 
 void CpuDevice::keep_failure_of(CpuQueue& queue) {
   const std::lock_guard guard(failures_mutex_);
-  if (auto failure = queue.take_failure()) failures_.push_back(std::move(failure));
+  const std::uint64_t last = queue.tail();
+  if (auto failure = queue.failures().report(last, last)) failures_.push_back(std::move(failure));
 }
 
 void CpuDevice::after_synchronize() {

@@ -56,7 +56,7 @@ class CpuDevice {
   std::vector<CpuQueue*> free_;  ///< guarded by queues_mutex_
 
   std::mutex failures_mutex_;
-  std::deque<std::shared_ptr<const Failure>> failures_;  ///< guarded by failures_mutex_
+  std::deque<std::shared_ptr<const Error>> failures_;  ///< guarded by failures_mutex_
 
   std::mutex pools_mutex_;
   std::vector<CpuPool*> pools_;  ///< guarded by pools_mutex_

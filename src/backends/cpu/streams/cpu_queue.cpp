@@ -79,7 +79,7 @@ void CpuQueue::retire() noexcept {
 /// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
-  if (failed_.load(std::memory_order_acquire)) {
+  if (failures_.failed()) {
     device_.keep_failure_of(*this);
     begin_anew();
   }

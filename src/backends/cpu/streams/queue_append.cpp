@@ -127,7 +127,7 @@ void CpuQueue::collect_blocking_queues() {
     CpuQueue& legacy = device_.legacy();
     const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
     const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
-    if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
+    if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
     default_seen_.store(seen, std::memory_order_release);
     return;
@@ -137,7 +137,7 @@ void CpuQueue::collect_blocking_queues() {
     const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
     queue.legacy_waited_ = tail;
-    if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
+    if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
   });
 }
 
@@ -145,7 +145,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
-  record->reports_seen = source.reports_.load(std::memory_order_acquire);
+  record->reports_seen = source.failures_.reports();
   publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
