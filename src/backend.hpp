@@ -37,21 +37,6 @@ struct EventState {
 /// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
 inline constexpr std::uint64_t captured_bit = std::uint64_t{1} << 63;
 
-/// A kernel or host function that threw.
-struct FailedCommand {
-  Errc code;
-  const char* operation;    ///< the call that enqueued it
-  const char* what;         ///< "kernel"
-  std::string_view name;    ///< the kernel's; may be empty
-  std::string_view object;  ///< the stream
-  SourceLocation where;
-};
-/// The error of a failed command: made here alone. Where there is no memory for all that it says, it says less; where there
-/// is none at all, it is one that was made before.
-std::shared_ptr<const Error> failure_of(const FailedCommand& command, std::exception_ptr cause) noexcept;
-/// Makes the errors that stand in where there is no memory for others. Called once, before anything can fail.
-void prepare_failures();
-
 /// How a queue that waits for an event of another backend learns that it is reached: made by the queue's backend, given by
 /// the event's.
 class Signal {

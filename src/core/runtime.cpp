@@ -11,6 +11,7 @@
 
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
+#include "failures.hpp"
 
 namespace weir::detail {
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
+#include "failures.hpp"
 
 namespace weir::cpu {
 
@@ -299,6 +300,7 @@ void CpuGraph::complete() {
   if (plan_->segments.size() > 1) lasted_ = now_nanoseconds() - began_;
   if (failed_.load(std::memory_order_acquire)) {
     SpinGuard guard(lock_);
+    detail::note_unseen(failure_);
     queue_->failures().fail(sequence_, std::move(failure_));
     failed_.store(false, std::memory_order_relaxed);
   }

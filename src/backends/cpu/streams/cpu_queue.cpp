@@ -19,6 +19,7 @@ CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()), d
 }
 
 void CpuQueue::open(const QueueOptions& options) {
+  failures_.prepare();
   label_ = options.label;
   stream_ = options.stream;
   level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
@@ -74,6 +75,12 @@ void CpuQueue::retire() noexcept {
   retired_.store(true, std::memory_order_seq_cst);
   // release() looks at retired_, here or wherever the queue is running.
   if (try_acquire()) release();
+}
+
+void CpuQueue::lose_failure(std::uint64_t order) noexcept {
+  const std::uint64_t last = tail();
+  const bool legacy_knows = !blocking_ || legacy_waited_ == last;
+  failures_.lose(last, order, legacy_knows);
 }
 
 /// Called by release() alone: whoever saw the last command done has given the queue up.

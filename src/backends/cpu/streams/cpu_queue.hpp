@@ -87,7 +87,7 @@ class CpuQueue final : public Queue {
   std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// Reached, and no failure that a wait from now on would inherit.
-  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.failed(); }
+  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.unreported_at(sequence); }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.
@@ -116,6 +116,8 @@ class CpuQueue final : public Queue {
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
   QueueFailures& failures() { return failures_; }
+  /// The stream is gone, and its failure is the device's `order`th that was lost. The lock of for_each_queue is held.
+  void lose_failure(std::uint64_t order) noexcept;
 
   /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
   std::uint64_t run_popped(Runner& runner);

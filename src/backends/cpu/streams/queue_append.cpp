@@ -139,6 +139,9 @@ void CpuQueue::collect_blocking_queues() {
     queue.legacy_waited_ = tail;
     if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
   });
+  device_.for_each_loser([&](CpuQueue& queue) {
+    queue.failures_.tell_legacy([&](std::uint64_t sequence) { write_wait(queue, sequence, implied); });
+  });
 }
 
 void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
@@ -389,8 +392,8 @@ std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
-  const bool own = &source == this;  // the stream's own order holds it back already (R82)
-  if (own || source.passed(sequence)) {
+  // The stream's own order holds it back already (R82), and its own failure skips it; not that of an earlier stream.
+  if (&source == this ? !failures_.lost_at(sequence) : source.passed(sequence)) {
     if (command.id != 0) append_empty(command);  // observers want to see it run
     return;
   }

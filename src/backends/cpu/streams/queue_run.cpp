@@ -10,6 +10,7 @@
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
+#include "failures.hpp"
 
 namespace weir::cpu {
 
@@ -334,7 +335,9 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
   const char* operation = code == Errc::kernel_failed ? "weir::launch"
                           : record.flag()             ? "weir::external"
                                                       : "weir::host_call";
-  failures_.fail(done_ + 1, detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause)));
+  auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
+  detail::note_unseen(error);
+  failures_.fail(done_ + 1, std::move(error));
 }
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
@@ -346,7 +349,7 @@ void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
   const auto found = forget ? failures_.report(sequence, completed()) : failures_.unreported_at(sequence);
   if (!found) return;
   if (forget) begin_anew();
-  throw Error(*found);
+  detail::throw_seen(*found);
 }
 
 /// Sees to it that marks taken from now on differ from those before: a number passes without a command.

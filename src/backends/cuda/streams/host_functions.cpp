@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "failures.hpp"
+
 namespace weir::cuda {
 
 namespace {
