@@ -80,14 +80,14 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
       loud_.store(true, std::memory_order_relaxed);
       if (ready_count_.load(std::memory_order_relaxed) != 0) offer();
     }
-    pool.note_progress();
+    runner.note_progress();
     if (!worker) {
       pool.note_host();  // it uses a core: no worker more than there are others for
       continue;
     }
     const bool turn = --share == 0;
     if (turn) share = fair_share;
-    if (pool.more_urgent_than(level_) || pool.stopping() ||
+    if (pool.more_urgent_than(level_) || runner.must_leave() ||
         (turn && pool.ready() > (ticket_.load(std::memory_order_relaxed) ? 1 : 0))) {
       push(&segment, 1);
       return;

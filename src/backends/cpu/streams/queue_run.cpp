@@ -125,7 +125,7 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
     read_ += record->bytes();
     complete(++done_);
     if (worker) {
-      if (pool_.more_urgent_than(level()) || pool_.stopping()) break;
+      if (pool_.more_urgent_than(level()) || runner.must_leave()) break;
       if (--share == 0) {
         if (pool_.any_ready()) break;
         share = fair_share;
