@@ -163,28 +163,37 @@ void run_loop(const C& closure, const KernelRange& range) {
   }
 }
 
-/// Two loops: with dense views the strides become constants, and the compiler can vectorise.
-template <std::size_t R, class C>
-void run_closure(const void* closure, const KernelRange& range) {
+template <class C>
+void run_block_loop(const C& closure, const BlockRange& range) {
+  for (std::size_t b = range.begin; b != range.end; ++b) {
+    Block block(b, range.blocks, range.threads, range.shared_bytes, *range.memory);
+    closure.call(block);
+  }
+}
+
+/// Calls `loop` with the closure. With dense views the strides become constants, and the compiler can vectorise.
+template <class C, class Loop>
+void with_known_strides(const void* closure, const Loop& loop) {
   const C& original = *static_cast<const C*>(closure);
   if constexpr (std::is_trivially_copyable_v<C>) {
     C local = original;
     if (all_unit_stride(local.arguments)) {
       assume_all_unit_stride(local.arguments);
-      run_loop<R>(local, range);
+      loop(local);
       return;
     }
   }
-  run_loop<R>(original, range);
+  loop(original);
+}
+
+template <std::size_t R, class C>
+void run_closure(const void* closure, const KernelRange& range) {
+  with_known_strides<C>(closure, [&](const C& c) { run_loop<R>(c, range); });
 }
 
 template <class C>
 void run_closure_blocks(const void* closure, const BlockRange& range) {
-  const C& c = *static_cast<const C*>(closure);
-  for (std::size_t b = range.begin; b != range.end; ++b) {
-    Block block(b, range.blocks, range.threads, range.shared_bytes, *range.memory);
-    c.call(block);
-  }
+  with_known_strides<C>(closure, [&](const C& c) { run_block_loop(c, range); });
 }
 
 template <class T>

@@ -19,6 +19,7 @@ CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()), d
 }
 
 void CpuQueue::open(const QueueOptions& options) {
+  failures_.prepare();
   label_ = options.label;
   stream_ = options.stream;
   level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
@@ -76,10 +77,16 @@ void CpuQueue::retire() noexcept {
   if (try_acquire()) release();
 }
 
+void CpuQueue::lose_failure(std::uint64_t order) noexcept {
+  const std::uint64_t last = tail();
+  const bool legacy_knows = !blocking_ || legacy_waited_ == last;
+  failures_.lose(last, order, legacy_knows);
+}
+
 /// Called by release() alone: whoever saw the last command done has given the queue up.
 void CpuQueue::finish_retirement() {
   if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
-  if (failed_.load(std::memory_order_acquire)) {
+  if (failures_.failed()) {
     device_.keep_failure_of(*this);
     begin_anew();
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "backends/cpu/streams/queue_failures.hpp"
 #include "backends/cpu/streams/record.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
@@ -56,20 +57,6 @@ struct Stamp {
 };
 void release_stamp(Stamp* stamp) noexcept;
 
-/// The first command of a queue that failed, or the failure it inherited by a wait.
-struct Failure {
-  std::uint64_t sequence;
-  Error error;
-};
-
-/// A failure that the host knows of. Commands from its own to `until` were skipped: waits for them that were enqueued before
-/// the report inherit it all the same.
-struct Reported {
-  std::shared_ptr<const Failure> failure;
-  std::uint64_t until;
-  std::uint32_t number;  ///< of the report: waits that were enqueued after it do not inherit
-};
-
 class CpuQueue final : public Queue {
  public:
   explicit CpuQueue(CpuDevice& device);
@@ -100,7 +87,7 @@ class CpuQueue final : public Queue {
   std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// Reached, and no failure that a wait from now on would inherit.
-  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failed_.load(std::memory_order_acquire); }
+  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.unreported_at(sequence); }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.
@@ -124,17 +111,13 @@ class CpuQueue final : public Queue {
   void help_by(CpuQueue& lane);
   /// `loud` false: no worker is woken for it.
   void append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud);
-  /// A replay failed: the command that launched it did.
-  void adopt_failure(std::uint64_t sequence, const Error& error);
-
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
-  /// Takes the failure away: for the device, when the stream is gone.
-  std::shared_ptr<const Failure> take_failure();
-  /// The failure that covers a command, reported or not; null if it ran.
-  std::shared_ptr<const Failure> failure_at(std::uint64_t sequence, std::uint32_t reports_seen);
+  QueueFailures& failures() { return failures_; }
+  /// The stream is gone, and its failure is the device's `order`th that was lost. The lock of for_each_queue is held.
+  void lose_failure(std::uint64_t order) noexcept;
 
   /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
   std::uint64_t run_popped(Runner& runner);
@@ -196,13 +179,11 @@ class CpuQueue final : public Queue {
   void finish_signal(SignalRecord& record);
   void help_source(const WaitRecord& wait, Runner& runner);
   void schedule_wait();
-  void inherit(const Error& error);
   void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);
   void complete(std::uint64_t sequence);
   void wake_waiters();
-  std::shared_ptr<const Failure> report_failure(std::uint64_t until);
   void begin_anew();
   bool unpark();
   bool help(std::uint64_t sequence, Runner& runner);
@@ -244,12 +225,7 @@ class CpuQueue final : public Queue {
 
   alignas(64) std::atomic<std::uint64_t> completed_{0};
   WaiterList waiters_;
-  std::atomic<bool> failed_{false};
-  std::atomic<bool> ever_failed_{false};
-  std::atomic<std::uint32_t> reports_{0};
-  SpinLock failure_lock_;
-  std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
-  std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few
+  QueueFailures failures_;
 
   std::uint64_t legacy_waited_ =
       0;  ///< guarded by the legacy queue's producers' lock: how far that one waits for this one

@@ -127,7 +127,7 @@ void CpuQueue::collect_blocking_queues() {
     CpuQueue& legacy = device_.legacy();
     const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
     const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
-    if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
+    if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
     default_seen_.store(seen, std::memory_order_release);
     return;
@@ -137,7 +137,10 @@ void CpuQueue::collect_blocking_queues() {
     const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
     queue.legacy_waited_ = tail;
-    if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
+    if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
+  });
+  device_.for_each_loser([&](CpuQueue& queue) {
+    queue.failures_.tell_legacy([&](std::uint64_t sequence) { write_wait(queue, sequence, implied); });
   });
 }
 
@@ -145,7 +148,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
-  record->reports_seen = source.reports_.load(std::memory_order_acquire);
+  record->reports_seen = source.failures_.reports();
   publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
@@ -389,8 +392,8 @@ std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
-  const bool own = &source == this;  // the stream's own order holds it back already (R82)
-  if (own || source.passed(sequence)) {
+  // The stream's own order holds it back already (R82), and its own failure skips it; not that of an earlier stream.
+  if (&source == this ? !failures_.lost_at(sequence) : source.passed(sequence)) {
     if (command.id != 0) append_empty(command);  // observers want to see it run
     return;
   }

@@ -31,6 +31,7 @@ void ParallelLoop::participate(Runner& runner, const WorkerPool* leave_for) {
     std::size_t begin;
     std::size_t end;
     while (take(begin, end)) {
+      runner.note_progress();
       body_(context_, begin, end, runner);
       if (leave_for != nullptr && leave_for->any_ready()) return;
     }
@@ -52,7 +53,7 @@ void WorkerPool::share(ParallelLoop& loop, Runner& runner, std::size_t pieces) {
   const int room = width_ - (runner.worker ? 0 : 1) - awake();
   const int helpers = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(room, 0)), pieces - 1));
   for (int i = 0; i < helpers; ++i) {
-    if (!sleepers_.wake() && alive_.load(std::memory_order_relaxed) < width_) start_worker(false);
+    if (!sleepers_.wake_ordinary() && alive_.load(std::memory_order_relaxed) < width_) start_worker(false);
   }
   loop.participate(runner, nullptr);
   {

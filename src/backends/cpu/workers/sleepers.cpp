@@ -9,8 +9,10 @@ void Sleepers::lie_down(Bed& bed) {
   bed.called.store(0, std::memory_order_relaxed);
   bed.core = sched_getcpu();
   const SpinGuard guard(lock_);
-  bed.next = first_;
-  first_ = &bed;
+  Bed** link = &first_;
+  while (bed.extra && *link != nullptr) link = &(*link)->next;
+  bed.next = *link;
+  *link = &bed;
   count_.fetch_add(1, std::memory_order_seq_cst);
 }
 
@@ -29,16 +31,16 @@ bool Sleepers::get_up(Bed& bed) {
   return false;
 }
 
-bool Sleepers::wake() {
+bool Sleepers::wake(bool extra_too) {
   const int core = sched_getcpu();
   Bed* bed;
   {
     const SpinGuard guard(lock_);
     Bed** chosen = &first_;
     while (*chosen != nullptr && (*chosen)->core == core) chosen = &(*chosen)->next;
-    if (*chosen == nullptr) chosen = &first_;
+    if (*chosen == nullptr || (*chosen)->extra) chosen = &first_;
     bed = *chosen;
-    if (bed == nullptr) return false;
+    if (bed == nullptr || (bed->extra && !extra_too)) return false;
     *chosen = bed->next;
     count_.fetch_sub(1, std::memory_order_seq_cst);
   }

@@ -14,6 +14,7 @@ class Sleepers {
   struct Bed {
     std::atomic<std::uint32_t> called{0};  ///< the worker waits for it to change from 0
     int core = -1;
+    bool extra = false;  ///< called last, and never for a loop
     Bed* next = nullptr;
   };
 
@@ -24,11 +25,15 @@ class Sleepers {
   bool get_up(Bed& bed);
   /// Calls the worker that lay down last, of those on other cores than the caller's if there are any: on the same core it
   /// would have to wait for the caller. False if nobody sleeps.
-  bool wake();
+  bool wake() { return wake(true); }
+  /// The same, but for extra workers.
+  bool wake_ordinary() { return wake(false); }
 
  private:
+  bool wake(bool extra_too);
+
   SpinLock lock_;
-  Bed* first_ = nullptr;  ///< guarded by lock_
+  Bed* first_ = nullptr;  ///< guarded by lock_; extra workers come last
   std::atomic<int> count_{0};
 };
 

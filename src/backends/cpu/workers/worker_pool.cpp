@@ -28,23 +28,13 @@ constexpr auto stop_patience = std::chrono::milliseconds(500);
 
 WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 
-inline void WorkerPool::enlist(CpuQueue* first, CpuQueue* last, int count, int level) {
-  SpinGuard guard(lock_);
-  last->next_ready() = nullptr;
-  List& list = ready_[level];
-  (list.last ? list.last->next_ready() : list.first) = first;
-  list.last = last;
-  ready_count_.store(ready_count_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-  ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
-}
-
 void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
-  enlist(first, last, count, level);
+  ready_.push(first, last, count, level);
   call_worker();
 }
 
 void WorkerPool::push_quietly(CpuQueue* queue, int level) {
-  enlist(queue, queue, 1, level);
+  ready_.push(queue, queue, 1, level);
   arm();
 }
 
@@ -79,27 +69,9 @@ void WorkerPool::host_sleeps() {
   if (any_ready()) call_worker();
 }
 
-CpuQueue* WorkerPool::pop() {
-  if (!any_ready()) return nullptr;
-  SpinGuard guard(lock_);
-  const std::uint32_t mask = ready_mask_.load(std::memory_order_relaxed);
-  if (mask == 0) return nullptr;
-  const int level = __builtin_ctz(mask);
-  List& list = ready_[level];
-  CpuQueue* queue = list.first;
-  list.first = queue->next_ready();
-  if (list.first == nullptr) {
-    list.last = nullptr;
-    ready_mask_.fetch_and(~(1u << level), std::memory_order_relaxed);
-  }
-  ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  pops_.store(pops_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return queue;
-}
-
 /// Wakes a sleeper, starts a worker that was never needed so far, or has the monitor watch: all are busy.
 void WorkerPool::wake_one() {
-  if (sleepers_.count() > 0) {
+  if (sleepers_.count() > 0 && awake() < allowed()) {
     if (waking_.exchange(true, std::memory_order_seq_cst)) return;
     if (sleepers_.wake()) return;  // the woken thread takes `waking_` back
     waking_.store(false, std::memory_order_seq_cst);
@@ -111,60 +83,50 @@ void WorkerPool::wake_one() {
   }
 }
 
-void WorkerPool::arm() {
-  if (!armed_.load(std::memory_order_relaxed) && !armed_.exchange(true, std::memory_order_seq_cst)) arm_monitor();
-}
-
-void WorkerPool::start_worker(bool extra) {
-  if (stopping_.load(std::memory_order_relaxed)) return;
-  const int others = alive_.fetch_add(1, std::memory_order_seq_cst);
-  if (!extra && others >= width_) {
-    alive_.fetch_sub(1, std::memory_order_seq_cst);
-    return;
-  }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
-  try {
-    std::thread([this, extra] { work(extra); }).detach();
-  } catch (const std::system_error&) {
-    alive_.fetch_sub(1, std::memory_order_seq_cst);  // those that live go on; waiting hosts help
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-void WorkerPool::work(bool extra) {
+void WorkerPool::work(Member& member) {
+  crew_.enter(member);
   detail::thread_state = detail::ThreadState::running;
   {
     Runner runner;
     runner.worker = true;
+    runner.member = &member;
     Sleepers::Bed bed;
+    bed.extra = member.extra;
     int patience = 0;
     while (!stopping_.load(std::memory_order_relaxed)) {
-      if (sweep(runner, patience) && patience == 0) continue;
-      if (spin(std::max(patience, usual_looks))) continue;
-      if (!sleep(bed, extra)) break;
+      if (!member.extra || awake() <= allowed()) {
+        member.leave.store(false, std::memory_order_relaxed);
+        if (sweep(runner, patience) && patience == 0) continue;
+        if (spin(std::max(patience, usual_looks), !member.extra)) continue;
+      }
+      if (!sleep(bed, member)) break;
     }
   }
+  crew_.unblock(member);
+  crew_.leave(member);
   alive_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 /// Gives each queue that is ready now a turn; false if there was nothing to do. Where a host thread keeps feeding queues with
 /// commands that cost less than to hand them over, `patience` grows, so that many are handed over at once; else it ends.
 bool WorkerPool::sweep(Runner& runner, int& patience) {
+  Member& member = *runner.member;
   int turns = 0;
   std::uint64_t commands = 0;
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
-  for (int left = ready_count_.load(std::memory_order_relaxed); left > 0; --left) {
-    CpuQueue* queue = pop();
+  for (int left = ready_.count(); left > 0; --left) {
+    CpuQueue* queue = ready_.pop();
     if (queue == nullptr) break;
     if (any_ready()) call_worker();  // one wakes the next only if there is more to do
+    member.queue.store(queue, std::memory_order_relaxed);
+    member.note_progress();
     commands += queue->run_popped(runner);
     ++turns;
+    if (member.blocked.load(std::memory_order_relaxed)) crew_.unblock(member);
+    if (member.leave.load(std::memory_order_relaxed)) return true;
   }
-  if (turns == 0) return loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
+  if (turns == 0) return !member.extra && loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
   const bool cheap = Clock::now() - begin < (static_cast<std::int64_t>(commands) + turns) * cheap_command;
   const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
   patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most_looks) : 0;
@@ -174,14 +136,14 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
 /// Looks for work for a short while; one worker at a time. Looks seldom, and leaves ready queues alone while a
 /// host thread lists or runs some, up to a limit: a host thread that is about to wait runs its own work in a fraction of the time that handing
 /// it over takes, and every look of a spinner slows a submitter down.
-bool WorkerPool::spin(int patience) {
+bool WorkerPool::spin(int patience, bool loops) {
   if (spinning_.exchange(true, std::memory_order_seq_cst)) return false;
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
   std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
     pause(pauses_between_looks);
-    if (loops_.load(std::memory_order_relaxed) > 0) {
+    if (loops && loops_.load(std::memory_order_relaxed) > 0) {
       found = true;
     } else if (any_ready()) {
       const std::uint32_t now = host_turns_.load(std::memory_order_relaxed);
@@ -196,11 +158,20 @@ bool WorkerPool::spin(int patience) {
 }
 
 /// False if an extra worker was not called for so long that it may leave.
-bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
+bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
+  member.asleep.store(true, std::memory_order_relaxed);
+  member.leave.store(false, std::memory_order_relaxed);
+  crew_.unblock(member);
   sleepers_.lie_down(bed);
   waking_.store(false, std::memory_order_seq_cst);
-  const bool work_left = ready_mask_.load(std::memory_order_seq_cst) != 0 ||
-                         loops_.load(std::memory_order_seq_cst) > 0 || stopping_.load(std::memory_order_seq_cst);
+  const bool extra = member.extra;
+  const bool stopping = stopping_.load(std::memory_order_seq_cst);
+  bool work_left = ready_.any_for_certain();
+  if (extra && work_left && awake() >= allowed()) {  // it was woken for this, maybe, and others rely on it
+    arm();
+    work_left = false;
+  }
+  work_left = work_left || (!extra && loops_.load(std::memory_order_seq_cst) > 0) || stopping;
   if (!work_left && extra) {
     futex_wait_for(bed.called, 0, extra_worker_patience);
   } else if (!work_left) {
@@ -208,34 +179,14 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
   }
   const bool by_itself = sleepers_.get_up(bed);
   waking_.store(false, std::memory_order_seq_cst);
+  member.naps.store(member.naps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  member.asleep.store(false, std::memory_order_relaxed);
   return !(extra && !work_left && by_itself);
-}
-
-bool WorkerPool::watch() {
-  const std::uint32_t pops = pops_.load(std::memory_order_relaxed) + progress_.load(std::memory_order_relaxed);
-  if (!any_ready()) {
-    stuck_ticks_ = 0;
-    if (++quiet_ticks_ < 5) return true;
-    quiet_ticks_ = 0;
-    armed_.store(false, std::memory_order_seq_cst);
-    return ready_mask_.load(std::memory_order_seq_cst) != 0 && !armed_.exchange(true, std::memory_order_seq_cst);
-  }
-  quiet_ticks_ = 0;
-  if (pops != watched_pops_ || spinning_.load(std::memory_order_relaxed)) {
-    stuck_ticks_ = 0;
-  } else if (sleepers_.count() > 0) {
-    wake_one();
-  } else {
-    const int wanted = 1 << (stuck_ticks_ < 3 ? stuck_ticks_ : 3);
-    for (int i = 0; i < wanted && alive_.load(std::memory_order_relaxed) < most_workers; ++i) start_worker(true);
-    ++stuck_ticks_;
-  }
-  watched_pops_ = pops;
-  return true;
 }
 
 void WorkerPool::stop() {
   stopping_.store(true, std::memory_order_seq_cst);
+  crew_.send_all_away();
   const auto deadline = Clock::now() + stop_patience;
   while (alive_.load(std::memory_order_seq_cst) > 0 && Clock::now() < deadline) {
     while (sleepers_.wake()) {

@@ -3,18 +3,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 
 #include <weir/block.hpp>
 
+#include "backends/cpu/workers/crew.hpp"
 #include "backends/cpu/workers/futex.hpp"
+#include "backends/cpu/workers/ready_lists.hpp"
 #include "backends/cpu/workers/sleepers.hpp"
 
 namespace weir::cpu {
 
-class CpuQueue;
 class WorkerPool;
 
 /// What a thread needs to run commands: a worker's, or that of a host thread which helps while it waits.
@@ -22,6 +24,14 @@ struct Runner {
   detail::BlockMemory block_memory;
   int depth = 0;  ///< of queues that it runs because others wait for them
   bool worker = false;
+  Member* member = nullptr;  ///< of a worker
+
+  /// A worker that is asked to gives the queue up after its present command.
+  bool must_leave() const { return member != nullptr && member->leave.load(std::memory_order_relaxed); }
+  /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
+  void note_progress() {
+    if (member != nullptr) member->note_progress();
+  }
 };
 
 /// A loop that several threads share: each takes chunks until none is left. Chunks are a share of what is left, within limits:
@@ -61,8 +71,8 @@ class ParallelLoop {
 
 class WorkerPool {
  public:
-  static constexpr int levels = 6;  ///< priorities -5 to 0
-  static constexpr int most_workers = 128;
+  static constexpr int levels = ReadyLists::levels;  ///< priorities -5 to 0
+  static constexpr int most_workers = Crew::most;
 
   explicit WorkerPool(int workers);
 
@@ -76,15 +86,11 @@ class WorkerPool {
   void push_quietly(CpuQueue* queue, int level);
   /// Somebody should look at what was pushed quietly.
   void nudge() { call_worker(); }
-  /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
-  void note_progress() { progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Whether a queue of a level before `level` waits for a worker.
-  bool more_urgent_than(int level) const {
-    return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
-  }
+  bool more_urgent_than(int level) const { return ready_.any_before(level); }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
-  int ready() const { return ready_count_.load(std::memory_order_relaxed); }
-  bool any_ready() const { return ready_mask_.load(std::memory_order_relaxed) != 0; }
+  int ready() const { return ready_.count(); }
+  bool any_ready() const { return ready_.any(); }
 
   /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw.
   void run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner);
@@ -102,26 +108,28 @@ class WorkerPool {
   void stop();
 
  private:
-  struct List {
-    CpuQueue* first = nullptr;
-    CpuQueue* last = nullptr;
-  };
-
-  void enlist(CpuQueue* first, CpuQueue* last, int count, int level);
-  CpuQueue* pop();
-  void work(bool extra);
+  void work(Member& member);
   bool sweep(Runner& runner, int& patience);
   bool help_loop(Runner& runner);
-  bool spin(int patience);
-  bool sleep(Sleepers::Bed& bed, bool extra);
-  /// Workers that are awake, not counting as many as the pool has grown by: those were grown for others that are held up.
-  int awake() const { return std::min(alive_.load(std::memory_order_relaxed), width_) - sleepers_.count(); }
+  bool spin(int patience, bool loops);
+  bool sleep(Sleepers::Bed& bed, Member& member);
+  /// Workers that are awake and not held up inside a command: they use a core.
+  int awake() const {
+    return std::max(alive_.load(std::memory_order_relaxed) - sleepers_.count() - crew_.blocked(), 0);
+  }
+  /// How many may be: as many as there are cores, and those that the monitor has granted.
+  int allowed() const { return width_ + granted_.load(std::memory_order_relaxed); }
   void call_worker();
   bool host_is_active();
   void wake_one();
+
+  // growing (growth.cpp)
   void arm();
   bool watch();
+  void foresee(const Crew::Look& look);
+  void grow(int count);
   void start_worker(bool extra);
+
   void share(ParallelLoop& loop, Runner& runner, std::size_t pieces);
 
   const int width_;
@@ -133,12 +141,9 @@ class WorkerPool {
   std::atomic<bool> stopping_{false};
   std::atomic<int> alive_{0};
 
-  // What a push or a pop writes lies together: one cache line travels, not three.
+  ReadyLists ready_;
+
   alignas(64) SpinLock lock_;
-  std::atomic<std::uint32_t> ready_mask_{0};
-  std::atomic<std::uint32_t> pops_{0};  ///< written under lock_
-  std::atomic<int> ready_count_{0};     ///< written under lock_
-  List ready_[levels];                  ///< guarded by lock_
   std::atomic<int> loops_{0};
   ParallelLoop* first_loop_ = nullptr;  ///< guarded by lock_
 
@@ -146,10 +151,19 @@ class WorkerPool {
   std::atomic<std::uint32_t> seen_host_turns_{0};
   std::atomic<std::int64_t> host_seen_{0};  ///< when host_turns_ was last seen to have changed, in nanoseconds
 
-  alignas(64) std::atomic<std::uint32_t> progress_{0};  ///< a lost increment does no harm
-  std::uint32_t watched_pops_ = 0;                      ///< the monitor's
-  int stuck_ticks_ = 0;
+  alignas(64) std::atomic<int> granted_{0};  ///< written by the monitor
+
+  // The monitor's.
+  std::uint32_t watched_pops_ = 0;
+  int watched_blocked_ = 0;
+  int looks_without_more_blocked_ = 0;
   int quiet_ticks_ = 0;
+  int foreseen_ = 0;  ///< workers granted because more and more are held up
+  int help_ = 0;      ///< workers granted to those that compute without progress
+  int grants_ = 0;    ///< of help, one after the other
+  std::chrono::steady_clock::time_point last_grant_{};
+
+  Crew crew_;
 };
 
 /// Asks the monitor thread to watch a pool that has work and no idle worker.
