@@ -45,9 +45,10 @@ class Payload {
   const std::string& name() const { return name_; }
 
  private:
+  Payload() = default;
   void own_closure(Launch& launch);
 
-  Op op_;
+  Op op_ = Wait{};
   SourceLocation where_;
   std::string name_;
   std::vector<Region> uses_;

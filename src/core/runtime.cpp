@@ -11,7 +11,7 @@
 
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::detail {
 

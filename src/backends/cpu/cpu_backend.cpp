@@ -76,7 +76,11 @@ class CpuBackend final : public Backend {
 
   detail::EventState* open_event(int device, bool timed) override {
     const std::lock_guard guard(events_mutex_);
-    if (free_events_.empty()) free_events_.push_back(&events_.emplace_back());
+    if (free_events_.empty()) {
+      // Room for all of them: an event is given back without fail.
+      if (free_events_.capacity() <= events_.size()) free_events_.reserve(2 * events_.size() + 16);
+      free_events_.push_back(&events_.emplace_back());
+    }
     CpuEvent* event = free_events_.back();
     free_events_.pop_back();
     event->backend = this;
@@ -106,9 +110,9 @@ class CpuBackend final : public Backend {
 
   detail::PoolState* default_pool(int device) override { return &at(device).default_pool(); }
   detail::PoolState* open_pool(int device, const PoolOptions& options) override {
-    auto* pool = new CpuPool(*this, at(device), options);
+    auto pool = std::make_unique<CpuPool>(*this, at(device), options);
     at(device).add_pool(*pool);
-    return pool;
+    return pool.release();
   }
   void close_pool(detail::PoolState* pool) noexcept override { as_cpu(*pool).close(); }
   void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
@@ -134,7 +138,12 @@ class CpuBackend final : public Backend {
       throw Error(Errc::out_of_memory, operation, "pinned host memory",
                   "no memory for " + std::to_string(bytes) + " bytes", where);
     }
-    address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});
+    try {
+      address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});
+    } catch (...) {
+      std::free(data);
+      throw;
+    }
     return data;
   }
   void release_pinned(void* data) noexcept override {

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
@@ -140,7 +141,7 @@ void CudaBackend::synchronize_event(detail::EventState& state, const char* opera
   if (CudaQueue* queue = event.queue.load(std::memory_order_acquire)) {
     // It throws, and leaves the failure to the stream.
     const auto error = queue->failures().failure_at(event.place.load(std::memory_order_relaxed));
-    if (error) throw Error(*error);
+    if (error) detail::throw_seen(*error);
   }
 }
 

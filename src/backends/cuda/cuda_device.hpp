@@ -112,6 +112,7 @@ class CudaDevice {
   cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
   Kept& kept(bool blocking, int priority);
   CudaQueue* take_kept(Kept& kept);
+  void keep_failure_of(CudaQueue& queue);
   void load(detail::DeviceCode& code, SourceLocation where);
   void make_room_for_streams(SourceLocation where);
 
@@ -130,7 +131,7 @@ class CudaDevice {
   std::vector<CudaQueue*> queues_;  ///< guarded by queues_mutex_, as the next
   std::deque<Kept> kept_;
   std::vector<CudaQueue*> free_wrappers_;
-  std::vector<Error> failures_;  ///< of queues that are used again
+  std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_;  ///< of queues that are used again
 
   std::mutex events_mutex_;
   std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]

@@ -22,6 +22,8 @@ namespace {
 /// Puts a changed node into the executable, or the form back as it was.
 void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
   FormNode& node = graph.form.nodes[index];
+  // First, as nothing fails once the change is made.
+  if (node.payload && node.payload != changed.payload) keep_until_launched_work_is_done(graph, *node.payload);
   std::swap(node, changed);
   try {
     graph.executable->update(graph.form, index);
@@ -35,7 +37,6 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const c
     std::swap(node, changed);
     throw;
   }
-  if (changed.payload && changed.payload != node.payload) keep_until_launched_work_is_done(graph, *changed.payload);
 }
 
 [[noreturn]] void refuse_kind(const FormNode& node, NodeKind wanted, const char* operation, SourceLocation where) {

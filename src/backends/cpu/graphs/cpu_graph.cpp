@@ -14,31 +14,45 @@ CpuGraph::CpuGraph(CpuDevice& device, const detail::GraphForm& form)
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
   options.label = "a graph";
+  ready_.reserve(current_->segments.size());
+  records_.reserve(current_->records.size());
   timeline_ = &device.open_queue(options);
   timeline_->begin_counting();
-  for (const std::uint32_t node : current_->records) {
-    const auto& record = std::get<weir::Record>(form.nodes[node].payload->op());
-    RecordNode mine;
-    mine.event = static_cast<CpuEvent*>(record.event);
-    mine.event_id = record.event_id;
-    mine.timeline = &device.open_queue(options);
-    mine.timeline->begin_counting();
-    if (mine.event->timed) {
-      mine.stamp = new Stamp;
-      mine.stamp->owners.store(1, std::memory_order_relaxed);
-    }
-    record_of_node_[node] = static_cast<std::int32_t>(records_.size());
-    records_.push_back(mine);
+  try {
+    for (const std::uint32_t node : current_->records) add_record(node, form, options);
+  } catch (...) {
+    end_timelines();
+    throw;
   }
-  ready_.reserve(current_->segments.size());
 }
 
-CpuGraph::~CpuGraph() {
+void CpuGraph::add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline) {
+  const auto& record = std::get<weir::Record>(form.nodes[node].payload->op());
+  RecordNode mine;
+  mine.event = static_cast<CpuEvent*>(record.event);
+  mine.event_id = record.event_id;
+  std::unique_ptr<Stamp> stamp;
+  if (mine.event->timed) {
+    stamp = std::make_unique<Stamp>();
+    stamp->owners.store(1, std::memory_order_relaxed);
+  }
+  mine.timeline = &device_.open_queue(timeline);
+  mine.timeline->begin_counting();
+  mine.stamp = stamp.release();
+  record_of_node_[node] = static_cast<std::int32_t>(records_.size());
+  records_.push_back(mine);
+}
+
+void CpuGraph::end_timelines() noexcept {
   for (const RecordNode& record : records_) {
     release_stamp(record.stamp);
     record.timeline->end_counting();
   }
   timeline_->end_counting();
+}
+
+CpuGraph::~CpuGraph() {
+  end_timelines();
   for (CpuQueue* lane : lanes_) lane->retire();
 }
 
@@ -147,9 +161,23 @@ void CpuGraph::offer() {
   if (ticket_.exchange(true, std::memory_order_acq_rel)) return;
   ticket_loud_.store(loud, std::memory_order_relaxed);
   retain();
-  CpuQueue& lane = take_lane();
-  lane.append_ticket(*this, none, level_, loud);
-  timeline_->help_by(lane);
+  CpuQueue* lane = nullptr;
+  try {
+    lane = &take_lane();
+    lane->append_ticket(*this, none, level_, loud);
+  } catch (const std::exception&) {
+    // No memory for a ticket: those who are here do the work.
+    if (lane != nullptr) give_lane(*lane);
+    ticket_.store(false, std::memory_order_release);
+    release();
+    return;
+  }
+  timeline_->help_by(*lane);
+}
+
+void CpuGraph::give_lane(CpuQueue& lane) noexcept {
+  SpinGuard guard(lanes_lock_);
+  free_lanes_.push_back(&lane);
 }
 
 CpuQueue& CpuGraph::take_lane() {
@@ -175,10 +203,7 @@ void CpuGraph::help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool 
   helpers_.fetch_add(1, std::memory_order_relaxed);
   participate(segment, runner, worker);
   helpers_.fetch_sub(1, std::memory_order_relaxed);
-  {
-    SpinGuard guard(lanes_lock_);
-    free_lanes_.push_back(&lane);
-  }
+  give_lane(lane);
   release();
 }
 

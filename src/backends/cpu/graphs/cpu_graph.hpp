@@ -86,6 +86,9 @@ class CpuGraph final : public detail::GraphExecutable {
   void push(const std::uint32_t* segments, std::uint32_t count);
   void offer();
   CpuQueue& take_lane();
+  void give_lane(CpuQueue& lane) noexcept;
+  void add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline);
+  void end_timelines() noexcept;
   void finish_records();
 
   CpuDevice& device_;

@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cpu {
 

@@ -66,8 +66,8 @@ void CpuQueue::synchronize(const char*, SourceLocation) {
 void CpuQueue::drain() noexcept {
   try {
     wait_until(legacy_ ? mark() : tail());
-  } catch (const Error&) {
-    // The process is ending: there is nothing left to wait for.
+  } catch (...) {
+    // The process is ending: there is nothing left to wait for. Or there is no memory for a mark.
   }
 }
 

@@ -10,7 +10,7 @@
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cpu {
 

@@ -43,8 +43,20 @@ class FailureState {
   std::shared_ptr<const Error> failure_at(std::uint64_t place) const;
   /// Takes the failure away: the host knows of it, and the queue runs again.
   std::shared_ptr<const Error> take();
+  /// The same where the stream is gone and nobody was told: who waits for places up to now still inherits the failure, until
+  /// it was reported. Throws without memory; then nothing has changed.
+  std::shared_ptr<const Error> lose();
+  /// It was reported.
+  void forget(const Error& error) noexcept;
 
  private:
+  struct Lost {
+    std::uint64_t from;
+    std::uint64_t until;
+    std::shared_ptr<const Error> error;
+  };
+  std::shared_ptr<const Error> take_locked();
+  std::shared_ptr<const Error> lost_at(std::uint64_t place) const;
   struct Dependent {
     std::uint64_t source_place;
     FailureState* queue;
@@ -58,6 +70,8 @@ class FailureState {
   std::atomic<unsigned long long> failed_at_{never};
   volatile unsigned long long* flag_ = nullptr;
   std::shared_ptr<const Error> error_;  ///< guarded by the module's mutex, as the rest
+  std::vector<Lost> lost_;
+  std::atomic<bool> any_lost_{false};
   std::vector<std::uint64_t> unsettled_;
   std::vector<Dependent> dependents_;
 };
