@@ -142,6 +142,7 @@ concept array_object = std::is_base_of_v<ArrayTag, std::remove_cvref_t<X>>;
 template <class T>
 class ArrayBase : public detail::ArrayTag {
   static_assert(std::is_trivially_copyable_v<T>, "weir arrays hold trivially copyable types: they are moved as bytes");
+  static_assert(alignof(T) <= detail::most_alignment, "weir arrays hold types that are aligned to at most 4096 bytes");
 
  public:
   using element_type = T;

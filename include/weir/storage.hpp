@@ -24,12 +24,17 @@ struct ForeignOwner {
   void* context = nullptr;
 };
 
+/// Of elements, in bytes: a page.
+inline constexpr std::size_t most_alignment = 4096;
+
 /// One allocation: where it is, whose it is, and which streams other than its own were given it.
 struct Storage {
   void* data = nullptr;
   std::size_t bytes = 0;
   MemoryKind kind = MemoryKind::device;
   BufferId buffer = 0;
+  std::size_t alignment = 1;  ///< of the elements
+  std::size_t padding = 0;    ///< between the beginning of the allocation and `data`
   DeviceState* device = nullptr;
   StreamRef home;          ///< empty for host memory
   Queue* queue = nullptr;  ///< home's; lives on when the stream is gone

@@ -23,6 +23,10 @@ void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& 
 /// Adds a stream to those that the memory must outlive.
 void note_queue(Storage& storage, StreamRef stream);
 void note_queue(Storage& storage, Queue* queue, DeviceState* device);
+/// Device memory for the storage, in the order of that queue; none for 0 bytes.
+void allocate_device_memory(Storage& storage, Queue& queue, const char* operation, SourceLocation where);
+/// What the backend gave for the storage.
+inline void* allocation_of(const Storage& storage) { return static_cast<std::byte*>(storage.data) - storage.padding; }
 /// The storage of a buffer, counted once more; null if it is gone.
 Storage* retain_buffer(BufferId buffer);
 /// What any backend knows of an address.

@@ -98,7 +98,6 @@ Runtime::Runtime() {
     housekeeping.kind = QueueOptions::Kind::internal;
     housekeeping.blocking = false;
     housekeeping.label = "housekeeping on " + device->name;
-    device->reclaim = &device->backend->open_queue(device->index, housekeeping);
     device->idle = &device->backend->open_queue(device->index, housekeeping);
   }
   pthread_atfork(nullptr, nullptr, [] {

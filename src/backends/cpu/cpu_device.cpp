@@ -105,15 +105,8 @@ void CpuDevice::after_synchronize() {
 }
 
 void CpuDevice::watch_pool(CpuPool& pool) {
-  {
-    const std::lock_guard guard(pools_mutex_);
-    if (std::find(pools_.begin(), pools_.end(), &pool) != pools_.end()) return;
-  }
-  add_pool(pool);
-}
-
-void CpuDevice::add_pool(CpuPool& pool) {
   const std::lock_guard guard(pools_mutex_);
+  if (std::find(pools_.begin(), pools_.end(), &pool) != pools_.end()) return;
   pools_.push_back(&pool);
   has_pools_.store(true, std::memory_order_relaxed);
 }

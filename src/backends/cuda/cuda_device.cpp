@@ -142,6 +142,25 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
   return *queue;
 }
 
+CudaQueue& CudaDevice::waiting_queue() {
+  constexpr std::size_t most = 4;  // each is a stream of the driver's, which takes its part in the hardware's queues
+  const std::lock_guard guard(waiting_queues_mutex_);
+  for (CudaQueue* queue : waiting_queues_) {
+    if (queue->idle()) return *queue;
+  }
+  if (waiting_queues_.size() < most) {
+    QueueOptions options;
+    options.kind = QueueOptions::Kind::internal;
+    options.blocking = false;
+    options.label = "housekeeping on " + name_;
+    waiting_queues_.reserve(most);
+    waiting_queues_.push_back(&open_queue(options));
+    return *waiting_queues_.back();
+  }
+  next_waiting_ = (next_waiting_ + 1) % most;
+  return *waiting_queues_[next_waiting_];
+}
+
 void CudaDevice::take_back(CudaQueue& queue) {
   if (queue.legacy()) return;
   const std::lock_guard guard(queues_mutex_);

@@ -46,6 +46,8 @@ class CudaDevice {
   /// A queue that nobody owns any more; its work may be pending.
   void take_back(CudaQueue& queue);
   CudaQueue& legacy() { return *legacy_; }
+  /// One of a few queues for what waits for other queues: one that waits for nothing now, if there is one.
+  CudaQueue& waiting_queue();
 
   CudaEvent& open_event(bool timed);
   void close_event(CudaEvent& event);
@@ -132,6 +134,10 @@ class CudaDevice {
   std::deque<Kept> kept_;
   std::vector<CudaQueue*> free_wrappers_;
   std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_;  ///< of queues that are used again
+
+  std::mutex waiting_queues_mutex_;
+  std::vector<CudaQueue*> waiting_queues_;  ///< guarded by waiting_queues_mutex_, as the next
+  std::size_t next_waiting_ = 0;
 
   std::mutex events_mutex_;
   std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]

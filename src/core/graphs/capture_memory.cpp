@@ -59,6 +59,7 @@ Storage* take_ended(Recorder& recorder, const Storage& wanted) {
     const FormNode& end = capture.form.nodes[one->free];
     const bool here = end.parent == capture.scope.parent && end.branch == capture.scope.branch;
     if (!here || memory.pool != wanted.pool || memory.bytes < wanted.bytes || memory.bytes / 2 > wanted.bytes) continue;
+    if (reinterpret_cast<std::uintptr_t>(memory.data) % wanted.alignment != 0) continue;
     if (best != capture.ended.end() && best->storage->bytes <= memory.bytes) continue;
     if (before.empty()) {
       before.resize(capture.form.nodes.size());
@@ -126,7 +127,7 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
 void allocate_captured(Recorder& recorder, Storage& storage, const char* operation, SourceLocation where) {
   const std::lock_guard guard(captures_lock());
   if (recorder.capture == nullptr) {
-    storage.data = storage.device->backend->allocate(*storage.pool, *storage.queue, storage.bytes, operation, where);
+    allocate_device_memory(storage, *storage.queue, operation, where);
     return;
   }
   recorder.capture->check_valid(operation, "stream '" + recorder.name + "'", where);
@@ -136,6 +137,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
     storage.base = before;
     storage.data = before->data;
     try {
+      note_queue(*before, storage.queue, storage.device);  // what ends with this life
       add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
     } catch (...) {
       storage.base = nullptr;
@@ -146,13 +148,13 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
     return;
   }
   // Not in the stream's own order: replays go to other streams, which know nothing of that order.
-  storage.data =
-      storage.device->backend->allocate(*storage.pool, *storage.device->idle, storage.bytes, operation, where);
+  allocate_device_memory(storage, *storage.device->idle, operation, where);
   if (storage.data == nullptr) return;
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   } catch (...) {
-    storage.device->backend->release(*storage.pool, *storage.device->idle, storage.data, where);
+    QueuePlaces nobody;
+    storage.device->backend->release(*storage.pool, *storage.device->idle, true, nobody, allocation_of(storage), where);
     throw;
   }
 }

@@ -90,7 +90,8 @@ void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   if (data == nullptr) return;
   if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
   if (detail::free_captured(state, pool, data, operation, where)) return;
-  pool.backend->release(pool, *state.real, data, where);
+  detail::QueuePlaces nobody_else;
+  pool.backend->release(pool, *state.real, true, nobody_else, data, where);
   observe_pool(stream, Free{data, 0, 0, &pool}, where);
 }
 
