@@ -83,6 +83,9 @@ struct FormNode {
   std::shared_ptr<const void> beyond;  ///< of a child graph: what its executable held beyond its form
 };
 
+/// Graphs and bodies inside each other, at most: what goes through a form goes down by calling itself.
+inline constexpr std::uint32_t most_nested = 200;
+
 /// A graph: nodes, dependencies never form a cycle.
 struct GraphForm {
   std::vector<FormNode> nodes;

@@ -187,12 +187,28 @@ namespace weir {
 
 using namespace detail;
 
+namespace {
+
+/// The legacy stream takes part in what blocking streams do: whether it captures has no answer. The captures go on (R125).
+void refuse_implicit(const StreamState& state, const char* operation, SourceLocation where) {
+  if (!state.legacy || active_captures.load(std::memory_order_relaxed) == 0) return;
+  const std::lock_guard guard(captures_lock());
+  if (state.device->blocking_captures == 0) return;
+  throw Error(Errc::capture_implicit, operation, describe(state),
+              "a blocking stream of its device captures, with which it is ordered: ask about that stream", where);
+}
+
+}  // namespace
+
 bool is_capturing(StreamRef stream, SourceLocation where) {
-  return state_of(stream, "weir::is_capturing", where).recorder.load(std::memory_order_acquire) != nullptr;
+  const StreamState& state = state_of(stream, "weir::is_capturing", where);
+  refuse_implicit(state, "weir::is_capturing", where);
+  return state.recorder.load(std::memory_order_acquire) != nullptr;
 }
 
 std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::capture_info", where);
+  refuse_implicit(state, "weir::capture_info", where);
   const std::lock_guard guard(captures_lock());
   const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return std::nullopt;

@@ -87,8 +87,24 @@ GraphEdit::~GraphEdit() {
 StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
 
 Extent GraphEdit::extent() const {
-  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
+  const FormNode& node = graph_.form.nodes[node_];
+  const auto& launch = std::get<Launch>(node.payload->op());
+  if (launch.kernel->rank == 0) {
+    throw Error(Errc::invalid_value, operation_, "node '" + name_of(node) + "'",
+                "it runs over blocks: pass a kernel that takes a weir::Block, or an extent for this one", where_);
+  }
   return Extent{launch.extent, launch.block, launch.name};
+}
+
+BlockExtent GraphEdit::block_extent() const {
+  const FormNode& node = graph_.form.nodes[node_];
+  const auto& launch = std::get<Launch>(node.payload->op());
+  if (launch.kernel->rank != 0) {
+    throw Error(Errc::invalid_value, operation_, "node '" + name_of(node) + "'",
+                "it does not run over blocks: pass a kernel that takes an index, or a weir::BlockExtent for this one",
+                where_);
+  }
+  return BlockExtent{launch.extent[0], launch.threads, launch.shared_bytes, launch.name};
 }
 
 const void* GraphEdit::functor(std::string_view type) const {
@@ -146,10 +162,10 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   if (form.kind != NodeKind::launch) refuse_kind(form, NodeKind::launch, operation, where);
   auto launch = std::get<Launch>(form.payload->op());
   if (launch.kernel->rank == 0) {
-    throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'", "it is a cooperative launch: update it",
-                where);
+    throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'",
+                "it runs over blocks: update() it with a weir::BlockExtent", where);
   }
-  const bool any = check_extent(extent, launch.kernel->rank, launch.block, operation, where);
+  const bool any = check_extent(extent, launch.kernel->rank, launch.block, {launch.kernel->name}, operation, where);
   launch.extent = any ? extent : Shape::of(launch.kernel->rank, std::array<std::size_t, max_rank>{}.data());
   Command command;
   command.where = form.payload->where();

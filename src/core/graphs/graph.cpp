@@ -145,7 +145,7 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
 
 void Graph::launch(SourceLocation where) const {
   const CoreGraph& graph = graph_of(*this, "weir::Graph::launch", where);
-  launch(get_stream(Device(graph.on)), where);
+  launch(get_stream(Device(graph.on), where), where);
 }
 
 void detail::CoreGraph::note_launch(StreamState& stream) {

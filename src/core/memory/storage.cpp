@@ -279,7 +279,9 @@ void release(Storage* storage) noexcept {
 void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
   constexpr const char* operation = "weir::Array::free";
   enter(operation, where);
-  require(storage, operation, where);
+  if (storage == nullptr) {
+    throw Error(Errc::already_freed, operation, "array", "it was moved from or never made: it has no memory", where);
+  }
   if (stream.id() != 0) {
     const StreamState& state = state_of(stream, operation, where);
     if (storage->kind == MemoryKind::device && state.device->backend != storage->device->backend) {

@@ -270,15 +270,16 @@ std::uint32_t CpuGraph::finish(std::uint32_t index) {
 }
 
 void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
-  const bool kernel = std::holds_alternative<Launch>(step.payload->op());
+  const Launch* kernel = std::get_if<Launch>(&step.payload->op());
   const bool external = std::holds_alternative<External>(step.payload->op());
-  const detail::FailedCommand command{kernel ? Errc::kernel_failed : Errc::host_function_failed,
-                                      kernel     ? "weir::launch"
-                                      : external ? "weir::external"
-                                                 : "weir::host_call",
-                                      kernel     ? "kernel"
-                                      : external ? "foreign work"
-                                                 : "host function",
+  const char* operation = kernel == nullptr           ? external ? "weir::external" : "weir::host_call"
+                          : kernel->kernel->rank == 0 ? "weir::launch_blocks"
+                                                      : "weir::launch";
+  const detail::FailedCommand command{kernel != nullptr ? Errc::kernel_failed : Errc::host_function_failed,
+                                      operation,
+                                      kernel != nullptr ? "kernel"
+                                      : external        ? "foreign work"
+                                                        : "host function",
                                       step.payload->name(),
                                       queue_->label(),
                                       step.payload->where()};

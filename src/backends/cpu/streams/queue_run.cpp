@@ -332,9 +332,10 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
 }
 
 void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause) {
-  const char* operation = code == Errc::kernel_failed ? "weir::launch"
-                          : record.flag()             ? "weir::external"
-                                                      : "weir::host_call";
+  const char* operation = record.kind() == RecordKind::launch_blocks ? "weir::launch_blocks"
+                          : code == Errc::kernel_failed              ? "weir::launch"
+                          : record.flag()                            ? "weir::external"
+                                                                     : "weir::host_call";
   auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
   detail::note_unseen(error);
   failures_.fail(done_ + 1, std::move(error));
