@@ -9,5 +9,8 @@ set_target_properties(weir_tool PROPERTIES OUTPUT_NAME weir)
 target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
 target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
 target_link_libraries(weir_tool PRIVATE weir::weir CLI11::CLI11 nlohmann_json::nlohmann_json)
+if(NOT WEIR_WITH_CUDA)
+  target_precompile_headers(weir_tool PRIVATE <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp> <weir/weir.hpp>)
+endif()
 
 install(TARGETS weir_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -29,10 +29,16 @@ struct PartialReduce {
     const std::size_t end = begin + partial_chunk < a.size() ? begin + partial_chunk : a.size();
     const std::size_t threads = block.threads();
     const View<double> sums = block.shared<double>(threads);
+    // The same number of steps for every thread, so that a CPU's compiler vectorises the phase; then what is left over.
+    const std::size_t steps = end > begin ? (end - begin) / threads : 0;
     block.each([&](std::size_t thread) {
       double sum = 0;
-      for (std::size_t i = begin + thread; i < end; i += threads) sum += a[i];
+      for (std::size_t step = 0; step < steps; ++step) sum += a[begin + step * threads + thread];
       sums[thread] = sum;
+    });
+    block.each([&](std::size_t thread) {
+      const std::size_t last = begin + steps * threads + thread;
+      if (last < end) sums[thread] += a[last];
     });
     for (std::size_t half = threads / 2; half > 0; half /= 2) {
       block.each([&](std::size_t thread) {

@@ -26,6 +26,7 @@ void hops(Context& context);           // B4
 void fork_join(Context& context);      // B5
 void triad(Context& context);          // B6
 void small_loop(Context& context);     // B7
+void block_sums(Context& context);     // blocks
 void idle(Context& context);           // B8
 void pool(Context& context);           // B9
 void copy_and_fill(Context& context);  // B10

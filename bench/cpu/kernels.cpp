@@ -1,4 +1,7 @@
-// B6 and B7: kernels as parallel loops, large and small, beside OpenMP's static loop over the same memory.
+// B6, B7 and blocks: kernels as parallel loops, large, small and cooperative, beside OpenMP's static loop over the same memory.
+#include <cstdint>
+#include <stdexcept>
+
 #include <weir/weir.hpp>
 
 #include "bench.hpp"
@@ -14,6 +17,30 @@ struct Triad {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<double> a, weir::View<const double> b,
                               weir::View<const double> c) const {
     a[i] = b[i] + factor * c[i];
+  }
+};
+
+constexpr std::size_t block_elements = 4096;
+
+/// Sums of 4,096 elements each: a phase over the elements, then a tree in shared memory.
+struct BlockSums {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<const double> x, weir::View<double> sums) const {
+    const std::size_t threads = block.threads();
+    const std::size_t begin = block.index() * block_elements;
+    const weir::View<double> partial = block.shared<double>(threads);
+    block.each([&](std::size_t thread) {
+      double sum = 0;
+      for (std::size_t step = 0; step < block_elements / threads; ++step) sum += x[begin + step * threads + thread];
+      partial[thread] = sum;
+    });
+    for (std::size_t half = threads / 2; half > 0; half /= 2) {
+      block.each([&](std::size_t thread) {
+        if (thread < half) partial[thread] += partial[thread + half];
+      });
+    }
+    block.each([&](std::size_t thread) {
+      if (thread == 0) sums[block.index()] = partial[0];
+    });
   }
 };
 
@@ -64,6 +91,42 @@ void small_loop(Context& context) {
       context.options, [&] { return microseconds([&] { triads.run_raw(); }); },
       [&] { return microseconds([&] { triads.run_ours(); }); });
   context.report.add({"B7", "launch over 1,000 elements, wait", "us", pair.ours, pair.raw, {ratio_at_most(1.0)}});
+}
+
+void block_sums(Context& context) {
+  constexpr std::uint32_t threads = 256;
+  constexpr std::size_t blocks = 512;
+  constexpr std::size_t n = blocks * block_elements;
+  const std::size_t count = context.options.cut(100);
+  weir::Stream stream(context.device);
+  auto x = weir::full(stream, n, 1.0);
+  auto sums = weir::zeros<double>(stream, blocks);
+  stream.synchronize();
+  double raw_total = 0;
+  const auto microseconds = [&](auto&& run) {
+    const double time = seconds([&] {
+      for (std::size_t i = 0; i < count; ++i) run();
+    });
+    return time / static_cast<double>(count) * 1e6;
+  };
+  const Pair pair = by_turns(
+      context.options, [&] { return microseconds([&] { raw_total = raw::sum(x.data(), n); }); },
+      [&] {
+        return microseconds([&] {
+          weir::launch_blocks(stream, {.blocks = blocks, .threads = threads, .shared_bytes = threads * sizeof(double)},
+                              BlockSums{}, weir::in(x), weir::out(sums));
+          stream.synchronize();
+        });
+      });
+  double total = 0;
+  for (const double sum : sums.to_host()) total += sum;
+  if (total != static_cast<double>(n) || raw_total != total) throw std::runtime_error("blocks: the sums are wrong");
+  context.report.add({"blocks",
+                      "sums of 4,096 elements by blocks of 256 threads, 16 MiB, wait",
+                      "us",
+                      pair.ours,
+                      pair.raw,
+                      {ratio_at_most(1.3)}});
 }
 
 }  // namespace bench

@@ -28,6 +28,7 @@ constexpr Bench benches[] = {
     {"B5", bench::fork_join},
     {"B6", bench::triad},
     {"B7", bench::small_loop},
+    {"blocks", bench::block_sums},
     {"B8", bench::idle},
     {"B9", bench::pool},
     {"B10", bench::copy_and_fill},

@@ -12,6 +12,13 @@ void triad(double* __restrict a, const double* __restrict b, const double* __res
   for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + factor * c[i];
 }
 
+double sum(const double* x, std::size_t n) {
+  double total = 0;
+#pragma omp parallel for simd schedule(static) reduction(+ : total)
+  for (std::size_t i = 0; i < n; ++i) total += x[i];
+  return total;
+}
+
 namespace {
 
 /// Calls `part(offset, bytes)` on every core with its equal share.

@@ -22,6 +22,8 @@ double busy_tasks(std::size_t count, std::size_t steps);
 
 /// a = b + factor * c on all cores, by OpenMP's static loop.
 void triad(double* a, const double* b, const double* c, double factor, std::size_t n);
+/// The sum of all elements, by OpenMP's static loop with a reduction.
+double sum(const double* x, std::size_t n);
 /// memcpy and memset of equal parts on all cores.
 void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, int value, std::size_t bytes);

@@ -43,6 +43,9 @@ struct Kernel {
   void (*copy)(void* to, const void* from);  ///< null: the bytes are the copy
   void (*destroy)(void* closure) noexcept;   ///< null: nothing to destroy
   const void* device_code;  ///< a DeviceCode, what GPUs launch; null where nvcc did not meet the kernel
+  /// Of the closure of a kernel over one dimension: 0: it is empty; 1, 2: its bytes are the copy, and there are 32 or 64
+  /// that may be read; 3: anything else.
+  std::uint32_t small = 3;
 };
 
 /// A kernel that never runs on a GPU: `host_only([&](std::size_t i) {...})`. Files that nvcc compiles need it around a
@@ -163,28 +166,37 @@ void run_loop(const C& closure, const KernelRange& range) {
   }
 }
 
-/// Two loops: with dense views the strides become constants, and the compiler can vectorise.
-template <std::size_t R, class C>
-void run_closure(const void* closure, const KernelRange& range) {
+template <class C>
+void run_block_loop(const C& closure, const BlockRange& range) {
+  for (std::size_t b = range.begin; b != range.end; ++b) {
+    Block block(b, range.blocks, range.threads, range.shared_bytes, *range.memory);
+    closure.call(block);
+  }
+}
+
+/// Calls `loop` with the closure. With dense views the strides become constants, and the compiler can vectorise.
+template <class C, class Loop>
+void with_known_strides(const void* closure, const Loop& loop) {
   const C& original = *static_cast<const C*>(closure);
   if constexpr (std::is_trivially_copyable_v<C>) {
     C local = original;
     if (all_unit_stride(local.arguments)) {
       assume_all_unit_stride(local.arguments);
-      run_loop<R>(local, range);
+      loop(local);
       return;
     }
   }
-  run_loop<R>(original, range);
+  loop(original);
+}
+
+template <std::size_t R, class C>
+void run_closure(const void* closure, const KernelRange& range) {
+  with_known_strides<C>(closure, [&](const C& c) { run_loop<R>(c, range); });
 }
 
 template <class C>
 void run_closure_blocks(const void* closure, const BlockRange& range) {
-  const C& c = *static_cast<const C*>(closure);
-  for (std::size_t b = range.begin; b != range.end; ++b) {
-    Block block(b, range.blocks, range.threads, range.shared_bytes, *range.memory);
-    c.call(block);
-  }
+  with_known_strides<C>(closure, [&](const C& c) { run_block_loop(c, range); });
 }
 
 template <class T>
@@ -233,10 +245,46 @@ inline constexpr bool is_host_only<Closure<R (*)(P...), A...>> = true;  // the a
 template <class C, std::size_t R, class Compiler>
 inline constexpr const void* device_code = nullptr;
 
+/// Kernel::small of a closure type.
+template <class C>
+inline constexpr std::uint32_t small_closure = closure_bytes<C> == 0                                 ? 0
+                                               : !std::is_trivially_copyable_v<C> || alignof(C) > 16 ? 3
+                                               : closure_bytes<C> <= 32                              ? 1
+                                               : closure_bytes<C> <= 64                              ? 2
+                                                                                                     : 3;
+
+/// A closure on its way to a queue, in as much storage as Kernel::small says.
+template <class C, std::uint32_t small = small_closure<C>>
+struct StoredClosure {
+  C closure;
+};
+template <class C>
+struct StoredClosure<C, 1> {
+  union {
+    C closure;
+    unsigned char storage[32];
+  };
+};
+template <class C>
+struct StoredClosure<C, 2> {
+  union {
+    C closure;
+    unsigned char storage[64];
+  };
+};
+
 template <class C, class F, std::size_t R, class Compiler>
-inline constexpr Kernel element_kernel{
-    type_name<F>(),     R,       view_count<C>,   closure_bytes<C>,   alignof(C),
-    &run_closure<R, C>, nullptr, closure_copy<C>, closure_destroy<C>, device_code<C, R, Compiler>};
+inline constexpr Kernel element_kernel{type_name<F>(),
+                                       R,
+                                       view_count<C>,
+                                       closure_bytes<C>,
+                                       alignof(C),
+                                       &run_closure<R, C>,
+                                       nullptr,
+                                       closure_copy<C>,
+                                       closure_destroy<C>,
+                                       device_code<C, R, Compiler>,
+                                       R == 1 ? small_closure<C> : 3};
 
 template <class C, class F, class Compiler>
 inline constexpr Kernel block_kernel{type_name<F>(),

@@ -11,6 +11,7 @@
 
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
+#include "failures.hpp"
 
 namespace weir::detail {
 
@@ -76,6 +77,7 @@ Runtime& Runtime::get() {
 }
 
 Runtime::Runtime() {
+  prepare_failures();
   if (flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
   for (Backend* backend : backends()) {
     const int count = backend->device_count();

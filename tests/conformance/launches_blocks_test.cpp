@@ -84,6 +84,24 @@ TEST_P(LaunchBlocks, N3_phases_share_memory_and_wait_for_each_other) {
   }
 }
 
+TEST_P(LaunchBlocks, phases_see_dense_and_strided_slices_alike) {
+  weir::Stream s(device());
+  constexpr std::size_t n = 1024;
+  std::vector<std::int64_t> values(2 * n);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i);
+  auto all = weir::from(s, values);
+  const auto sum_of = [&](const weir::Slice<std::int64_t>& x) {
+    auto sums = weir::zeros<std::int64_t>(s, n / 256);
+    weir::launch_blocks(s, {.blocks = n / 256, .threads = 256, .shared_bytes = 256 * sizeof(std::int64_t)}, BlockSum{},
+                        weir::in(x), weir::out(sums));
+    std::int64_t total = 0;
+    for (const std::int64_t v : sums.to_host()) total += v;
+    return total;
+  };
+  EXPECT_EQ(sum_of(all.slice(0, n)), 1023 * 512);
+  EXPECT_EQ(sum_of(all.slice({{0, 2 * n, 2}})), 2 * 1023 * 512);
+}
+
 /// Reverses each block's part, so that every thread reads what another one wrote.
 struct ReverseBlocks {
   WEIR_KERNEL void operator()(weir::Block& block, weir::View<int> x) const {

@@ -1,65 +1,22 @@
 // Scenes of a process's life (exit, fork, environment), each played by a child process of the same test program.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
 #include <initializer_list>
-#include <map>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <vector>
 
 #include "support/watchdog.hpp"
 
 namespace weir_test {
 
 /// Ends a child with a message unless `fact` holds.
-inline void insist(bool fact, const char* what) {
-  if (fact) return;
-  std::fprintf(stderr, "child: not so: %s\n", what);
-  std::_Exit(1);
-}
+void insist(bool fact, const char* what);
 
 using Scene = void (*)();
-
-inline std::map<std::string, Scene, std::less<>>& scenes() {
-  static auto* all = new std::map<std::string, Scene, std::less<>>;
-  return *all;
-}
-
-/// In a child, plays its scene when main() has begun; then the child has no tests to run, and main() returns 0.
-class ScenePlayer : public testing::EmptyTestEventListener {
- public:
-  void OnTestProgramStart(const testing::UnitTest&) override {
-    const char* name = std::getenv("WEIR_TEST_SCENE");
-    if (name == nullptr) return;
-    const auto scene = scenes().find(std::string_view(name));
-    insist(scene != scenes().end(), "the scene exists");
-    try {
-      scene->second();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "child: %s\n", error.what());
-      std::_Exit(2);
-    }
-  }
-  static bool install() {
-    testing::UnitTest::GetInstance()->listeners().Append(new ScenePlayer);
-    return true;
-  }
-};
-inline const bool scene_player_installed = ScenePlayer::install();
+/// Makes a scene known, from the static initialisation of a program that has scenes.
+bool add_scene(const char* name, Scene scene);
 
 /// What became of a child.
 struct Outcome {
@@ -68,104 +25,15 @@ struct Outcome {
   std::string output;  ///< of stdout and stderr
 };
 
-inline testing::AssertionResult ended_well(const Outcome& outcome) {
-  if (!outcome.ended) return testing::AssertionFailure() << "the child hung; its output:\n" << outcome.output;
-  if (WIFSIGNALED(outcome.status)) {
-    return testing::AssertionFailure() << "the child died of signal " << WTERMSIG(outcome.status) << "; its output:\n"
-                                       << outcome.output;
-  }
-  if (WEXITSTATUS(outcome.status) != 0) {
-    return testing::AssertionFailure() << "the child ended with status " << WEXITSTATUS(outcome.status)
-                                       << "; its output:\n"
-                                       << outcome.output;
-  }
-  return testing::AssertionSuccess();
-}
-
-namespace child_detail {
-
-/// This process's environment without the test runner's variables, and with `changes` ("NAME=value").
-inline std::vector<std::string> environment(std::string_view scene, std::initializer_list<std::string_view> changes) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string_view name = text.substr(0, text.find('=') + 1);
-    bool kept = !text.starts_with("GTEST_") && name != "WEIR_TEST_SCENE=";
-    for (std::string_view change : changes) kept = kept && !change.starts_with(name);
-    if (kept) all.emplace_back(text);
-  }
-  for (std::string_view change : changes) all.emplace_back(change);
-  all.push_back("WEIR_TEST_SCENE=" + std::string(scene));
-  return all;
-}
-
-inline std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
-/// Reads until the end or the deadline.
-inline std::string read_until(int pipe, std::chrono::steady_clock::time_point deadline) {
-  std::string text;
-  char buffer[4096];
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return text;
-    pollfd wait{pipe, POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>(left.count())) <= 0) return text;
-    const ssize_t count = read(pipe, buffer, sizeof(buffer));
-    if (count <= 0) return text;
-    text.append(buffer, static_cast<std::size_t>(count));
-  }
-}
-
-inline bool reap_until(pid_t child, int& status, std::chrono::steady_clock::time_point deadline) {
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-}  // namespace child_detail
+testing::AssertionResult ended_well(const Outcome& outcome);
 
 /// Plays a scene in a fresh process of this program, for at most 30 s.
-inline Outcome play(std::string_view scene, std::initializer_list<std::string_view> environment_changes = {}) {
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
-  std::vector<std::string> arguments{"child", "--gtest_filter=-*"};
-  std::vector<std::string> variables = child_detail::environment(scene, environment_changes);
-  pid_t child = 0;
-  const int failure = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, child_detail::pointers(arguments).data(),
-                                  child_detail::pointers(variables).data());
-  posix_spawn_file_actions_destroy(&actions);
-  close(pipe_ends[1]);
-  Outcome outcome;
-  if (failure == 0) {
-    const auto deadline = std::chrono::steady_clock::now() + child_limit;
-    outcome.output = child_detail::read_until(pipe_ends[0], deadline);
-    outcome.ended = child_detail::reap_until(child, outcome.status, deadline);
-    if (!outcome.ended) {
-      kill(child, SIGKILL);
-      waitpid(child, &outcome.status, 0);
-    }
-  }
-  close(pipe_ends[0]);
-  if (failure != 0) throw std::runtime_error(std::string("posix_spawn failed: ") + std::strerror(failure));
-  return outcome;
-}
+Outcome play(std::string_view scene, std::initializer_list<std::string_view> environment_changes = {});
 
 }  // namespace weir_test
 
 /// Defines a scene: `WEIR_SCENE(exits_with_work_pending) { ... }`, played by `play("exits_with_work_pending")`.
-#define WEIR_SCENE(name)                                                                              \
-  static void scene_##name();                                                                         \
-  static const bool scene_##name##_known = (weir_test::scenes().emplace(#name, &scene_##name), true); \
+#define WEIR_SCENE(name)                                                               \
+  static void scene_##name();                                                          \
+  static const bool scene_##name##_known = weir_test::add_scene(#name, &scene_##name); \
   static void scene_##name()

@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <mutex>
 #include <thread>
-#include <vector>
 
 #include <weir/weir.hpp>
 
@@ -58,23 +56,6 @@ WEIR_KERNEL inline bool wait_for_word(const int* word) {
 
 /// `count` fresh zeros in pinned memory. They are never given back, so that a kernel that outlives its test by a defect
 /// writes to nobody's memory.
-inline int* make_words(std::size_t count) {
-  static std::mutex mutex;
-  static auto* slabs = new std::vector<weir::Array<int>>;
-  static std::size_t free_words = 0;
-  constexpr std::size_t slab_words = 1 << 16;
-  const std::lock_guard lock(mutex);
-  if (count > slab_words) {
-    slabs->insert(slabs->begin(), weir::zeros<int>(weir::pinned, count));
-    return slabs->front().data();
-  }
-  if (count > free_words) {
-    slabs->push_back(weir::zeros<int>(weir::pinned, slab_words));
-    free_words = slab_words;
-  }
-  int* const words = slabs->back().data() + (slab_words - free_words);
-  free_words -= count;
-  return words;
-}
+int* make_words(std::size_t count);
 
 }  // namespace weir_test

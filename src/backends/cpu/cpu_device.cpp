@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "failures.hpp"
+
 namespace weir::cpu {
 
 CpuDevice::CpuDevice(Backend& backend, int index, int workers, std::size_t memory)
@@ -50,14 +52,27 @@ void CpuDevice::synchronize(const char*, SourceLocation) {
   for_each_queue([&](CpuQueue& queue) { marks.emplace_back(&queue, queue.tail()); });
   for (const auto& [queue, last] : marks) queue->wait_until(last);
   after_synchronize();
-  // One lock for both places: a failure that moves from a stream to the device is seen in one of them.
-  const std::lock_guard guard(failures_mutex_);
-  if (!failures_.empty()) {
-    const std::shared_ptr<const Failure> lost = std::move(failures_.front());
-    failures_.pop_front();
-    throw Error(lost->error);
-  }
+  if (const auto lost = report_lost()) detail::throw_seen(*lost);
   for (const auto& [queue, last] : marks) queue->throw_failure(last, true);
+  // One that went from a stream to the lost ones meanwhile was in neither place.
+  if (const auto lost = report_lost()) detail::throw_seen(*lost);
+}
+
+/// The oldest, over all queues.
+std::shared_ptr<const Error> CpuDevice::report_lost() {
+  if (lost_.load(std::memory_order_acquire) == 0) return nullptr;
+  const std::lock_guard guard(queues_mutex_);
+  CpuQueue* oldest = nullptr;
+  for (const auto* queues : {&open_, &free_}) {
+    for (CpuQueue* queue : *queues) {
+      const std::uint64_t order = queue->failures().oldest_lost();
+      if (order != QueueFailures::none && (oldest == nullptr || order < oldest->failures().oldest_lost()))
+        oldest = queue;
+    }
+  }
+  if (oldest == nullptr) return nullptr;
+  lost_.fetch_sub(1, std::memory_order_release);
+  return oldest->failures().report_lost();
 }
 
 void CpuDevice::drain() noexcept {
@@ -70,9 +85,10 @@ void CpuDevice::drain() noexcept {
   }
 }
 
-void CpuDevice::keep_failure_of(CpuQueue& queue) {
-  const std::lock_guard guard(failures_mutex_);
-  if (auto failure = queue.take_failure()) failures_.push_back(std::move(failure));
+void CpuDevice::keep_failure_of(CpuQueue& queue) noexcept {
+  const std::lock_guard guard(queues_mutex_);
+  queue.lose_failure(++losses_);
+  lost_.fetch_add(1, std::memory_order_release);
 }
 
 void CpuDevice::after_synchronize() {

@@ -3,7 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -34,10 +34,22 @@ class CpuDevice {
     for (CpuQueue* queue : open_) f(*queue);
   }
 
+  /// The same for queues with failures of streams that are gone.
+  template <class F>
+  void for_each_loser(F&& f) {
+    if (lost_.load(std::memory_order_acquire) == 0) return;
+    const std::lock_guard guard(queues_mutex_);
+    for (const auto* queues : {&open_, &free_}) {
+      for (CpuQueue* queue : *queues) {
+        if (queue->failures().oldest_lost() != QueueFailures::none) f(*queue);
+      }
+    }
+  }
+
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
-  /// Failures of streams that are gone: for the next synchronisation of the device.
-  void keep_failure_of(CpuQueue& queue);
+  /// The stream is gone and its failure was not reported: the next synchronisation of the device does it.
+  void keep_failure_of(CpuQueue& queue) noexcept;
   /// Pools with a release threshold give memory back after each synchronisation (R102).
   void after_synchronize();
   void add_pool(CpuPool& pool);
@@ -45,6 +57,8 @@ class CpuDevice {
   void watch_pool(CpuPool& pool);
 
  private:
+  std::shared_ptr<const Error> report_lost();
+
   int index_;
   WorkerPool pool_;
   MemoryAccount memory_;
@@ -55,8 +69,8 @@ class CpuDevice {
   std::vector<CpuQueue*> open_;  ///< guarded by queues_mutex_; the legacy queue too
   std::vector<CpuQueue*> free_;  ///< guarded by queues_mutex_
 
-  std::mutex failures_mutex_;
-  std::deque<std::shared_ptr<const Failure>> failures_;  ///< guarded by failures_mutex_
+  std::atomic<std::uint32_t> lost_{0};  ///< failures of streams that are gone, in their queues
+  std::uint64_t losses_ = 0;            ///< guarded by queues_mutex_: how many there ever were
 
   std::mutex pools_mutex_;
   std::vector<CpuPool*> pools_;  ///< guarded by pools_mutex_

@@ -17,7 +17,8 @@ namespace {
 
 struct Captures {
   std::vector<std::unique_ptr<Capture>> active;
-  std::vector<Recorder*> free_recorders;
+  std::vector<Recorder*> free_recorders;  ///< has room for all: recorders are given back without fail
+  std::size_t recorders = 0;
   std::uint64_t next = 1;
 };
 Captures& captures() {
@@ -49,6 +50,18 @@ std::unique_ptr<Capture> take(Capture& capture, bool discard) {
   return taken;
 }
 
+/// The same for a capture that nobody ends.
+std::unique_ptr<Capture> discard(Capture& capture) noexcept {
+  if (capture.origin->driver) {
+    try {
+      static_cast<void>(capture.origin->real->end_capture(true, {}));
+    } catch (const Error&) {
+      // Whatever it throws, the driver's capture has ended.
+    }
+  }
+  return take(capture, true);
+}
+
 }  // namespace
 
 std::recursive_mutex& captures_lock() {
@@ -76,14 +89,20 @@ void Capture::check_valid(const char* operation, const std::string& object, Sour
 }
 
 Recorder& open_recorder(Capture& capture, StreamRef stream) {
-  auto& free = captures().free_recorders;
-  capture.recorders.reserve(capture.recorders.size() + 1);
-  if (free.empty()) free.push_back(new Recorder);
+  // What may fail comes first: else the stream records, and nobody knows of it.
   StreamState& state = *stream.state();
+  const bool guarded = state.blocking && !capture.by_hand;
+  if (guarded) make_legacy_guard(*state.device);
+  auto& free = captures().free_recorders;
+  if (free.empty()) {
+    free.reserve(captures().recorders + 1);
+    free.push_back(new Recorder);
+    ++captures().recorders;
+  }
   Recorder& recorder = *free.back();
   recorder.name = state.name;
-  free.pop_back();
   capture.recorders.push_back(&recorder);
+  free.pop_back();
   recorder.capture = &capture;
   recorder.stream = &state;
   recorder.id = stream.id();
@@ -95,7 +114,7 @@ Recorder& open_recorder(Capture& capture, StreamRef stream) {
   recorder.driver = false;
   state.recorder.store(&recorder, std::memory_order_release);
   state.queue = &recorder;
-  if (state.blocking && !capture.by_hand) guard_legacy(*state.device, 1);
+  if (guarded) guard_legacy(*state.device, 1);
   return recorder;
 }
 
@@ -114,13 +133,15 @@ void close_recorders(Capture& capture, bool) {
 }
 
 void leave_capture(StreamState& stream) noexcept {
+  std::unique_ptr<Capture> ended;
   const std::lock_guard guard(captures_lock());
   Recorder* recorder = stream.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return;
   Capture& capture = *recorder->capture;
-  if (recorder == capture.origin && !capture.broken && !capture.by_hand) {
-    capture.broken.emplace(Errc::capture_invalidated, "weir::Stream", describe(stream),
-                           "the stream was destroyed while it captured", SourceLocation{});
+  if (recorder == capture.origin && !capture.by_hand) {
+    // Nobody could end it any more, and it forbids things to its thread.
+    ended = discard(capture);
+    return;
   }
   if (stream.blocking && !capture.by_hand) guard_legacy(*stream.device, -1);
   stream.recorder.store(nullptr, std::memory_order_release);
@@ -200,9 +221,13 @@ void capture_begin(StreamRef stream, SourceLocation where) {
   capture->id = captures().next++;
   capture->thread = std::this_thread::get_id();
   captures().active.reserve(captures().active.size() + 1);
-  const bool driver = state.real->begin_capture(where);
   Recorder& recorder = open_recorder(*capture, stream);
-  recorder.driver = driver;
+  try {
+    recorder.driver = state.real->begin_capture(where);
+  } catch (...) {
+    close_recorders(*capture, true);
+    throw;
+  }
   capture->origin = &recorder;
   captures().active.push_back(std::move(capture));
   active_captures.fetch_add(1, std::memory_order_release);
@@ -262,10 +287,7 @@ ScopedCapture::ScopedCapture(StreamArg stream) : stream_(stream.stream) {
 ScopedCapture::~ScopedCapture() {
   std::unique_ptr<Capture> discarded;
   const std::unique_lock guard(captures_lock());
-  Capture* capture = find_capture(capture_);
-  if (capture == nullptr) return;
-  if (capture->origin->driver) static_cast<void>(capture->origin->real->end_capture(true, {}));
-  discarded = take(*capture, true);
+  if (Capture* capture = find_capture(capture_)) discarded = discard(*capture);
 }
 
 Graph ScopedCapture::finish(SourceLocation where) { return capture_end(stream_, where); }

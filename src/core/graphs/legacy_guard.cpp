@@ -46,10 +46,13 @@ class LegacyGuard final : public Queue {
 
 }  // namespace
 
+void make_legacy_guard(DeviceState& device) {
+  if (device.legacy_guard == nullptr) device.legacy_guard = new LegacyGuard(device);
+}
+
 void guard_legacy(DeviceState& device, int change) {
   device.blocking_captures += change;
   StreamState& legacy = *device.legacy.state();
-  if (device.legacy_guard == nullptr) device.legacy_guard = new LegacyGuard(device);
   legacy.queue = device.blocking_captures > 0 ? device.legacy_guard : legacy.real;
 }
 

@@ -5,6 +5,8 @@
 
 namespace weir::detail {
 
+/// What the device needs for guard_legacy(). captures_lock() is held.
+void make_legacy_guard(DeviceState& device);
 /// One blocking stream more or less captures. captures_lock() is held.
 void guard_legacy(DeviceState& device, int change);
 

@@ -47,13 +47,18 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
   node.where = where;
   const auto index = static_cast<std::uint32_t>(form.nodes.size());
   recorder.tails.reserve(1);
-  if (payload) {
+  if (payload) {  // what may fail comes first
     for (const Storage* storage : payload->arrays()) {
-      if (storage->captured_in == id) ++kept[storage->buffer];
+      if (storage->captured_in == id) kept.try_emplace(storage->buffer, 0);
     }
   }
   node.payload = std::move(payload);
   form.nodes.push_back(std::move(node));
+  if (const Payload* added = form.nodes.back().payload.get()) {
+    for (const Storage* storage : added->arrays()) {
+      if (storage->captured_in == id) ++kept[storage->buffer];
+    }
+  }
   recorder.tails.assign(1, index);
   return index;
 }
@@ -74,7 +79,12 @@ void Recorder::submit(const Command& command) {
     add_child(*child->graph, command.where);
   } else {
     auto payload = std::make_shared<Payload>(command);
-    capture->add(*this, kind_of(command.op), payload, command.where);
+    try {
+      capture->add(*this, kind_of(command.op), payload, command.where);
+    } catch (...) {
+      payload->give_function_back();  // the caller's again
+      throw;
+    }
     hand_to_driver(command, *payload);
   }
 }
@@ -154,9 +164,17 @@ void Recorder::add_event_node(const Op& op, SourceLocation where) {
 }
 
 void Recorder::add_child(const GraphState& child, SourceLocation where) {
+  std::vector<std::uint32_t> before = tails;
   const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
-  insert_form(capture->form, child.form, parent);
-  capture->form.nodes[parent].beyond = child.executable->beyond_form();
+  try {
+    insert_form(capture->form, child.form, parent);
+    capture->form.nodes[parent].beyond = child.executable->beyond_form();
+  } catch (...) {
+    auto& nodes = capture->form.nodes;
+    nodes.erase(nodes.begin() + parent, nodes.end());
+    tails = std::move(before);
+    throw;
+  }
   if (with_driver()) real->capture_inside(capture->form, parent);
 }
 

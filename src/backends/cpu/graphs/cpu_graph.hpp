@@ -120,8 +120,8 @@ class CpuGraph final : public detail::GraphExecutable {
     std::uint32_t step;  ///< its first
     bool operator<(const Ready& other) const { return urgency < other.urgency; }
   };
-  std::vector<Ready> ready_;      ///< guarded by lock_: a heap, the most urgent first
-  std::optional<Error> failure_;  ///< guarded by lock_
+  std::vector<Ready> ready_;              ///< guarded by lock_: a heap, the most urgent first
+  std::shared_ptr<const Error> failure_;  ///< guarded by lock_
 
   alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker; ends, and counts, under lock_
   std::atomic<bool> ticket_loud_{false};

@@ -18,19 +18,11 @@ void CpuQueue::begin_counting() {
 
 void CpuQueue::end_counting() noexcept { settle(QueueStrand::end_counting()); }
 
-void CpuQueue::adopt_failure(std::uint64_t sequence, const Error& error) {
-  SpinGuard guard(failure_lock_);
-  if (failure_) return;
-  failure_ = std::make_shared<const Failure>(Failure{sequence, error});
-  ever_failed_.store(true, std::memory_order_release);
-  failed_.store(true, std::memory_order_release);
-}
-
 void CpuQueue::start_graph(GraphRecord& record, Runner& runner, bool worker) {
   if (record.started) return;
   record.started = true;
   if (record.id != 0) record.begin = Clock::now().time_since_epoch().count();
-  if (failed_.load(std::memory_order_relaxed)) {
+  if (failures_.failed_relaxed()) {
     record.graph->skip();
   } else {
     record.graph->replay(record, *this, done_ + 1, runner, worker);

@@ -6,6 +6,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
+#include "failures.hpp"
 
 namespace weir::cpu {
 
@@ -269,24 +270,21 @@ std::uint32_t CpuGraph::finish(std::uint32_t index) {
 }
 
 void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
-  std::string message = "an exception that is no std::exception";
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception& e) {
-    message = e.what();
-  } catch (...) {
-  }
   const bool kernel = std::holds_alternative<Launch>(step.payload->op());
   const bool external = std::holds_alternative<External>(step.payload->op());
-  std::string what = kernel ? "kernel" : external ? "foreign work" : "host function";
-  if (!step.payload->name().empty()) what += " '" + step.payload->name() + "'";
-  const Error error(kernel ? Errc::kernel_failed : Errc::host_function_failed,
-                    kernel     ? "weir::launch"
-                    : external ? "weir::external"
-                               : "weir::host_call",
-                    queue_->label(), what + " threw: " + message, step.payload->where(), cause);
+  const detail::FailedCommand command{kernel ? Errc::kernel_failed : Errc::host_function_failed,
+                                      kernel     ? "weir::launch"
+                                      : external ? "weir::external"
+                                                 : "weir::host_call",
+                                      kernel     ? "kernel"
+                                      : external ? "foreign work"
+                                                 : "host function",
+                                      step.payload->name(),
+                                      queue_->label(),
+                                      step.payload->where()};
+  std::shared_ptr<const Error> error = detail::failure_of(command, std::move(cause));
   SpinGuard guard(lock_);
-  if (!failure_) failure_ = error;
+  if (!failure_) failure_ = std::move(error);
   failed_.store(true, std::memory_order_release);
 }
 
@@ -302,8 +300,8 @@ void CpuGraph::complete() {
   if (plan_->segments.size() > 1) lasted_ = now_nanoseconds() - began_;
   if (failed_.load(std::memory_order_acquire)) {
     SpinGuard guard(lock_);
-    queue_->adopt_failure(sequence_, *failure_);
-    failure_.reset();
+    detail::note_unseen(failure_);
+    queue_->failures().fail(sequence_, std::move(failure_));
     failed_.store(false, std::memory_order_relaxed);
   }
   finish_records();

@@ -20,6 +20,7 @@ CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()) {
 }
 
 void CpuQueue::open(const QueueOptions& options) {
+  failures_.prepare();
   label_ = options.label;
   stream_ = options.stream;
   level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
@@ -96,9 +97,15 @@ void CpuQueue::drain() noexcept {
 
 void CpuQueue::retire() noexcept { settle(QueueStrand::retire()); }
 
+void CpuQueue::lose_failure(std::uint64_t order) noexcept {
+  const std::uint64_t last = tail();
+  const bool legacy_knows = !blocking_ || legacy_waited_ == last;
+  failures_.lose(last, order, legacy_knows);
+}
+
 /// By whom the strand told so.
 void CpuQueue::finish_retirement() {
-  if (failed_.load(std::memory_order_acquire)) {
+  if (failures_.failed()) {
     device_.keep_failure_of(*this);
     begin_anew();
   }

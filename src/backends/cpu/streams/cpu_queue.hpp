@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "backends/cpu/streams/queue_failures.hpp"
 #include "backends/cpu/streams/record.hpp"
 #include "backends/cpu/streams/strand.hpp"
 #include "backends/cpu/workers/futex.hpp"
@@ -60,20 +61,6 @@ struct Stamp {
 };
 void release_stamp(Stamp* stamp) noexcept;
 
-/// The first command of a queue that failed, or the failure it inherited by a wait.
-struct Failure {
-  std::uint64_t sequence;
-  Error error;
-};
-
-/// A failure that the host knows of. Commands from its own to `until` were skipped: waits for them that were enqueued before
-/// the report inherit it all the same.
-struct Reported {
-  std::shared_ptr<const Failure> failure;
-  std::uint64_t until;
-  std::uint32_t number;  ///< of the report: waits that were enqueued after it do not inherit
-};
-
 class CpuQueue final : public Queue, private QueueStrand {
  public:
   explicit CpuQueue(CpuDevice& device);
@@ -103,7 +90,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   using QueueStrand::reached;
   using QueueStrand::tail;
   /// Reached, and no failure that a wait from now on would inherit.
-  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failed_.load(std::memory_order_acquire); }
+  bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.unreported_at(sequence); }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.
@@ -130,17 +117,13 @@ class CpuQueue final : public Queue, private QueueStrand {
   void help_by(CpuQueue& lane) { help_at(lane, lane.tail()); }
   /// `loud` false: no worker is woken for it.
   void append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud);
-  /// A replay failed: the command that launched it did.
-  void adopt_failure(std::uint64_t sequence, const Error& error);
-
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
-  /// Takes the failure away: for the device, when the stream is gone.
-  std::shared_ptr<const Failure> take_failure();
-  /// The failure that covers a command, reported or not; null if it ran.
-  std::shared_ptr<const Failure> failure_at(std::uint64_t sequence, std::uint32_t reports_seen);
+  QueueFailures& failures() { return failures_; }
+  /// The stream is gone, and its failure is the device's `order`th that was lost. The lock of for_each_queue is held.
+  void lose_failure(std::uint64_t order) noexcept;
 
   /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
   std::uint64_t run_popped(Runner& runner);
@@ -170,6 +153,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   /// Makes the queue known to the workers, unless somebody has it by now.
   void schedule();
   void submit_launch(const Command& command, const Launch& launch);
+  template <std::size_t room>
+  void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
   void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                      const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
@@ -194,7 +179,6 @@ class CpuQueue final : public Queue, private QueueStrand {
   void finish_signal(SignalRecord& record);
   void help_source(const WaitRecord& wait, Runner& runner);
   void park_head();
-  void inherit(const Error& error);
   void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);
@@ -203,7 +187,6 @@ class CpuQueue final : public Queue, private QueueStrand {
       wake(woken);
   }
   static void wake(Waiter* woken);
-  std::shared_ptr<const Failure> report_failure(std::uint64_t until);
   void begin_anew();
   bool help(std::uint64_t sequence, Runner& runner);
   void sleep_until(std::uint64_t sequence);
@@ -218,12 +201,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   bool legacy_ = false;
   bool internal_ = false;
 
-  std::atomic<bool> failed_{false};
-  std::atomic<bool> ever_failed_{false};
-  std::atomic<std::uint32_t> reports_{0};
-  SpinLock failure_lock_;
-  std::shared_ptr<const Failure> failure_;  ///< guarded by failure_lock_
-  std::vector<Reported> reported_;          ///< guarded by failure_lock_; the last few
+  QueueFailures failures_;
 
   /// The last commands in a row that are formalities; written with the producers' lock.
   std::atomic<std::uint64_t> formalities_from_{1};

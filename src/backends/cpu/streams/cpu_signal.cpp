@@ -12,10 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
-void SignalWaiter::give() noexcept {
-  const std::shared_ptr<const Failure> failure = source->failure_at(number, reports_seen);
-  signal->give(failure ? std::shared_ptr<const Error>(failure, &failure->error) : nullptr);
-}
+void SignalWaiter::give() noexcept { signal->give(source->failures().inherited_at(number, reports_seen)); }
 
 void give_signals(Waiter* first) noexcept {
   while (first != nullptr) {
@@ -30,7 +27,7 @@ void CpuQueue::signal_after(std::uint64_t sequence, std::unique_ptr<detail::Sign
   waiter->number = sequence;
   waiter->signal = std::move(signal);
   waiter->source = this;
-  waiter->reports_seen = reports_.load(std::memory_order_acquire);
+  waiter->reports_seen = failures_.reports();
   if (join(*waiter)) {
     static_cast<void>(waiter.release());  // whoever completes the command has it
   } else {
@@ -46,7 +43,7 @@ void CpuQueue::resume() {
 bool CpuQueue::park(const SignalRecord& wait) { return wait.arrival->park(*this); }
 
 void CpuQueue::finish_signal(SignalRecord& record) {
-  if (const Error* failure = record.arrival->failure(); failure != nullptr && !internal_) inherit(*failure);
+  if (const auto& failure = record.arrival->failure(); failure && !internal_) failures_.fail(done_ + 1, failure);
   record.arrival->release();
   if (record.id != 0) detail::report_ran(record.id, stream_, {Clock::now(), Clock::now()});
 }

@@ -24,7 +24,7 @@ struct Arrival {
     if (parked != nullptr) parked->resume();
   }
   /// Once it was given.
-  const Error* failure() const { return failure_.get(); }
+  const std::shared_ptr<const Error>& failure() const { return failure_; }
   void release() noexcept {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }

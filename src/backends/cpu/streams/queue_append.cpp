@@ -75,29 +75,46 @@ class ProducerLock {
   bool held_ = true;
 };
 
-/// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
-/// stack frame: every other case is a tail call.
-void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                      const detail::LaunchSite& site) {
-  if (kernel.closure_bytes != 0 || !try_lock()) [[unlikely]] {
+/// The hot path: nobody else appending, room in the chunk, nothing new in the default stream, and a closure that is empty
+/// or copied in one piece of `room` bytes. Without a stack frame: every other case is a tail call.
+template <std::size_t room>
+[[gnu::always_inline]] inline void CpuQueue::launch_plain(const Kernel& kernel, const void* closure, std::size_t size,
+                                                          const detail::LaunchSite& site) {
+  constexpr std::size_t bytes = round_record(sizeof(LaunchRecord) + room);
+  if (!try_lock()) [[unlikely]] {
     launch_slowly(0, kernel, closure, size, site);
     return;
   }
   std::byte* at = producer_.write;
-  if (at + sizeof(LaunchRecord) > producer_.write_end || default_stream_is_new()) [[unlikely]] {
+  if (at + bytes > producer_.write_end || default_stream_is_new()) [[unlikely]] {
     unlock_unchanged();
     launch_slowly(0, kernel, closure, size, site);
     return;
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
   std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
-  record->head = cpu::Record::heading(RecordKind::launch, sizeof(LaunchRecord));
+  record->head = cpu::Record::heading(RecordKind::launch, bytes);
   record->kernel = &kernel;
   record->size = size;
+  static_assert(sizeof(LaunchRecord) % 16 == 0, "the closure follows at once");
+  if constexpr (room != 0) std::memcpy(at + sizeof(LaunchRecord), closure, room);
   prefetch_to_write(at + ahead);
-  producer_.write = at + sizeof(LaunchRecord);
+  producer_.write = at + bytes;
   if (publish_and_unlock()) [[unlikely]]
     schedule();
+}
+
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) {
+  if (kernel.small == 0) [[likely]] {
+    launch_plain<0>(kernel, closure, size, site);
+  } else if (kernel.small == 2) {
+    launch_plain<64>(kernel, closure, size, site);
+  } else if (kernel.small == 1) {
+    launch_plain<32>(kernel, closure, size, site);
+  } else {
+    launch_slowly(0, kernel, closure, size, site);
+  }
 }
 
 /// The same for all other cases: a tail call of launch(), in whose registers everything still is.
@@ -127,7 +144,7 @@ void CpuQueue::collect_blocking_queues() {
     CpuQueue& legacy = device_.legacy();
     const std::uint64_t seen = producer_.default_tail->load(std::memory_order_acquire);
     const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
-    if (!legacy.reached(last) || legacy.failed_.load(std::memory_order_relaxed)) write_wait(legacy, last, implied);
+    if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
     producer_.default_seen.store(seen, std::memory_order_release);
     return;
@@ -136,8 +153,11 @@ void CpuQueue::collect_blocking_queues() {
     if (!queue.blocking_ || &queue == this) return;
     const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
-    if (!queue.reached(tail) || queue.failed_.load(std::memory_order_relaxed)) write_wait(queue, tail, implied);
+    if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
     queue.legacy_waited_ = tail;  // once the wait is written: there may be no memory for it
+  });
+  device_.for_each_loser([&](CpuQueue& queue) {
+    queue.failures_.tell_legacy([&](std::uint64_t sequence) { write_wait(queue, sequence, implied); });
   });
 }
 
@@ -145,7 +165,7 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   auto* record = begin_record<WaitRecord>(command, RecordKind::wait, 0);
   record->source = &source;
   record->sequence = sequence;
-  record->reports_seen = source.reports_.load(std::memory_order_acquire);
+  record->reports_seen = source.failures_.reports();
   if (command.id == 0) note_formality();
   publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
@@ -377,8 +397,8 @@ std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
-  const bool own = &source == this;  // the stream's own order holds it back already (R82)
-  if (own || source.passed(sequence)) {
+  // The stream's own order holds it back already (R82), and its own failure skips it; not that of an earlier stream.
+  if (&source == this ? !failures_.lost_at(sequence) : source.passed(sequence)) {
     append_idle_wait(command);
     return;
   }

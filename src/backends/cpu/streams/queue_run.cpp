@@ -10,6 +10,7 @@
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
+#include "failures.hpp"
 
 namespace weir::cpu {
 
@@ -100,7 +101,7 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       const std::uint64_t ran = done_ - first;
       if (park(as<SignalRecord>(*record))) return ran;
       finish_signal(as<SignalRecord>(*record));
-    } else if (failed_.load(std::memory_order_relaxed)) {
+    } else if (failures_.failed_relaxed()) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
       run_single(as<LaunchRecord>(*record));
@@ -241,74 +242,24 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
 }
 
 void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause) {
-  std::string message;
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception& e) {
-    message = e.what();
-  } catch (...) {
-    message = "an exception that is no std::exception";
-  }
   const char* operation = code == Errc::kernel_failed ? "weir::launch"
                           : record.flag()             ? "weir::external"
                                                       : "weir::host_call";
-  std::string text = std::string(what) + " '" + std::string(name) + "' threw: " + message;
-  if (name.empty()) text = std::string(what) + " threw: " + message;
-  auto failure =
-      std::make_shared<const Failure>(Failure{done_ + 1, Error(code, operation, label_, text, record.where, cause)});
-  SpinGuard guard(failure_lock_);
-  failure_ = std::move(failure);
-  ever_failed_.store(true, std::memory_order_release);
-  failed_.store(true, std::memory_order_release);
+  auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
+  detail::note_unseen(error);
+  failures_.fail(done_ + 1, std::move(error));
 }
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
-  if (internal_ || !source.ever_failed_.load(std::memory_order_acquire)) return;
-  if (const std::shared_ptr<const Failure> theirs = source.failure_at(sequence, reports_seen)) inherit(theirs->error);
-}
-
-void CpuQueue::inherit(const Error& error) {
-  SpinGuard guard(failure_lock_);
-  if (failure_) return;
-  failure_ = std::make_shared<const Failure>(Failure{done_ + 1, error});
-  ever_failed_.store(true, std::memory_order_release);
-  failed_.store(true, std::memory_order_release);
-}
-
-std::shared_ptr<const Failure> CpuQueue::failure_at(std::uint64_t sequence, std::uint32_t reports_seen) {
-  SpinGuard guard(failure_lock_);
-  if (failure_ && failure_->sequence <= sequence) return failure_;
-  for (const Reported& past : reported_) {
-    if (past.number > reports_seen && past.failure->sequence <= sequence && sequence <= past.until) return past.failure;
-  }
-  return nullptr;
-}
-
-/// The failure is the caller's; who waited for a command until `until` still finds it, among the last few. The lock is held.
-std::shared_ptr<const Failure> CpuQueue::report_failure(std::uint64_t until) {
-  constexpr std::size_t most_remembered = 8;
-  if (reported_.size() == most_remembered) reported_.erase(reported_.begin());
-  reported_.push_back({failure_, until, reports_.fetch_add(1, std::memory_order_release) + 1});
-  failed_.store(false, std::memory_order_release);
-  return std::exchange(failure_, nullptr);
-}
-
-/// For a queue that retires; null if nothing failed.
-std::shared_ptr<const Failure> CpuQueue::take_failure() {
-  SpinGuard guard(failure_lock_);
-  return failure_ ? report_failure(tail()) : nullptr;  // sequence numbers go on, so this stays right
+  if (internal_) return;
+  if (auto theirs = source.failures_.inherited_at(sequence, reports_seen)) failures_.fail(done_ + 1, std::move(theirs));
 }
 
 void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
-  if (!failed_.load(std::memory_order_acquire)) return;
-  std::shared_ptr<const Failure> found;
-  {
-    SpinGuard guard(failure_lock_);
-    if (!failure_ || failure_->sequence > sequence) return;
-    found = forget ? report_failure(completed()) : failure_;
-  }
+  const auto found = forget ? failures_.report(sequence, completed()) : failures_.unreported_at(sequence);
+  if (!found) return;
   if (forget) begin_anew();
-  throw Error(found->error);
+  detail::throw_seen(*found);
 }
 
 /// Sees to it that marks taken from now on differ from those before: a number passes without a command.

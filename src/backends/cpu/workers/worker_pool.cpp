@@ -28,23 +28,13 @@ constexpr auto stop_patience = std::chrono::milliseconds(500);
 
 WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
 
-inline void WorkerPool::enlist(CpuQueue* first, CpuQueue* last, int count, int level) {
-  SpinGuard guard(lock_);
-  last->next_ready() = nullptr;
-  List& list = ready_[level];
-  (list.last ? list.last->next_ready() : list.first) = first;
-  list.last = last;
-  ready_count_.store(ready_count_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-  ready_mask_.fetch_or(1u << level, std::memory_order_seq_cst);
-}
-
 void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
-  enlist(first, last, count, level);
+  ready_.push(first, last, count, level);
   call_worker();
 }
 
 void WorkerPool::push_quietly(CpuQueue* queue, int level) {
-  enlist(queue, queue, 1, level);
+  ready_.push(queue, queue, 1, level);
   arm();
 }
 
@@ -77,24 +67,6 @@ void WorkerPool::host_sleeps() {
   seen_host_turns_.store(host_turns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   host_seen_.store(0, std::memory_order_relaxed);
   if (any_ready()) call_worker();
-}
-
-CpuQueue* WorkerPool::pop() {
-  if (!any_ready()) return nullptr;
-  SpinGuard guard(lock_);
-  const std::uint32_t mask = ready_mask_.load(std::memory_order_relaxed);
-  if (mask == 0) return nullptr;
-  const int level = __builtin_ctz(mask);
-  List& list = ready_[level];
-  CpuQueue* queue = list.first;
-  list.first = queue->next_ready();
-  if (list.first == nullptr) {
-    list.last = nullptr;
-    ready_mask_.fetch_and(~(1u << level), std::memory_order_relaxed);
-  }
-  ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  pops_.store(pops_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return queue;
 }
 
 /// Wakes a sleeper, starts a worker that was never needed so far, or has the monitor watch: all are busy.
@@ -157,8 +129,8 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   std::uint64_t commands = 0;
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
-  for (int left = ready_count_.load(std::memory_order_relaxed); left > 0; --left) {
-    CpuQueue* queue = pop();
+  for (int left = ready_.count(); left > 0; --left) {
+    CpuQueue* queue = ready_.pop();
     if (queue == nullptr) break;
     if (any_ready()) call_worker();  // one wakes the next only if there is more to do
     commands += queue->run_popped(runner);
@@ -199,8 +171,8 @@ bool WorkerPool::spin(int patience) {
 bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
   sleepers_.lie_down(bed);
   waking_.store(false, std::memory_order_seq_cst);
-  const bool work_left = ready_mask_.load(std::memory_order_seq_cst) != 0 ||
-                         loops_.load(std::memory_order_seq_cst) > 0 || stopping_.load(std::memory_order_seq_cst);
+  const bool work_left = ready_.any_for_certain() || loops_.load(std::memory_order_seq_cst) > 0 ||
+                         stopping_.load(std::memory_order_seq_cst);
   if (!work_left && extra) {
     futex_wait_for(bed.called, 0, extra_worker_patience);
   } else if (!work_left) {
@@ -212,13 +184,13 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, bool extra) {
 }
 
 bool WorkerPool::watch() {
-  const std::uint32_t pops = pops_.load(std::memory_order_relaxed) + progress_.load(std::memory_order_relaxed);
+  const std::uint32_t pops = ready_.pops() + progress_.load(std::memory_order_relaxed);
   if (!any_ready()) {
     stuck_ticks_ = 0;
     if (++quiet_ticks_ < 5) return true;
     quiet_ticks_ = 0;
     armed_.store(false, std::memory_order_seq_cst);
-    return ready_mask_.load(std::memory_order_seq_cst) != 0 && !armed_.exchange(true, std::memory_order_seq_cst);
+    return ready_.any_for_certain() && !armed_.exchange(true, std::memory_order_seq_cst);
   }
   quiet_ticks_ = 0;
   if (pops != watched_pops_ || spinning_.load(std::memory_order_relaxed)) {

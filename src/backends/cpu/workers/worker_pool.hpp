@@ -10,11 +10,11 @@
 #include <weir/block.hpp>
 
 #include "backends/cpu/workers/futex.hpp"
+#include "backends/cpu/workers/ready_lists.hpp"
 #include "backends/cpu/workers/sleepers.hpp"
 
 namespace weir::cpu {
 
-class CpuQueue;
 class WorkerPool;
 
 /// What a thread needs to run commands: a worker's, or that of a host thread which helps while it waits.
@@ -61,7 +61,7 @@ class ParallelLoop {
 
 class WorkerPool {
  public:
-  static constexpr int levels = 6;  ///< priorities -5 to 0
+  static constexpr int levels = ReadyLists::levels;  ///< priorities -5 to 0
   static constexpr int most_workers = 128;
 
   explicit WorkerPool(int workers);
@@ -79,12 +79,10 @@ class WorkerPool {
   /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
   void note_progress() { progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Whether a queue of a level before `level` waits for a worker.
-  bool more_urgent_than(int level) const {
-    return (ready_mask_.load(std::memory_order_relaxed) & ((1u << level) - 1)) != 0;
-  }
+  bool more_urgent_than(int level) const { return ready_.any_before(level); }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
-  int ready() const { return ready_count_.load(std::memory_order_relaxed); }
-  bool any_ready() const { return ready_mask_.load(std::memory_order_relaxed) != 0; }
+  int ready() const { return ready_.count(); }
+  bool any_ready() const { return ready_.any(); }
 
   /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw.
   void run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner);
@@ -102,13 +100,6 @@ class WorkerPool {
   void stop();
 
  private:
-  struct List {
-    CpuQueue* first = nullptr;
-    CpuQueue* last = nullptr;
-  };
-
-  void enlist(CpuQueue* first, CpuQueue* last, int count, int level);
-  CpuQueue* pop();
   void work(bool extra);
   bool sweep(Runner& runner, int& patience);
   bool help_loop(Runner& runner);
@@ -133,12 +124,9 @@ class WorkerPool {
   std::atomic<bool> stopping_{false};
   std::atomic<int> alive_{0};
 
-  // What a push or a pop writes lies together: one cache line travels, not three.
+  ReadyLists ready_;
+
   alignas(64) SpinLock lock_;
-  std::atomic<std::uint32_t> ready_mask_{0};
-  std::atomic<std::uint32_t> pops_{0};  ///< written under lock_
-  std::atomic<int> ready_count_{0};     ///< written under lock_
-  List ready_[levels];                  ///< guarded by lock_
   std::atomic<int> loops_{0};
   ParallelLoop* first_loop_ = nullptr;  ///< guarded by lock_
 

@@ -5,21 +5,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "failures.hpp"
+
 namespace weir::cuda {
 
 namespace {
 
 constinit std::atomic<bool> exiting{false};
-
-std::string text_of(const std::exception_ptr& cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
 
 }  // namespace
 
@@ -46,9 +38,8 @@ std::shared_ptr<const Error> call_function(detail::HostFunction& function, const
     function.call(NativeStream{});
     return nullptr;
   } catch (...) {
-    const std::exception_ptr cause = std::current_exception();
-    return std::make_shared<const Error>(Errc::host_function_failed, "weir::host_call", object,
-                                         "host function threw: " + text_of(cause), where, cause);
+    return detail::failure_of({Errc::host_function_failed, "weir::host_call", "host function", {}, object, where},
+                              std::current_exception());
   }
 }
 

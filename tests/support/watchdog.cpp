@@ -1,0 +1,92 @@
+// The thread that watches every test of a program.
+#include "support/watchdog.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace weir_test {
+
+namespace {
+
+/// Watches every test of the program.
+class Watchdog : public testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const testing::TestInfo& test) override {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
+    name_ = std::string(test.test_suite_name()) + "." + test.name();
+    deadline_ = std::chrono::steady_clock::now() + limit_;
+    running_ = true;
+    wake_.notify_all();
+  }
+  void OnTestEnd(const testing::TestInfo&) override {
+    const std::lock_guard lock(mutex_);
+    running_ = false;
+  }
+  void OnTestProgramEnd(const testing::UnitTest&) override {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!ended_) {
+      if (!running_) {
+        wake_.wait(lock);
+      } else if (wake_.wait_until(lock, deadline_) == std::cv_status::timeout && running_ && !ended_ &&
+                 std::chrono::steady_clock::now() >= deadline_) {
+        std::fprintf(stderr, "watchdog: %s took longer than %d s: it hangs\n", name_.c_str(),
+                     static_cast<int>(limit_.count()));
+        std::abort();
+      }
+    }
+  }
+
+  const std::chrono::seconds limit_ = test_limit();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string name_;
+  std::chrono::steady_clock::time_point deadline_;
+  bool running_ = false;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::chrono::seconds test_limit() {
+  const char* asked = std::getenv("WEIR_TEST_LIMIT");
+  return std::chrono::seconds(asked != nullptr ? std::atoi(asked) : 60 * patience);
+}
+
+Alarm::Alarm(std::chrono::seconds limit, std::function<void()> function)
+    : thread_([this, limit, function = std::move(function)] {
+        std::unique_lock lock(mutex_);
+        if (!wake_.wait_for(lock, limit, [this] { return cancelled_; })) function();
+      }) {}
+
+Alarm::~Alarm() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+bool install_watchdog() {
+  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+  return true;
+}
+
+}  // namespace weir_test
