@@ -146,7 +146,7 @@ class Queue {
   /// anything has changed; host functions are the queue's once it returned.
   virtual void submit(const Command& command) = 0;
   /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
-  /// which the core has them; the first is unused.
+  /// which the core has them; the first is unused. The closure lies in a StoredClosure.
   virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) = 0;
   /// submit() of a Record and of a Wait that nobody observes.

@@ -123,14 +123,15 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
     if (!plain && !check_extent(extent.size, rank, extent.block, kernel_name<Functor>(), where)) return;
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
-    const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch", regions,
-                                                     static_cast<A&&>(arguments)...);
+    const StoredClosure<C> stored{Binder<C, Indices, A...>::bind(
+        static_cast<F&&>(kernel), stream, where, "weir::launch", regions, static_cast<A&&>(arguments)...)};
     constexpr const Kernel& code = element_kernel<C, Functor, rank, ThisCompiler>;
     if (plain) {
-      submit_plain_launch(stream, code, &closure, extent.size[0], LaunchSite{where, count == 0 ? nullptr : regions});
+      submit_plain_launch(stream, code, &stored.closure, extent.size[0],
+                          LaunchSite{where, count == 0 ? nullptr : regions});
     } else {
       Command command{0, 0, where, std::span<const Region>(regions, count),
-                      Launch{&code, &closure, extent.size, extent.block, 0, 0, extent.name}};
+                      Launch{&code, &stored.closure, extent.size, extent.block, 0, 0, extent.name}};
       submit(stream, command, "weir::launch");
     }
   }

@@ -18,9 +18,9 @@ bool FailureState::skips_all() const { return failed() && doubt_.load(std::memor
 
 void FailureState::set_flag(volatile unsigned long long* flag) {
   const std::lock_guard guard(mutex());
-  if (flag_ != nullptr) return;
+  if (has_flag()) return;
   *flag = failed_at_.load(std::memory_order_relaxed);
-  flag_ = flag;
+  flag_.store(flag, std::memory_order_release);  // with guard() and has_flag(): what it holds
 }
 
 std::uint64_t FailureState::open_place() {
@@ -47,8 +47,8 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
     error_ = error;
     failed_at_.store(place, std::memory_order_release);
-    if (flag_ != nullptr) {
-      *flag_ = place;
+    if (auto* flag = flag_.load(std::memory_order_relaxed)) {
+      *flag = place;
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
@@ -130,7 +130,7 @@ void FailureState::forget(const Error& error) noexcept {
 std::shared_ptr<const Error> FailureState::take_locked() {
   if (!error_) return nullptr;
   failed_at_.store(never, std::memory_order_release);
-  if (flag_ != nullptr) *flag_ = never;
+  if (auto* flag = flag_.load(std::memory_order_relaxed)) *flag = never;
   // What is recorded from here on lies behind the failure, and must not be taken for what lay before.
   place_.store(place_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   doubt_.fetch_sub(1, std::memory_order_release);

@@ -27,10 +27,10 @@ class FailureState {
   bool skips(std::uint64_t place) const { return failed_at_.load(std::memory_order_acquire) <= place; }
   std::uint64_t place() const { return place_.load(std::memory_order_acquire); }
   /// For commands that are submitted now. `flag` is what the device reads.
-  detail::DeviceGuard guard() const { return {flag_, place()}; }
+  detail::DeviceGuard guard() const { return {flag_.load(std::memory_order_acquire), place()}; }
   /// Memory that device and host share; set once, before the first place.
   void set_flag(volatile unsigned long long* flag);
-  bool has_flag() const { return flag_ != nullptr; }
+  bool has_flag() const { return flag_.load(std::memory_order_acquire) != nullptr; }
 
   /// A host function is about to be submitted.
   std::uint64_t open_place();
@@ -68,8 +68,8 @@ class FailureState {
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
   std::atomic<unsigned long long> failed_at_{never};
-  volatile unsigned long long* flag_ = nullptr;
-  std::shared_ptr<const Error> error_;  ///< guarded by the module's mutex, as the rest
+  std::atomic<volatile unsigned long long*> flag_{nullptr};  ///< written under the mutex; submitters read it without
+  std::shared_ptr<const Error> error_;                       ///< guarded by the module's mutex, as the rest
   std::vector<Lost> lost_;
   std::atomic<bool> any_lost_{false};
   std::vector<std::uint64_t> unsettled_;
