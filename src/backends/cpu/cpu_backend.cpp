@@ -164,19 +164,19 @@ class CpuBackend final : public Backend {
 };
 
 Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {
-  const CpuEvent::Mark a = as_cpu(start).mark();
-  const CpuEvent::Mark b = as_cpu(end).mark();
-  if (a.stamp == nullptr || b.stamp == nullptr) {
-    throw Error(Errc::invalid_handle, "weir::elapsed", a.stamp == nullptr ? "the start event" : "the end event",
+  const CpuEvent::Kept a = as_cpu(start).keep();
+  const CpuEvent::Kept b = as_cpu(end).keep();
+  if (a->stamp == nullptr || b->stamp == nullptr) {
+    throw Error(Errc::invalid_handle, "weir::elapsed", a->stamp == nullptr ? "the start event" : "the end event",
                 "it was never recorded", where);
   }
-  const bool a_done = a.queue->reached(a.sequence);
-  if (!a_done || !b.queue->reached(b.sequence)) {
+  const bool a_done = a->queue->reached(a->sequence);
+  if (!a_done || !b->queue->reached(b->sequence)) {
     throw Error(Errc::not_ready, "weir::elapsed", a_done ? "the end event" : "the start event",
                 "its stream has not reached it yet: synchronise first", where);
   }
   const auto ticks =
-      b.stamp->nanoseconds.load(std::memory_order_acquire) - a.stamp->nanoseconds.load(std::memory_order_acquire);
+      b->stamp->nanoseconds.load(std::memory_order_acquire) - a->stamp->nanoseconds.load(std::memory_order_acquire);
   return Milliseconds(static_cast<float>(static_cast<double>(ticks) * 1e-6));
 }
 

@@ -77,7 +77,7 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
     if (segment == none) return;
     if (!loud_.load(std::memory_order_relaxed) && now_nanoseconds() - began_ > alone_nanoseconds) {
       loud_.store(true, std::memory_order_relaxed);
-      if (ready_count_.load(std::memory_order_relaxed) != 0) offer();
+      if (ready_count_.load(std::memory_order_relaxed) != 0) offer(ticket_.load(std::memory_order_relaxed));
     }
     pool.note_progress();
     if (!worker) {
