@@ -71,6 +71,7 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
 void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
   WorkerPool& pool = device_.pool();
   int share = fair_share;
+  runner.level = level_;
   if (segment == none) segment = take();
   while (segment != none) {
     segment = run(segment, runner);

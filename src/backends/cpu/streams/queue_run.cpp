@@ -69,6 +69,7 @@ std::uint64_t CpuQueue::run_popped(Runner& runner) {
 /// Returns how many it ran.
 std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   int share = fair_share;
+  runner.level = level();
   const std::uint64_t first = done_;
   std::uint64_t tail = 0;
   while (done_ < until) {
