@@ -155,6 +155,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit_launch(const Command& command, const Launch& launch);
   template <std::size_t room>
   void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
+  [[gnu::noinline]] void launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                                        const detail::LaunchSite& site);
   void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                      const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);

@@ -106,9 +106,17 @@ template <std::size_t room>
 
 void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) {
-  if (kernel.small == 0) [[likely]] {
+  if (kernel.small != 0) [[unlikely]] {
+    launch_closure(0, kernel, closure, size, site);
+  } else {
     launch_plain<0>(kernel, closure, size, site);
-  } else if (kernel.small == 2) {
+  }
+}
+
+/// A function of its own, so that the empty closure's registers stay what they are.
+void CpuQueue::launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                              const detail::LaunchSite& site) {
+  if (kernel.small == 2) {
     launch_plain<64>(kernel, closure, size, site);
   } else if (kernel.small == 1) {
     launch_plain<32>(kernel, closure, size, site);
