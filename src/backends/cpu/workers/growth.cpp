@@ -87,7 +87,7 @@ bool WorkerPool::watch() {
     return ready_.any_for_certain() && !armed_.exchange(true, std::memory_order_seq_cst);
   }
   quiet_ticks_ = 0;
-  if (spinning_.load(std::memory_order_relaxed)) return true;
+  if (spinners_.load(std::memory_order_relaxed) > 0) return true;
   if (const int room = allowed() - awake(); room > 0) {  // those that are on their way are awake
     if (!taken || crew_.blocked() > 0) grow(std::min(room, ready_.count()));
     return true;
