@@ -154,12 +154,11 @@ class WeakerOrderTest : public testing::TestWithParam<Weaker> {};
 
 TEST_P(WeakerOrderTest, is_found) {
   const Weaker& plant = GetParam();
-  const std::string function = std::string("::") + plant.function + "(";
   bool met = false;
   model::Limits limits;
   limits.weaken = [&](const model::Operation& operation) {
-    const bool meant = std::strstr(operation.function, "Strand<") != nullptr &&
-                       std::strstr(operation.function, function.c_str()) != nullptr &&
+    const bool meant = std::strstr(operation.where.file, "strand.hpp") != nullptr &&
+                       std::strcmp(operation.where.function, plant.function) == 0 &&
                        std::strcmp(operation.name, plant.operation) == 0;
     met = met || meant;
     return meant ? plant.order : operation.order;
