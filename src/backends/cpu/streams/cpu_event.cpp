@@ -76,7 +76,7 @@ void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
 
 bool CpuEvent::done() {
   const Mark last = mark();
-  return last.queue == nullptr || last.queue->reached(last.sequence);
+  return last.queue == nullptr || last.queue->poll(last.sequence);
 }
 
 bool CpuEvent::passed() const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/workers/thread_start.hpp"
 
 namespace weir::cpu {
 
@@ -46,13 +47,26 @@ void CpuQueue::follow(Queue& other) {
   append_wait(queue, queue.tail(), Origin{});
 }
 
+bool CpuQueue::poll(std::uint64_t sequence) {
+  if (reached(sequence)) return true;
+  if (!threads_are_missing()) [[likely]]
+    return false;
+  Runner runner;
+  help(completed() + 1, runner);
+  return reached(sequence);
+}
+
 bool CpuQueue::done() {
-  if (!reached(tail())) return false;
+  if (!poll(tail())) return false;
   if (!legacy_) return true;
   // The legacy handle stands for all blocking streams (R25).
-  bool all = true;
-  device_.for_each_queue([&](CpuQueue& queue) { all = all && (!queue.blocking() || queue.reached(queue.tail())); });
-  return all;
+  CpuQueue* waiting = nullptr;
+  device_.for_each_queue([&](CpuQueue& queue) {
+    if (queue.blocking() && !queue.reached(queue.tail())) waiting = &queue;
+  });
+  if (waiting == nullptr) return true;
+  waiting->poll(waiting->tail());
+  return false;
 }
 
 void CpuQueue::synchronize(const char*, SourceLocation) {

@@ -101,6 +101,8 @@ class CpuQueue final : public Queue {
   bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
   /// Reached, and no failure that a wait from now on would inherit.
   bool passed(std::uint64_t sequence) const { return reached(sequence) && !failed_.load(std::memory_order_acquire); }
+  /// For who polls: reached. Where no thread can be started, it runs a command first that stands before that.
+  bool poll(std::uint64_t sequence);
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.
