@@ -93,7 +93,7 @@ void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
 
 bool CpuEvent::done() {
   const Mark last = mark();
-  return last.queue == nullptr || last.queue->finished(last.sequence);
+  return last.queue == nullptr || last.queue->poll(last.sequence);
 }
 
 bool CpuEvent::passed() const {

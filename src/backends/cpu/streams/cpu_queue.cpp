@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/workers/thread_start.hpp"
 
 namespace weir::cpu {
 
@@ -66,8 +67,17 @@ bool CpuQueue::finished(std::uint64_t sequence) {
   return true;
 }
 
+bool CpuQueue::poll(std::uint64_t sequence) {
+  if (finished(sequence)) return true;
+  if (!threads_are_missing()) [[likely]]
+    return false;
+  Runner runner;
+  help(completed() + 1, runner);
+  return reached(sequence);
+}
+
 bool CpuQueue::done() {
-  if (!finished(tail())) return false;
+  if (!poll(tail())) return false;
   if (!legacy_) return true;
   // The legacy handle stands for all blocking streams (R25).
   for (;;) {
@@ -76,7 +86,7 @@ bool CpuQueue::done() {
       if (queue.blocking() && !queue.reached(queue.tail())) pending = &queue;
     });
     if (pending == nullptr) return true;
-    if (!pending->finished(pending->tail())) return false;
+    if (!pending->poll(pending->tail())) return false;
   }
 }
 

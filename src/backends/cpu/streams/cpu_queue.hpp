@@ -91,6 +91,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   using QueueStrand::tail;
   /// Reached, and no failure that a wait from now on would inherit.
   bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.unreported_at(sequence); }
+  /// For who polls: finished. Where no thread can be started, it runs a command first that stands before that.
+  bool poll(std::uint64_t sequence);
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
   std::uint64_t mark();
   /// These return the number of their command.

@@ -12,6 +12,7 @@
 namespace weir::cpu {
 
 class CpuQueue;
+class WorkerPool;
 
 /// What a worker says of itself, on a cache line of its own, and what the monitor has found out about it.
 struct alignas(64) Member {
@@ -26,6 +27,7 @@ struct alignas(64) Member {
   std::atomic<std::uint32_t> naps{0};       ///< the worker's: how often it slept for other reasons than its commands'
   std::atomic<bool> awaits_helpers{false};  ///< the worker's: of its loop, nothing of which is left for itself
   clockid_t clock = 0;                      ///< written before `thread`
+  WorkerPool* pool = nullptr;               ///< written before its thread starts
   bool extra = false;                       ///< beyond the pool's width; written before `thread`
 
   void note_nap() { naps.store(naps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }

@@ -1,12 +1,9 @@
 // How a pool grows while commands hold its workers, and shrinks when they go on.
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <exception>
-#include <thread>
+#include <utility>
 
+#include "backends/cpu/workers/thread_start.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
 
 namespace weir::cpu {
@@ -34,17 +31,14 @@ void WorkerPool::start_worker(bool extra) {
     alive_.fetch_sub(1, std::memory_order_seq_cst);
     return;
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
-  try {
-    std::thread([this, member] { work(*member); }).detach();
-  } catch (const std::exception&) {  // no thread, or no memory for one: the queue is listed all the same
-    crew_.leave(*member);
-    alive_.fetch_sub(1, std::memory_order_seq_cst);  // those that live go on; waiting hosts help
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  member->pool = this;
+  const auto run = [](void* worker) {
+    auto& self = *static_cast<Member*>(worker);
+    self.pool->work(self);
+  };
+  if (start_thread(run, member)) return;
+  crew_.leave(*member);
+  alive_.fetch_sub(1, std::memory_order_seq_cst);  // those that live go on; who waits or polls helps
 }
 
 void WorkerPool::grow(int count) {

@@ -1,16 +1,13 @@
 // The monitor: one thread for all pools, asleep unless some pool has work and no idle worker. It lets a pool grow while
 // commands hold all its workers, so that a long or waiting kernel does not hold up other streams.
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
-#include <csignal>
-#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "backends/cpu/workers/futex.hpp"
+#include "backends/cpu/workers/thread_start.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
 
 namespace weir::cpu {
@@ -60,17 +57,7 @@ void arm_monitor() {
   if (futex_wake(m.requests, 1) > 0) return;
   const std::lock_guard guard(m.mutex);
   if (m.started) return;
-  m.started = true;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  try {
-    std::thread([&m] { m.run(); }).detach();
-  } catch (const std::exception&) {  // no thread, or no memory for one
-    m.started = false;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  m.started = start_thread([](void* monitor) { static_cast<Monitor*>(monitor)->run(); }, &m);
 }
 
 }  // namespace weir::cpu

@@ -1,11 +1,7 @@
 // Workers: one spins for a moment after the last work, the others sleep; a submitter wakes somebody only if nobody spins.
 #include "backends/cpu/workers/worker_pool.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
-#include <csignal>
-#include <system_error>
 #include <thread>
 #include <utility>
 
