@@ -63,7 +63,7 @@ bool run_all(const bench::Arguments& arguments, const std::vector<Bench>& chosen
   bench::Report report(std::cout);
   bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
   const int cores = context.device.properties().multiprocessors;
-  const double hand_over = bench::repeat(options, [] { return bench::raw::hop(20'000); }).median;
+  const double hand_over = bench::repeat(options, [&] { return bench::raw::hop(options.cut(20'000)); }).median;
   report.set_machine(cores, hand_over);
   std::cout << context.device.properties().name << ", " << cores << " cores, raw hand-over " << hand_over << " us, "
             << options.repetitions << " repetitions: median [lowest to highest]" << std::endl;
