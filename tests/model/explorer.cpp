@@ -357,13 +357,24 @@ Stop Explorer::run_body(const std::function<void()>& body) {
   return Stop::finished;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+// The exception on its way in a thread that is left is lost.
+extern "C" void __lsan_disable();
+extern "C" void __lsan_enable();
+#else
+void __lsan_disable() {}
+void __lsan_enable() {}
+#endif
+
 Stop Explorer::run_thread(int thread) {
   thread_ = thread;
   const std::function<void()>& body = thread == setup_thread ? scenario_.set_up
                                       : thread == end_thread
                                           ? scenario_.at_end
                                           : scenario_.threads[static_cast<std::size_t>(thread - 1)].body;
+  __lsan_disable();
   const Stop why = body ? run_body(body) : Stop::finished;
+  __lsan_enable();
   thread_ = -1;
   return why;
 }

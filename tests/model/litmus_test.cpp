@@ -14,7 +14,6 @@ using Outcomes = std::set<Outcome>;
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
-constexpr auto acq_rel = std::memory_order_acq_rel;
 constexpr auto sequential = std::memory_order_seq_cst;
 
 struct Words {
