@@ -1,6 +1,7 @@
 # Programs that the library must reject with its own sentence. Included, it adds the tests; as a script, it is one.
 #   cmake -DCOMPILER=... -DFLAGS=... -DSOURCE=... -P must_not_compile.cmake
-# SOURCE starts with lines `// expect: <part of a sentence>`; the compiler's output must contain each of them.
+# SOURCE starts with lines `// expect: <part of a sentence>`; the compiler's output must contain each of them, and
+# nothing of lines `// not expect: <part of a sentence>`.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   weir_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/must_not_compile/*.cpp)
@@ -35,5 +36,14 @@ foreach(expectation IN LISTS expectations)
   string(FIND "${output}" "${sentence}" found)
   if(found EQUAL -1)
     message(FATAL_ERROR "${SOURCE} is rejected, but not with\n  ${sentence}\nThe compiler said:\n${output}")
+  endif()
+endforeach()
+file(STRINGS ${SOURCE} exclusions REGEX "^// not expect: ")
+foreach(exclusion IN LISTS exclusions)
+  string(REGEX REPLACE "^// not expect: *" "" sentence "${exclusion}")
+  string(STRIP "${sentence}" sentence)
+  string(FIND "${output}" "${sentence}" found)
+  if(NOT found EQUAL -1)
+    message(FATAL_ERROR "${SOURCE} is rejected with\n  ${sentence}\nwhich is not what is wrong with it. The compiler said:\n${output}")
   endif()
 endforeach()

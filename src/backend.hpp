@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <weir/device.hpp>
@@ -23,6 +24,7 @@
 namespace weir {
 
 class Backend;
+class Queue;
 
 namespace detail {
 
@@ -45,6 +47,54 @@ class Signal {
   /// Once, by any thread, workers and the driver's own included, and without waiting for anything. `failure`: what stopped
   /// the work that the event stands for, or null.
   virtual void give(std::shared_ptr<const Error> failure) noexcept = 0;
+};
+
+/// A queue that was given some memory; and, once the memory is dead, the point in the queue's order behind which nothing uses
+/// it. A list of these is where a life ends.
+struct QueuePlace {
+  Queue* queue = nullptr;
+  DeviceState* device = nullptr;  ///< the queue's
+  std::uint64_t number = 0;       ///< the backend's, as the next
+  bool implied = false;
+  QueuePlace* next = nullptr;
+};
+
+/// Owns its places.
+class QueuePlaces {
+ public:
+  QueuePlaces() = default;
+  QueuePlaces(QueuePlaces&& other) noexcept : first_(std::exchange(other.first_, nullptr)) {}
+  QueuePlaces& operator=(QueuePlaces&& other) noexcept {
+    std::swap(first_, other.first_);
+    return *this;
+  }
+  ~QueuePlaces() {
+    while (!empty()) delete pop();
+  }
+
+  bool empty() const { return first_ == nullptr; }
+  QueuePlace* first() const { return first_; }
+  void push(QueuePlace* place) noexcept {
+    place->next = first_;
+    first_ = place;
+  }
+  QueuePlace* pop() noexcept { return std::exchange(first_, first_->next); }
+  /// Moves those that `f` is true for to `others`.
+  template <class F>
+  void move_to(QueuePlaces& others, F&& f) {
+    for (QueuePlace** link = &first_; *link != nullptr;) {
+      QueuePlace* place = *link;
+      if (f(*place)) {
+        *link = place->next;
+        others.push(place);
+      } else {
+        link = &place->next;
+      }
+    }
+  }
+
+ private:
+  QueuePlace* first_ = nullptr;
 };
 
 /// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back.
@@ -96,7 +146,7 @@ class Queue {
   /// anything has changed; host functions are the queue's once it returned.
   virtual void submit(const Command& command) = 0;
   /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
-  /// which the core has them; the first is unused.
+  /// which the core has them; the first is unused. The closure lies in a StoredClosure.
   virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) = 0;
   /// submit() of a Record and of a Wait that nobody observes.
@@ -167,14 +217,21 @@ class Backend {
   virtual void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal,
                             SourceLocation where) = 0;
 
+  /// Gives the signal once `queue` is through with what it has taken so far, and delays nothing else. Never waits. Takes the
+  /// signal unless it throws.
+  virtual void signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) = 0;
+
   virtual detail::PoolState* default_pool(int device) = 0;
   virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
   virtual void close_pool(detail::PoolState* pool) noexcept = 0;
   /// `operation` and `where`: the user's call, for errors.
   virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
                          SourceLocation where) = 0;
-  /// Throws for what is not a live allocation of the pool; nothing else fails.
-  virtual void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) = 0;
+  /// The memory ends behind what `queue` and the queues of `others`, all of this backend, have taken so far; it delays nothing
+  /// else. `open`: the queue has the owner still in whose order the memory was. Takes `others`. Throws for what is not a live
+  /// allocation of the pool; nothing else fails.
+  virtual void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
+                       SourceLocation where) = 0;
   virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
   virtual std::size_t release_threshold(detail::PoolState& pool) = 0;
   virtual void set_release_threshold(detail::PoolState& pool, std::size_t bytes) = 0;

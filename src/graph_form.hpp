@@ -45,9 +45,10 @@ class Payload {
   const std::string& name() const { return name_; }
 
  private:
+  Payload() = default;
   void own_closure(Launch& launch);
 
-  Op op_;
+  Op op_ = Wait{};
   SourceLocation where_;
   std::string name_;
   std::vector<Region> uses_;
@@ -81,6 +82,9 @@ struct FormNode {
   bool enabled = true;
   std::shared_ptr<const void> beyond;  ///< of a child graph: what its executable held beyond its form
 };
+
+/// Graphs and bodies inside each other, at most: what goes through a form goes down by calling itself.
+inline constexpr std::uint32_t most_nested = 200;
 
 /// A graph: nodes, dependencies never form a cycle.
 struct GraphForm {

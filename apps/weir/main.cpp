@@ -5,7 +5,9 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -34,7 +36,7 @@ constexpr const char* footer =
     "  weir graph show FILE       draws a graph that a program saved\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
-    "Every command takes --json; then stdout holds one JSON value and nothing else.\n"
+    "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too.\n"
     "\n"
     "Exit codes:\n"
     "  0  all is well\n"
@@ -55,14 +57,30 @@ std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc
   return fmt::format("{} (see weir --help)", error.what());
 }
 
+/// What CLI11 prints for --help or --version, as text or, beside --json, as JSON: parsing ended before it saw all options.
+void inform(const CLI::Success& request, const CLI::App& app, const tool::Session& session, int argc, char** argv) {
+  const bool json =
+      std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  std::ostringstream text;
+  app.exit(request, text, text);
+  if (!json) {
+    std::cout << text.str();
+  } else if (dynamic_cast<const CLI::CallForVersion*>(&request) != nullptr) {
+    session.print({{"version", WEIR_VERSION}});
+  } else {
+    session.print({{"help", text.str()}});
+  }
+}
+
 Exit run(CLI::App& app, tool::Session& session, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return session.run();
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return complain(Exit::usage, describe(error, app, argc, argv));
-    app.exit(error);  // --help and --version
+  } catch (const CLI::Success& request) {  // --help and --version
+    inform(request, app, session, argc, argv);
     return Exit::ok;
+  } catch (const CLI::ParseError& error) {
+    return complain(Exit::usage, describe(error, app, argc, argv));
   } catch (const tool::UsageError& error) {
     return complain(Exit::usage, error.what());
   } catch (const tool::Stuck& error) {

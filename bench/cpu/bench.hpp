@@ -32,6 +32,7 @@ void pool(Context& context);           // B9
 void copy_and_fill(Context& context);  // B10
 void random_graph(Context& context);   // B11
 void graphs(Context& context);         // graph.*
+void normalize(Context& context);      // N3.*
 void core_taken(Context& context);     // B1 to B5 beside a busy process
 void instructions(Context& context);
 void allocations(Context& context);

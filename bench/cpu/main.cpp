@@ -34,6 +34,7 @@ constexpr Bench benches[] = {
     {"B10", bench::copy_and_fill},
     {"B11", bench::random_graph},
     {"graph", bench::graphs},
+    {"N3", bench::normalize},
     {"taken", bench::core_taken},
     {"streams", bench::thousand_streams},
     {"instructions", bench::instructions},
@@ -49,7 +50,8 @@ void run(const Bench& bench, bench::Context& context) {
   } catch (const std::exception& failure) {
     context.report.fail(std::string(bench.name), failure.what());
   }
-  if (const double cores = disturbance.cores(); cores > 0.1 && bench.run != bench::core_taken) {
+  if (const double cores = disturbance.cores();
+      cores > 0.1 && bench.run != bench::core_taken && bench.run != bench::normalize) {
     std::cout << "  (others took " << cores << " cores meanwhile)" << std::endl;
   }
 }

@@ -1,4 +1,6 @@
-// A process whose launches are watched from outside, or that counts its own allocations: cpu_probe submit|allocations|replays|flat N.
+// A process whose launches are watched from outside, or that counts its own allocations: cpu_probe WHAT N, where WHAT is submit,
+// submit32, submit64, allocations, replays or flat.
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +22,10 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 namespace {
 std::atomic<std::size_t> allocated{0};
 void count_one() { allocated.fetch_add(1, std::memory_order_relaxed); }
+template <class T>
+void use(const T& values) {
+  asm volatile("" : : "m"(values));
+}
 }  // namespace
 
 extern "C" {
@@ -45,13 +51,24 @@ int posix_memalign(void** data, std::size_t alignment, std::size_t bytes) {
   return *data == nullptr ? 12 : 0;
 }
 
-/// The name that callgrind looks for: nothing but submissions happens inside.
+/// A name that callgrind looks for: nothing but submissions happens inside.
 __attribute__((noinline)) void submit_launches(const weir::Stream& stream, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) {});
+}
+/// The same with closures of 32 and of 64 bytes.
+__attribute__((noinline)) void submit32_launches(const weir::Stream& stream, std::size_t count) {
+  const std::array<std::size_t, 3> values{count};
+  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [values](std::size_t) { use(values); });
+}
+__attribute__((noinline)) void submit64_launches(const weir::Stream& stream, std::size_t count) {
+  const std::array<std::size_t, 7> values{count};
+  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [values](std::size_t) { use(values); });
 }
 }
 
 namespace {
+
+constexpr const char* usage = "usage: cpu_probe submit|submit32|submit64|allocations|replays|flat N";
 
 void submit_unwatched(const weir::Stream& stream, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) {});
@@ -67,9 +84,9 @@ void submit_held(const weir::Stream& stream, std::size_t count, decltype(submit_
   stream.synchronize();
 }
 
-double submit(const weir::Stream& stream, std::size_t count) {
-  submit_held(stream, count);  // from here on it is warm
-  submit_held(stream, count, submit_launches);
+double submit(const weir::Stream& stream, std::size_t count, decltype(submit_launches)* launches) {
+  submit_held(stream, 3 * count);  // from here on it is warm
+  submit_held(stream, count, launches);
   return static_cast<double>(count);
 }
 
@@ -134,18 +151,20 @@ double flat(const weir::Stream& stream, std::size_t count) {
 
 double run(const char* what, std::size_t count) {
   const weir::Stream stream(weir::device("cpu"));
-  if (std::strcmp(what, "submit") == 0) return submit(stream, count);
+  if (std::strcmp(what, "submit") == 0) return submit(stream, count, submit_launches);
+  if (std::strcmp(what, "submit32") == 0) return submit(stream, count, submit32_launches);
+  if (std::strcmp(what, "submit64") == 0) return submit(stream, count, submit64_launches);
   if (std::strcmp(what, "allocations") == 0) return allocations(stream, count);
   if (std::strcmp(what, "replays") == 0) return replays(stream, count);
   if (std::strcmp(what, "flat") == 0) return flat(stream, count);
-  throw std::invalid_argument("usage: cpu_probe submit|allocations|replays|flat N");
+  throw std::invalid_argument(usage);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 3) throw std::invalid_argument("usage: cpu_probe submit|allocations|replays|flat N");
+    if (argc != 3) throw std::invalid_argument(usage);
     std::printf("%.9g\n", run(argv[1], std::strtoull(argv[2], nullptr, 10)));
     return 0;
   } catch (const std::exception& failure) {

@@ -52,14 +52,15 @@ double counted_instructions(const std::filesystem::path& folder) {
   return total;
 }
 
-/// Instructions of `count` submissions, by callgrind, which counts inside the probe's submit_launches only.
-double submission_instructions(const std::string& probe, std::size_t count) {
+/// Instructions of `count` submissions, by callgrind, which counts inside the probe's `what`_launches only.
+double submission_instructions(const std::string& probe, const std::string& what, std::size_t count) {
   const Folder scratch;
   const std::filesystem::path& folder = scratch.path;
   output_of(
       "valgrind -q --tool=callgrind --separate-threads=yes --fair-sched=yes --collect-atstart=no"
-      " --toggle-collect=submit_launches --callgrind-out-file='" +
-      (folder / "out").string() + "' '" + probe + "' submit " + std::to_string(count));
+      " --toggle-collect=" +
+      what + "_launches --callgrind-out-file='" + (folder / "out").string() + "' '" + probe + "' " + what + " " +
+      std::to_string(count));
   const double total = counted_instructions(folder);
   if (total == 0) throw std::runtime_error("callgrind counted nothing");
   return total;
@@ -70,14 +71,18 @@ double submission_instructions(const std::string& probe, std::size_t count) {
 void instructions(Context& context) {
   constexpr std::size_t few = 10'000;
   constexpr std::size_t many = 30'000;
-  const double count = (submission_instructions(context.probe, many) - submission_instructions(context.probe, few)) /
-                       static_cast<double>(many - few);
-  context.report.add({"submit.instructions",
-                      "submission of an empty launch",
-                      "instr",
-                      {count, count, count},
-                      {},
-                      {at_most(60, "instr")}});
+  const auto count = [&](const std::string& what) {
+    return (submission_instructions(context.probe, what, many) - submission_instructions(context.probe, what, few)) /
+           static_cast<double>(many - few);
+  };
+  const double empty = count("submit");
+  const auto add = [&](const std::string& row, const std::string& text, double each, double most) {
+    context.report.add({row, text, "instr", {each, each, each}, {}, {at_most(most, "instr")}});
+  };
+  // Beyond the empty one: the copy into the queue, more chunks, and what the caller does to make the closure.
+  add("submit.instructions", "submission of an empty launch", empty, 60);
+  add("submit.instructions.32", "submission with a closure of 32 bytes", count("submit32"), empty + 18);
+  add("submit.instructions.64", "submission with a closure of 64 bytes", count("submit64"), empty + 28);
 }
 
 void allocations(Context& context) {

@@ -27,5 +27,7 @@ double sum(const double* x, std::size_t n);
 /// memcpy and memset of equal parts on all cores.
 void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, int value, std::size_t bytes);
+/// values = host; sums of blocks; values /= their sum; host = values: each a static loop on all cores.
+void normalize(double* host, double* values, double* sums, std::size_t n, std::size_t block);
 
 }  // namespace bench::raw

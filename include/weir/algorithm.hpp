@@ -132,10 +132,13 @@ struct OnDevice<DeviceCompiler> {
 
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where);
 
-/// An operand's length. Throws invalid_handle for an array that was moved from.
+void check_line(std::size_t rank, const char* operation, SourceLocation where);
+
+/// An operand's length. Throws invalid_handle for an array that was moved from, wrong_shape for a plane.
 template <class T>
 std::size_t length_of(const ArrayBase<T>& array, const char* operation, SourceLocation where) {
   require(array.storage(), operation, where);
+  check_line(array.rank(), operation, where);
   return array.size();
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -15,48 +17,74 @@ namespace weir {
 
 struct BlockExtent;
 
+namespace detail {
+/// What in(), out() and inout() give for what is no array: an error was said already.
+struct NoArray {};
+template <class X>
+concept no_array = !array_object<X> && !is_view<std::remove_cvref_t<X>> && !std::is_same_v<X, NoArray>;
+}  // namespace detail
+
 /// An array as an argument, with what the work does to it.
 template <class T>
 struct Argument {
   AnyView<T> view;
   detail::Storage* storage;
   Access access;
+  SourceLocation where = {};
 };
 
 /// Read: the kernel gets View<const T>. Throws invalid_handle for an array that was moved from.
 template <class T>
 Argument<const T> in(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
   detail::require(array.storage(), "weir::in", where);
-  return {array.view(), array.storage(), Access::read};
+  return {array.plain_view(), array.storage(), Access::read, where};
 }
 /// Written, every element that is used later: the kernel gets View<T>.
 template <class T>
 Argument<T> out(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
   static_assert(!std::is_const_v<T>, "weir::out needs an array that can be written");
   detail::require(array.storage(), "weir::out", where);
-  return {array.view(), array.storage(), Access::write};
+  return {array.plain_view(), array.storage(), Access::write, where};
 }
 /// Read and written: the kernel gets View<T>.
 template <class T>
 Argument<T> inout(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
   static_assert(!std::is_const_v<T>, "weir::inout needs an array that can be written");
   detail::require(array.storage(), "weir::inout", where);
-  return {array.view(), array.storage(), Access::read_write};
+  return {array.plain_view(), array.storage(), Access::read_write, where};
 }
 /// Raw views: what they point to is the caller's to keep alive and to order.
 template <class T, std::size_t R>
-Argument<const T> in(const View<T, R>& view) {
-  return {AnyView<const T>(View<const T, R>(view)), nullptr, Access::read};
+Argument<const T> in(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
+  return {AnyView<const T>(View<const T, R>(view)), nullptr, Access::read, where};
 }
 template <class T, std::size_t R>
-Argument<T> out(const View<T, R>& view) {
+Argument<T> out(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
   static_assert(!std::is_const_v<T>, "weir::out needs a view that can be written");
-  return {AnyView<T>(view), nullptr, Access::write};
+  return {AnyView<T>(view), nullptr, Access::write, where};
 }
 template <class T, std::size_t R>
-Argument<T> inout(const View<T, R>& view) {
+Argument<T> inout(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
   static_assert(!std::is_const_v<T>, "weir::inout needs a view that can be written");
-  return {AnyView<T>(view), nullptr, Access::read_write};
+  return {AnyView<T>(view), nullptr, Access::read_write, where};
+}
+template <detail::no_array X>
+detail::NoArray in(const X&) {
+  static_assert(!detail::no_array<X>,
+                "weir::in takes a weir::Array, Slice or View: make an array of a host range, as with weir::from");
+  return {};
+}
+template <detail::no_array X>
+detail::NoArray out(const X&) {
+  static_assert(!detail::no_array<X>,
+                "weir::out takes a weir::Array, Slice or View: make an array, and copy it to a host range afterwards");
+  return {};
+}
+template <detail::no_array X>
+detail::NoArray inout(const X&) {
+  static_assert(!detail::no_array<X>,
+                "weir::inout takes a weir::Array, Slice or View: make an array of a host range, as with weir::from");
+  return {};
 }
 
 namespace detail {
@@ -76,10 +104,14 @@ struct KnownParameters {
   static constexpr bool known = true;
   template <std::size_t I>
   using type = std::tuple_element_t<I, std::tuple<std::remove_cvref_t<P>...>>;
+  template <std::size_t I>
+  using declared = std::tuple_element_t<I, std::tuple<P...>>;
   static constexpr std::size_t count = sizeof...(P);
 };
 template <class M>
-struct MemberParameters;
+struct MemberParameters {
+  static constexpr bool known = false;
+};
 template <class C, class R, class... P>
 struct MemberParameters<R (C::*)(P...) const> : KnownParameters<P...> {};
 template <class C, class R, class... P>
@@ -122,13 +154,7 @@ struct BoundView {
   using type = View<T, rank>;
 };
 template <class T, class Parameter, std::size_t R>
-struct Bound<Argument<T>, Parameter, R> : BoundView<T, Parameter, R> {
-  static_assert(
-      !(std::is_const_v<T> && is_view<Parameter> &&
-        !std::is_convertible_v<typename BoundView<T, Parameter, R>::type, Parameter>),
-      "this kernel writes through an argument that was passed with weir::in: pass it with weir::out or weir::inout, "
-      "or make the kernel's parameter a weir::View<const T>");
-};
+struct Bound<Argument<T>, Parameter, R> : BoundView<T, Parameter, R> {};
 template <class A, class Parameter, std::size_t R>
   requires(array_object<std::remove_cvref_t<A>>&& std::is_const_v<std::remove_reference_t<A>>)
 struct Bound<A, Parameter, R> : Bound<Argument<const typename std::remove_cvref_t<A>::element_type>, Parameter, R> {};
@@ -177,11 +203,27 @@ constexpr std::size_t rank_of_kernel() {
   }
 }
 
+/// A kernel as messages name it.
+struct KernelName {
+  std::string_view type;
+  bool index_is_auto = false;  ///< the call operator is a template, which stands for one dimension
+};
 /// Checks a launch's sizes; true if there is something to run.
-bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, SourceLocation where);
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, KernelName kernel, SourceLocation where);
 void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where);
 /// Checks memory that Weir did not allocate, as far as can be seen.
-void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, SourceLocation where);
+void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, const char* operation,
+               SourceLocation where);
+/// An argument as messages name it: a constant, so that a launch that fails costs little where none does.
+struct ArgumentPlace {
+  std::string_view kernel;
+  std::size_t number;  ///< from 1 on
+  std::size_t rank;    ///< of the view that the kernel wants
+};
+template <class F, std::size_t number, std::size_t rank>
+inline constexpr ArgumentPlace argument_place{type_name<F>(), number, rank};
+[[noreturn]] void refuse_rank(const ArgumentPlace& argument, std::size_t rank, const char* operation,
+                              SourceLocation where);
 Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes,
                  BufferId buffer, Access access);
 
@@ -192,7 +234,7 @@ To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where,
   if (argument.storage != nullptr) {
     use(*argument.storage, stream, true, operation, where);
   } else {
-    check_raw(argument.view.data(), argument.view.size(), alignof(T), stream, where);
+    check_raw(argument.view.data(), argument.view.size(), alignof(T), stream, operation, where);
   }
   std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
                                      argument.view.stride(3)};
@@ -204,14 +246,18 @@ To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where,
     return argument.view.template as<To::rank()>(where);
   }
 }
-template <class To, class A>
+/// F is the kernel's type and `number` the argument's, from 1 on.
+template <class To, class F, std::size_t number, class A>
 To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused]] SourceLocation where,
                  [[maybe_unused]] const char* operation, [[maybe_unused]] Region*& region) {
   using Plain = std::remove_cvref_t<A>;
   if constexpr (is_argument<Plain>) {
+    if (argument.view.rank() != To::rank()) [[unlikely]] {
+      refuse_rank(argument_place<F, number, To::rank()>, argument.view.rank(), operation, where);
+    }
     return bind_one<To>(argument, stream, where, operation, region);
   } else if constexpr (array_object<Plain>) {
-    return bind_one<To>(in(argument, where), stream, where, operation, region);
+    return bind_argument<To, F, number>(in(argument, where), stream, where, operation, region);
   } else if constexpr (is_view<Plain>) {
     using T = typename Plain::element_type;
     bind_one<Plain>(Argument<T>{AnyView<T>(argument), nullptr, std::is_const_v<T> ? Access::read : Access::read_write},
@@ -244,6 +290,19 @@ void declare_use(const A& argument, StreamRef stream, SourceLocation where, cons
   }
 }
 
+/// The line of the first use that knows its own.
+template <class... A>
+SourceLocation line_of(const A&... uses) {
+  SourceLocation where;
+  const auto look = [&]<class U>(const U& use) {
+    if constexpr (is_argument<U>) {
+      if (!where) where = use.where;
+    }
+  };
+  (look(uses), ...);
+  return where;
+}
+
 template <class C, class Indices, class... A>
 struct Binder;
 template <class F, class... B, std::size_t... I, class... A>
@@ -254,7 +313,7 @@ struct Binder<Closure<F, B...>, std::index_sequence<I...>, A...> {
                                A&&... arguments) {
     return Closure<F, B...>{
         static_cast<K&&>(kernel),
-        {Slot<I, B>{bind_argument<B>(static_cast<A&&>(arguments), stream, where, operation, region)}...}};
+        {Slot<I, B>{bind_argument<B, F, I + 1>(static_cast<A&&>(arguments), stream, where, operation, region)}...}};
   }
 };
 

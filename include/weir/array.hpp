@@ -24,7 +24,7 @@ struct Range {
 };
 
 /// A view whose rank is known at run time only: what Array::view() gives. Converts to View<T, R> of its own rank, else
-/// throws wrong_shape. Not owning.
+/// throws wrong_shape; so do elements that are named with fewer or more indices. Not owning.
 template <class T>
 class AnyView {
  public:
@@ -64,10 +64,16 @@ class AnyView {
     return true;
   }
 
-  T& operator[](std::size_t i) const { return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]]; }
+  T& operator[](std::size_t i) const {
+    if (rank() != 1) [[unlikely]]
+      detail::refuse_indices(1, rank(), where_);
+    return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]];
+  }
   template <class... I>
   T& operator()(I... i) const {
     static_assert(sizeof...(I) >= 1 && sizeof...(I) <= max_rank, "an element has 1 to 4 indices");
+    if (sizeof...(I) != rank()) [[unlikely]]
+      detail::refuse_indices(sizeof...(I), rank(), where_);
     std::ptrdiff_t at = 0;
     std::size_t d = 0;
     ((at += static_cast<std::ptrdiff_t>(i) * stride_[d++]), ...);
@@ -76,7 +82,8 @@ class AnyView {
 
   template <std::size_t R>
   View<T, R> as(SourceLocation where = SourceLocation::current()) const {
-    detail::check_rank(rank(), R, where);
+    if (rank() != R) [[unlikely]]
+      detail::check_rank(rank(), R, where);
     std::size_t sizes[R];
     std::ptrdiff_t strides[R];
     for (std::size_t d = 0; d < R; ++d) {
@@ -87,14 +94,14 @@ class AnyView {
   }
   template <std::size_t R>
   operator View<T, R>() const {
-    return as<R>();
+    return as<R>(where_);
   }
   template <std::size_t R>
     requires(!std::is_const_v<T>)
-  operator View<const T, R>() const { return as<R>(); }
+  operator View<const T, R>() const { return as<R>(where_); }
   template <class U>
     requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
-  operator AnyView<U>() const { return AnyView<U>(data_, shape_, stride_); }
+  operator AnyView<U>() const { return AnyView<U>(data_, shape_, stride_).from_line(where_); }
 
   /// One range for each dimension, from the first; dimensions without one stay whole. Throws wrong_shape out of bounds.
   AnyView slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {
@@ -104,8 +111,8 @@ class AnyView {
     for (const Range& range : ranges) {
       detail::check_range(range.lo, range.hi, range.step, rank(), d, d < max_rank ? shape_[d] : 0, where);
       part.data_ += static_cast<std::ptrdiff_t>(range.lo) * stride_[d];
-      part.stride_[d] = stride_[d] * static_cast<std::ptrdiff_t>(range.step);
-      sizes[d] = (range.hi - range.lo + range.step - 1) / range.step;
+      sizes[d] = range.hi == range.lo ? 0 : (range.hi - range.lo - 1) / range.step + 1;
+      if (sizes[d] > 1) part.stride_[d] = stride_[d] * static_cast<std::ptrdiff_t>(range.step);
       ++d;
     }
     part.shape_ = Shape::of(rank(), sizes);
@@ -123,10 +130,29 @@ class AnyView {
     return turned;
   }
 
+  /// For the library: the user's line that errors of conversions and elements name.
+  AnyView from_line(SourceLocation where) const {
+    AnyView same = *this;
+    same.where_ = where;
+    return same;
+  }
+
  private:
   T* data_ = nullptr;
   Shape shape_;
   std::array<std::ptrdiff_t, max_rank> stride_ = {1, 1, 1, 1};
+  SourceLocation where_;
+};
+
+/// An index with the user's line. Made implicitly, from whatever converts to std::size_t.
+class ElementIndex {
+ public:
+  template <class I>
+    requires std::is_convertible_v<I, std::size_t> ElementIndex(I i, SourceLocation w = SourceLocation::current())
+        : value(static_cast<std::size_t>(i)), where(w) {}
+
+    std::size_t value;
+    SourceLocation where;
 };
 
 template <class T>
@@ -142,6 +168,7 @@ concept array_object = std::is_base_of_v<ArrayTag, std::remove_cvref_t<X>>;
 template <class T>
 class ArrayBase : public detail::ArrayTag {
   static_assert(std::is_trivially_copyable_v<T>, "weir arrays hold trivially copyable types: they are moved as bytes");
+  static_assert(alignof(T) <= detail::most_alignment, "weir arrays hold types that are aligned to at most 4096 bytes");
 
  public:
   using element_type = T;
@@ -163,7 +190,7 @@ class ArrayBase : public detail::ArrayTag {
   /// The stream that the memory was made on and returns to.
   StreamRef stream() const { return storage_ ? storage_->home : StreamRef{}; }
 
-  AnyView<T> view() const { return view_; }
+  AnyView<T> view(SourceLocation where = SourceLocation::current()) const { return view_.from_line(where); }
   template <std::size_t R>
   View<T, R> view(SourceLocation where = SourceLocation::current()) const {
     return view_.template as<R>(where);
@@ -175,15 +202,18 @@ class ArrayBase : public detail::ArrayTag {
   }
   /// One range for each dimension, from the first: `image.slice({{8, 16}, {0, width, 2}})`.
   Slice<T> slice(std::initializer_list<Range> ranges, SourceLocation where = SourceLocation::current()) const {
+    detail::check_call("weir::Array::slice", where);
     detail::require(storage_, "weir::Array::slice", where);
     return Slice<T>(storage_, view_.slice(ranges, where));
   }
   Slice<T> transposed(SourceLocation where = SourceLocation::current()) const {
+    detail::check_call("weir::Array::transposed", where);
     detail::require(storage_, "weir::Array::transposed", where);
     return Slice<T>(storage_, view_.transposed());
   }
   /// The same elements in another shape. Throws wrong_shape if the counts differ or the memory is not contiguous.
   Slice<T> reshape(const Shape& shape, SourceLocation where = SourceLocation::current()) const {
+    detail::check_call("weir::Array::reshape", where);
     detail::require(storage_, "weir::Array::reshape", where);
     detail::check_reshape(contiguous(), size(), shape, where);
     return Slice<T>(storage_, AnyView<T>(data(), shape));
@@ -191,34 +221,58 @@ class ArrayBase : public detail::ArrayTag {
 
   /// The i-th element, in rows, of host or pinned memory. Throws wrong_memory for device memory, wrong_shape for more than
   /// one dimension that are not contiguous: there, host_view()(i, j).
-  T& operator[](std::size_t i) const {
-    const AnyView<T> elements = host_view();
-    if (elements.rank() == 1) return elements[i];
-    if (!elements.contiguous()) detail::refuse_one_index(elements.rank());
-    return elements.data()[i];
+  T& operator[](ElementIndex i) const {
+    check_host(i.where);
+    if (rank() == 1) return data()[static_cast<std::ptrdiff_t>(i.value) * view_.stride(0)];
+    if (!contiguous()) detail::refuse_one_index(rank(), i.where);
+    return data()[i.value];
   }
-  T* begin() const { return host_view().data(); }
-  T* end() const { return host_view().data() + size(); }
+  T* begin(SourceLocation where = SourceLocation::current()) const {
+    check_host(where);
+    return data();
+  }
+  T* end(SourceLocation where = SourceLocation::current()) const {
+    check_host(where);
+    return data() + size();
+  }
   /// All elements of contiguous host or pinned memory.
   std::span<T> span(SourceLocation where = SourceLocation::current()) const {
-    return {host_view(where).data(), size()};
+    check_host(where);
+    return {data(), size()};
   }
+  /// Its elements by as many indices as there are dimensions: `image.host_view()(row, column)`.
   AnyView<T> host_view(SourceLocation where = SourceLocation::current()) const {
-    if (!storage_ || storage_->kind == MemoryKind::device) detail::refuse_host_access(storage_, where);
-    return view_;
+    check_host(where);
+    return view_.from_line(where);
   }
 
   /// A new array on `stream` with the same elements. Asynchronous for device memory (W7).
   auto clone(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
   /// The elements, read on the legacy stream of the device (W15): waits for all blocking streams, needs no other wait.
   std::vector<std::remove_cv_t<T>> to_host(SourceLocation where = SourceLocation::current()) const;
+  template <class S>
+    requires(std::is_convertible_v<const S&, StreamRef> || std::is_same_v<S, Device>)
+  std::vector<std::remove_cv_t<T>> to_host(const S&)
+  const {
+    static_assert(
+        !std::is_same_v<S, S>,
+        "weir::Array::to_host takes no stream: it reads on the legacy stream, which waits for all blocking ones; "
+        "weir::copy(stream, values, array) reads on a stream of yours");
+    return {};
+  }
 
   /// For the library.
   detail::Storage* storage() const { return storage_; }
+  const AnyView<T>& plain_view() const { return view_; }
 
  protected:
   ArrayBase() = default;
   ArrayBase(detail::Storage* storage, const AnyView<T>& view) : storage_(storage), view_(view) {}
+
+  void check_host(SourceLocation where) const {
+    if (!storage_ || storage_->kind == MemoryKind::device) [[unlikely]]
+      detail::refuse_host_access(storage_, where);
+  }
 
   detail::Storage* storage_ = nullptr;
   AnyView<T> view_;
@@ -274,7 +328,7 @@ class Place {
  public:
   Place(StreamRef s, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::device), stream(s), where(w) {}
   Place(Device device, SourceLocation w = SourceLocation::current())
-      : kind(MemoryKind::device), stream(get_stream(device)), where(w) {}
+      : kind(MemoryKind::device), stream(get_stream(device, w)), where(w) {}
   Place(HostMemory, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::pageable), where(w) {}
   Place(PinnedMemory, SourceLocation w = SourceLocation::current()) : kind(MemoryKind::pinned), where(w) {}
 

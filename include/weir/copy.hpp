@@ -95,6 +95,13 @@ constexpr void check_copy_types() {
                 "weir::copy needs the same element type on both sides: convert with a kernel or weir::transform");
   static_assert(std::is_trivially_copyable_v<element_of<From>>, "weir::copy moves trivially copyable types only");
 }
+template <class T, class V>
+constexpr void check_fill_types() {
+  static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
+  static_assert(std::is_convertible_v<const V&, T>, "weir::fill needs a value of the array's element type");
+  static_assert(!(std::is_integral_v<T> && std::is_floating_point_v<V>),
+                "weir::fill would cut a floating-point value off to a whole number: convert it yourself");
+}
 
 }  // namespace detail
 
@@ -117,13 +124,13 @@ void copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()
   detail::copy({}, detail::endpoint(to), detail::endpoint(from), where);
 }
 
-/// Writes `value` to every element in the order of `stream`; asynchronous for device and pinned memory (R45).
+/// Writes `value` to every element in the order of `stream`; asynchronous for device and pinned memory (R45). The value is
+/// converted as C++ does, but never from a floating-point number to a whole one, which does not compile.
 template <class To, class V>
   requires(detail::copyable_memory<To> && !std::is_base_of_v<StreamRef, std::remove_cvref_t<To>>)
 void fill(StreamRef stream, To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
   using T = detail::element_of<To>;
-  static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
-  static_assert(std::is_convertible_v<const V&, T>, "weir::fill needs a value of the array's element type");
+  detail::check_fill_types<T, V>();
   if (stream.state() == nullptr) detail::refuse_stream("weir::fill", where);
   const T element = static_cast<T>(value);
   detail::fill(stream, detail::endpoint(to), &element, where);
@@ -132,8 +139,7 @@ void fill(StreamRef stream, To&& to, const V& value, SourceLocation where = Sour
 template <detail::copyable_memory To, class V>
 void fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
   using T = detail::element_of<To>;
-  static_assert(!std::is_const_v<T>, "weir::fill cannot write to a const destination");
-  static_assert(std::is_convertible_v<const V&, T>, "weir::fill needs a value of the array's element type");
+  detail::check_fill_types<T, V>();
   const T element = static_cast<T>(value);
   detail::fill({}, detail::endpoint(to), &element, where);
 }

@@ -74,21 +74,21 @@ class Device {
 Device device(std::string_view name, SourceLocation where = SourceLocation::current());
 
 /// Every device of this process, or those of one backend ("cpu", "cuda"); empty where that backend has none.
-std::vector<Device> devices();
-std::vector<Device> devices(std::string_view backend);
+std::vector<Device> devices(SourceLocation where = SourceLocation::current());
+std::vector<Device> devices(std::string_view backend, SourceLocation where = SourceLocation::current());
 
 /// Why a backend offers no device here ("no NVIDIA driver", "not built in"); empty if it offers one.
-std::string why_absent(std::string_view backend);
+std::string why_absent(std::string_view backend, SourceLocation where = SourceLocation::current());
 
 /// The device that calls without a device or stream mean, per host thread (R196). At first: the one that WEIR_DEVICE
-/// names, else "cuda:0" where there is one, else "cpu".
-Device default_device();
-void set_default_device(Device device);
+/// names, else "cuda:0" where there is one, else "cpu". Throws unknown_device if WEIR_DEVICE names none that exists.
+Device default_device(SourceLocation where = SourceLocation::current());
+void set_default_device(Device device, SourceLocation where = SourceLocation::current());
 
 /// Makes a device the default one for a block, on this thread; restores the previous one, on exceptions too.
 class ScopedDevice {
  public:
-  explicit ScopedDevice(Device device);
+  explicit ScopedDevice(Device device, SourceLocation where = SourceLocation::current());
   explicit ScopedDevice(std::string_view name, SourceLocation where = SourceLocation::current());
   ~ScopedDevice();
   ScopedDevice(const ScopedDevice&) = delete;
@@ -109,7 +109,7 @@ void synchronize_device(SourceLocation where = SourceLocation::current());
 void enable_peer_access(Device from, Device to, SourceLocation where = SourceLocation::current());
 /// Throws peer_not_enabled.
 void disable_peer_access(Device from, Device to, SourceLocation where = SourceLocation::current());
-bool can_access_peer(Device from, Device to);
-bool peer_access_enabled(Device from, Device to);
+bool can_access_peer(Device from, Device to, SourceLocation where = SourceLocation::current());
+bool peer_access_enabled(Device from, Device to, SourceLocation where = SourceLocation::current());
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 // Graphs: what streams would do, recorded once and replayed at a fraction of the cost.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,17 +43,24 @@ class Graph {
   // Changes: replays that were launched before keep what they had, later ones use the new. A call that fails changes
   // nothing. #include <weir/graph_update.hpp> (or weir.hpp) for those that take kernels and arrays.
 
-  /// New arguments for a launch, whose kernel and extent stay: for nodes that a GraphBuilder's launch() returned.
+  /// New arguments for a launch, whose kernel and extent stay: for nodes that a GraphBuilder's launch() or launch_blocks()
+  /// returned.
   template <class F, class... A>
     requires detail::BindsTo<F, A...>
   void update(const LaunchNode<F>& node, A&&... arguments);
-  /// A kernel with its arguments for a launch, whose extent stays. Another kernel than before is fine.
+  /// A kernel with its arguments for a launch, whose extent stays. Another kernel than before is fine, but over blocks
+  /// one that takes a weir::Block, and else one that takes an index.
   template <class F, class... A>
     requires(!detail::IsExtent<F>)
   void update(NodeArg node, F&& kernel, A&&... arguments);
   /// The same with another extent.
   template <class F, class... A>
   void update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments);
+  /// The same with another number of blocks, or another size of theirs: a BlockExtent, or `{.blocks = 8, .threads = 64}`.
+  template <std::same_as<BlockExtent> E, class F, class... A>
+  void update(NodeArg node, const E& extent, F&& kernel, A&&... arguments);
+  template <class F, class... A>
+  void update(NodeArg node, const NamedBlockExtent& extent, F&& kernel, A&&... arguments);
   /// Another extent for a launch; the kernel and its arguments stay. An extent of 0 launches nothing.
   void resize(Node node, const Shape& extent, SourceLocation where = SourceLocation::current());
   /// New ends for a copy.
@@ -91,7 +99,8 @@ void capture_begin(StreamRef stream, SourceLocation where = SourceLocation::curr
 /// capture_unmatched on another stream than it began on: the capture is then invalid, and ends as such on its own (R114).
 /// Throws not_capturing, and changes nothing, if there is none (R113).
 Graph capture_end(StreamRef stream, SourceLocation where = SourceLocation::current());
-/// Whether calls on the stream are recorded now.
+/// Whether calls on the stream are recorded now. Throws capture_implicit for the legacy stream while a blocking stream of
+/// its device captures, which goes on (R125).
 bool is_capturing(StreamRef stream, SourceLocation where = SourceLocation::current());
 
 /// A capture as it is now, for looking: to_dot(info.nodes) draws it.
@@ -120,7 +129,9 @@ class ScopedCapture {
   std::uint64_t capture_;
 };
 
-/// The graph of what `body()` does on `stream`. An exception of the body ends the capture and passes through.
+/// The graph of what `body()` does on `stream`, and on streams that join it by waiting. What the body does on any other
+/// stream is no part of the capture, and runs at once, as in CUDA. An exception of the body ends the capture and passes
+/// through.
 template <class Body>
 Graph capture(StreamArg stream, Body&& body) {
   ScopedCapture scope(stream);

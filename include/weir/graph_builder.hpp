@@ -41,10 +41,16 @@ class GraphBuilder {
     return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch", extent.where));
   }
   template <class F, class... A>
-  LaunchNode<std::decay_t<F>> launch_blocks(const BlockExtent& extent, F&& kernel, A&&... arguments) {
-    begin({});
-    detail::launch_blocks(stream(), extent, {}, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch_blocks", {}));
+  LaunchNode<std::decay_t<F>> launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
+    begin(extent.where);
+    detail::launch_blocks(stream(), extent.extent, extent.where, static_cast<F&&>(kernel),
+                          static_cast<A&&>(arguments)...);
+    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch_blocks", extent.where));
+  }
+  template <class F, class... A>
+  LaunchNode<std::decay_t<F>> launch_blocks(const BlockExtentHere& extent, F&& kernel, A&&... arguments) {
+    return launch_blocks(BlockExtentArg(extent.extent(), extent.where), static_cast<F&&>(kernel),
+                         static_cast<A&&>(arguments)...);
   }
   template <detail::copyable_memory To, detail::copyable_memory From>
   Node copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
@@ -65,13 +71,14 @@ class GraphBuilder {
     detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function));
     return last("weir::GraphBuilder::host_call", where);
   }
-  /// With what it reads and writes declared: in(x), out(x), inout(x).
+  /// With what it reads and writes declared: in(x), out(x), inout(x), the first of which gives the line.
   template <class F, class... U>
     requires(sizeof...(U) > 0 && !(std::is_same_v<U, SourceLocation> || ...))
   Node host_call(F&& function, const U&... uses) {
-    begin({});
-    detail::enqueue_function<false>(stream(), {}, static_cast<F&&>(function), uses...);
-    return last("weir::GraphBuilder::host_call", {});
+    const SourceLocation where = detail::line_of(uses...);
+    begin(where);
+    detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function), uses...);
+    return last("weir::GraphBuilder::host_call", where);
   }
   /// An array whose contents begin at this node. The memory is the graph's and the array's: it goes with the last of both.
   template <class T>
@@ -98,33 +105,33 @@ class GraphBuilder {
   // to it, and depend on each other only. Bodies are called once, here.
 
   template <class Then>
-  Node if_(const ArrayBase<std::int32_t>& condition, Then&& then, SourceLocation where = SourceLocation::current()) {
-    detail::ControlScope scope = control(condition, detail::ControlKind::if_, 1, where);
+  Node if_(ConditionArg condition, Then&& then, SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_, 1, where);
     run_body(scope, 0, then);
     return end(scope, where);
   }
   template <class Then, class Else>
     requires(!std::is_same_v<std::remove_cvref_t<Else>, SourceLocation>)
-  Node if_(const ArrayBase<std::int32_t>& condition, Then&& then, Else&& otherwise,
-           SourceLocation where = SourceLocation::current()) {
-    detail::ControlScope scope = control(condition, detail::ControlKind::if_else, 2, where);
+  Node if_(ConditionArg condition, Then&& then, Else&& otherwise, SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_else, 2, where);
     run_body(scope, 0, then);
     run_body(scope, 1, otherwise);
     return end(scope, where);
   }
   /// Runs body number `selector[0]`; none if there is no such body.
   template <class... Body>
-  Node switch_(const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+  Node switch_(ConditionArg selector, Body&&... bodies) {
     static_assert(sizeof...(Body) > 0, "weir::GraphBuilder::switch_ needs at least one body");
-    detail::ControlScope scope = control(selector, detail::ControlKind::switch_, sizeof...(Body), {});
+    detail::ControlScope scope =
+        control(*selector.array, detail::ControlKind::switch_, sizeof...(Body), selector.where);
     std::uint32_t number = 0;
     static_cast<void>(std::initializer_list<int>{(run_body(scope, number++, bodies), 0)...});
-    return end(scope, {});
+    return end(scope, selector.where);
   }
   /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
   template <class Body>
-  Node while_(const ArrayBase<std::int32_t>& condition, Body&& body, SourceLocation where = SourceLocation::current()) {
-    detail::ControlScope scope = control(condition, detail::ControlKind::while_, 1, where);
+  Node while_(ConditionArg condition, Body&& body, SourceLocation where = SourceLocation::current()) {
+    detail::ControlScope scope = control(*condition.array, detail::ControlKind::while_, 1, where);
     run_body(scope, 0, body);
     return end(scope, where);
   }

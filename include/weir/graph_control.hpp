@@ -12,6 +12,22 @@
 
 namespace weir {
 
+/// A condition or selector, an array of std::int32_t, with the user's line. Made implicitly.
+class ConditionArg {
+ public:
+  ConditionArg(const ArrayBase<std::int32_t>& a, SourceLocation w = SourceLocation::current()) : array(&a), where(w) {}
+  template <class X>
+    requires(!std::is_base_of_v<ArrayBase<std::int32_t>, X>)
+  ConditionArg(const X&) {
+    static_assert(
+        !std::is_same_v<X, X>,
+        "a condition of a graph is a weir::Array<std::int32_t>, whose element 0 is read when a replay gets there");
+  }
+
+  const ArrayBase<std::int32_t>* array = nullptr;  ///< of the caller's
+  SourceLocation where;
+};
+
 namespace detail {
 
 enum class ControlKind : std::uint8_t { if_, if_else, switch_, while_ };
@@ -47,15 +63,16 @@ class ControlScope {
 /// On a capturing stream: a conditional node that runs what `then()` records if `condition[0]` is not 0 when a replay
 /// reaches it. Streams that join inside a body must be joined back inside it. Bodies are called once, here.
 template <class Then>
-void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then&& then) {
-  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::if_, 1, "weir::capture_if", stream.where);
+void capture_if(StreamArg stream, ConditionArg condition, Then&& then) {
+  detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::if_, 1, "weir::capture_if",
+                             stream.where);
   scope.begin_body(0);
   then();
   scope.end_body();
 }
 template <class Then, class Else>
-void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then&& then, Else&& otherwise) {
-  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::if_else, 2, "weir::capture_if",
+void capture_if(StreamArg stream, ConditionArg condition, Then&& then, Else&& otherwise) {
+  detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::if_else, 2, "weir::capture_if",
                              stream.where);
   scope.begin_body(0);
   then();
@@ -66,9 +83,9 @@ void capture_if(StreamArg stream, const ArrayBase<std::int32_t>& condition, Then
 }
 /// Runs body number `selector[0]`; none if there is no such body.
 template <class... Body>
-void capture_switch(StreamArg stream, const ArrayBase<std::int32_t>& selector, Body&&... bodies) {
+void capture_switch(StreamArg stream, ConditionArg selector, Body&&... bodies) {
   static_assert(sizeof...(Body) > 0, "weir::capture_switch needs at least one body");
-  detail::ControlScope scope(stream.stream, selector, detail::ControlKind::switch_, sizeof...(Body),
+  detail::ControlScope scope(stream.stream, *selector.array, detail::ControlKind::switch_, sizeof...(Body),
                              "weir::capture_switch", stream.where);
   std::uint32_t number = 0;
   // A list, for compilers limit how deep fold expressions may be.
@@ -76,8 +93,8 @@ void capture_switch(StreamArg stream, const ArrayBase<std::int32_t>& selector, B
 }
 /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
 template <class Body>
-void capture_while(StreamArg stream, const ArrayBase<std::int32_t>& condition, Body&& body) {
-  detail::ControlScope scope(stream.stream, condition, detail::ControlKind::while_, 1, "weir::capture_while",
+void capture_while(StreamArg stream, ConditionArg condition, Body&& body) {
+  detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::while_, 1, "weir::capture_while",
                              stream.where);
   scope.begin_body(0);
   body();

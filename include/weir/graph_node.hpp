@@ -56,7 +56,7 @@ class NodeArg {
   SourceLocation where;
 };
 
-/// A launch's node that knows its kernel's type, so that arguments alone update it.
+/// The node of a launch or of launch_blocks that knows its kernel's type, so that arguments alone update it.
 template <class F>
 class LaunchNode : public Node {
  public:
@@ -81,13 +81,37 @@ struct NodeInfo {
 
 namespace detail {
 template <class F>
-concept IsExtent = std::is_convertible_v<F, ExtentArg>;
+concept IsExtent = std::is_convertible_v<F, ExtentArg> || std::is_same_v<std::remove_cvref_t<F>, BlockExtent>;
+/// What begins the arguments of a node's kernel, and is no kernel itself.
+template <class... A>
+inline constexpr bool begins_with_an_array = false;
+template <class First, class... A>
+inline constexpr bool begins_with_an_array<First, A...> =
+    is_argument<std::remove_cvref_t<First>> || array_object<First> || is_view<std::remove_cvref_t<First>>;
 template <class F, class... A>
-concept BindsTo = BindingOf < F,
-        rank_of_kernel<F, A&&...>()
-, std::index_sequence_for<A...>,
-    A&&... > ::template invocable<
-                 std::conditional_t<rank_of_kernel<F, A&&...>() == 1, std::size_t, Index<rank_of_kernel<F, A&&...>()>>>;
+constexpr bool binds_in_blocks() {
+  return BindingOf<F, 1, std::index_sequence_for<A...>, A&&...>::template invocable<Block&>;
+}
+template <class F, class... A>
+constexpr bool binds_by_index() {
+  constexpr std::size_t rank = rank_of_kernel<F, A&&...>();
+  using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
+  return BindingOf<F, rank, std::index_sequence_for<A...>, A&&...>::template invocable<First>;
+}
+/// Whether these are the arguments of a node's kernel.
+template <class F, class... A>
+concept BindsTo = begins_with_an_array<A...> || binds_by_index<F, A...>() || binds_in_blocks<F, A...>();
+/// Whether a kernel is one for blocks: by what it declares, or, if that says nothing, by what it can be called with.
+template <class F, class... A>
+constexpr bool runs_in_blocks() {
+  if constexpr (CallParameters<F>::known) {
+    return std::is_same_v<typename ParameterAt<F, 0>::type, Block>;
+  } else if constexpr (binds_by_index<F, A...>()) {
+    return false;
+  } else {
+    return binds_in_blocks<F, A...>();
+  }
+}
 }  // namespace detail
 
 }  // namespace weir

@@ -27,8 +27,9 @@ class GraphEdit {
   /// Where to make the command: the next replay uses it when the call returns.
   StreamRef stream() const;
   SourceLocation where() const { return where_; }
-  /// Of the node as it is: extent and name.
+  /// Of the node as it is: extent and name. Throws invalid_value if it runs over blocks, or does not.
   Extent extent() const;
+  BlockExtent block_extent() const;
   /// The functor inside a launch's closure. Throws invalid_value if its type has another name.
   const void* functor(std::string_view type) const;
   /// After the command. Throws invalid_value if none was made, as there is nothing to do.
@@ -49,12 +50,26 @@ class GraphEdit {
 
 }  // namespace detail
 
+namespace detail {
+
+/// The node's launch again, with its extent, of whichever kind the kernel is.
+template <class F, class... A>
+void launch_again(const GraphEdit& edit, SourceLocation where, F&& kernel, A&&... arguments) {
+  if constexpr (runs_in_blocks<std::decay_t<F>, A...>()) {
+    launch_blocks(edit.stream(), edit.block_extent(), where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  } else {
+    launch(edit.stream(), edit.extent(), where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  }
+}
+
+}  // namespace detail
+
 template <class F, class... A>
   requires detail::BindsTo<F, A...>
 void Graph::update(const LaunchNode<F>& node, A&&... arguments) {
   detail::GraphEdit edit(*this, node, NodeKind::launch, "weir::Graph::update", {});
   const F& functor = *static_cast<const F*>(edit.functor(detail::type_name<F>()));
-  detail::launch(edit.stream(), edit.extent(), edit.where(), functor, static_cast<A&&>(arguments)...);
+  detail::launch_again(edit, edit.where(), functor, static_cast<A&&>(arguments)...);
   edit.check_taken();
 }
 
@@ -62,7 +77,7 @@ template <class F, class... A>
   requires(!detail::IsExtent<F>)
 void Graph::update(NodeArg node, F&& kernel, A&&... arguments) {
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
-  detail::launch(edit.stream(), edit.extent(), node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  detail::launch_again(edit, node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
   edit.check_taken();
 }
 
@@ -71,6 +86,18 @@ void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments)
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", extent.where);
   detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
   edit.check_taken();
+}
+
+template <std::same_as<BlockExtent> E, class F, class... A>
+void Graph::update(NodeArg node, const E& extent, F&& kernel, A&&... arguments) {
+  detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
+  detail::launch_blocks(edit.stream(), extent, node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  edit.check_taken();
+}
+
+template <class F, class... A>
+void Graph::update(NodeArg node, const NamedBlockExtent& extent, F&& kernel, A&&... arguments) {
+  update(node, extent.extent(), static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
 
 template <class To, class From>
@@ -84,7 +111,7 @@ void Graph::update_copy(Node node, To&& to, From&& from, SourceLocation where) {
 template <class To, class V>
 void Graph::update_fill(Node node, To&& to, const V& value, SourceLocation where) {
   using T = detail::element_of<To>;
-  static_assert(!std::is_const_v<T>, "weir::Graph::update_fill cannot write to a const destination");
+  detail::check_fill_types<T, V>();
   detail::GraphEdit edit(*this, node, NodeKind::fill, "weir::Graph::update_fill", where);
   const T element = static_cast<T>(value);
   detail::fill(edit.stream(), detail::endpoint(to), &element, where);

@@ -10,6 +10,7 @@
 #include <weir/arguments.hpp>
 #include <weir/array.hpp>
 #include <weir/kernel.hpp>
+#include <weir/kernel_call.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
 
@@ -48,9 +49,64 @@ struct BlockExtent {
   const char* name = nullptr;
 };
 
+/// A BlockExtent with the user's line, for calls without a stream. Made implicitly.
+class BlockExtentArg {
+ public:
+  BlockExtentArg(const BlockExtent& e, SourceLocation w = SourceLocation::current()) : extent(e), where(w) {}
+
+  BlockExtent extent;
+  SourceLocation where;
+};
+/// The same written in braces: `{.blocks = 8, .threads = 256}`.
+struct BlockExtentHere {
+  std::size_t blocks;
+  std::uint32_t threads;
+  std::size_t shared_bytes = 0;
+  const char* name = nullptr;
+  SourceLocation where = SourceLocation::current();
+
+  BlockExtent extent() const { return {blocks, threads, shared_bytes, name}; }
+};
+/// The same with its members named, where `{8, 256}` is an Extent of two dimensions.
+struct NamedBlockExtent {
+  class Named {
+   public:
+    constexpr Named() {}
+  };
+  Named named = {};
+  std::size_t blocks;
+  std::uint32_t threads;
+  std::size_t shared_bytes = 0;
+  const char* name = nullptr;
+
+  BlockExtent extent() const { return {blocks, threads, shared_bytes, name}; }
+};
+
 namespace detail {
 
 inline constexpr std::size_t most_plain_size = std::numeric_limits<std::size_t>::max() / 2;
+
+template <class F>
+constexpr KernelName kernel_name() {
+  return {type_name<F>(), !CallParameters<F>::known};
+}
+
+/// An extent in braces shows its rank when it is compiled, and what a kernel's index stands for if it is `auto`.
+template <std::size_t N, class F, class... A>
+constexpr bool runs_over() {
+  constexpr bool fits = rank_of_kernel<F, A...>() == N;
+  static_assert(fits,
+                "a kernel whose index is auto runs over one dimension: declare it weir::Index<R> for R dimensions");
+  return fits;
+}
+template <std::integral I, std::size_t N>
+constexpr Shape shape_of(const I (&extent)[N]) {
+  std::size_t sizes[N];
+  for (std::size_t d = 0; d < N; ++d) sizes[d] = to_size(extent[d]);
+  return Shape::of(N, sizes);
+}
+template <class F>
+concept index_is_auto = !CallParameters<std::decay_t<F>>::known;
 
 template <class F, class... A>
 void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
@@ -61,24 +117,21 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
   using Binding = BindingOf<Functor, rank, Indices, A&&...>;
   using C = typename Binding::closure;
   using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
-  static_assert(
-      Binding::template invocable<First>,
-      "this kernel cannot be called as kernel(index, arguments...) const: index is std::size_t or weir::Index<R>, "
-      "arrays arrive as weir::View, everything else as passed");
-  if constexpr (Binding::template invocable<First>) {
+  if constexpr (CallCheck<Binding, First>::check()) {
     const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most_plain_size &&
                        extent.block == 0 && extent.name == nullptr;
-    if (!plain && !check_extent(extent.size, rank, extent.block, where)) return;
+    if (!plain && !check_extent(extent.size, rank, extent.block, kernel_name<Functor>(), where)) return;
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
-    const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch", regions,
-                                                     static_cast<A&&>(arguments)...);
+    const StoredClosure<C> stored{Binder<C, Indices, A...>::bind(
+        static_cast<F&&>(kernel), stream, where, "weir::launch", regions, static_cast<A&&>(arguments)...)};
     constexpr const Kernel& code = element_kernel<C, Functor, rank, ThisCompiler>;
     if (plain) {
-      submit_plain_launch(stream, code, &closure, extent.size[0], LaunchSite{where, count == 0 ? nullptr : regions});
+      submit_plain_launch(stream, code, &stored.closure, extent.size[0],
+                          LaunchSite{where, count == 0 ? nullptr : regions});
     } else {
       Command command{0, 0, where, std::span<const Region>(regions, count),
-                      Launch{&code, &closure, extent.size, extent.block, 0, 0, extent.name}};
+                      Launch{&code, &stored.closure, extent.size, extent.block, 0, 0, extent.name}};
       submit(stream, command, "weir::launch");
     }
   }
@@ -91,11 +144,7 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
   using Indices = std::index_sequence_for<A...>;
   using Binding = BindingOf<Functor, 1, Indices, A&&...>;
   using C = typename Binding::closure;
-  static_assert(
-      Binding::template invocable<Block&>,
-      "this kernel cannot be called as kernel(block, arguments...) const: block is weir::Block&, arrays arrive as "
-      "weir::View, everything else as passed");
-  if constexpr (Binding::template invocable<Block&>) {
+  if constexpr (CallCheck<Binding, Block&>::check()) {
     check_blocks(stream, extent, where);
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
@@ -120,11 +169,20 @@ template <class F, class... A>
 void launch(StreamArg stream, ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::launch(stream.stream, extent.extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
+template <std::integral I, std::size_t N, detail::index_is_auto F, class... A>
+  requires(N > 1)
+void launch(StreamArg stream, const I (&extent)[N], F&& kernel, A&&... arguments) {
+  if constexpr (detail::runs_over<N, std::decay_t<F>, A&&...>()) {
+    detail::launch(stream.stream, Extent{detail::shape_of(extent)}, stream.where, static_cast<F&&>(kernel),
+                   static_cast<A&&>(arguments)...);
+  }
+}
 /// On the current stream of the default device.
 template <class F, class... A>
   requires(!std::is_convertible_v<F, ExtentArg>)
 void launch(ExtentArg extent, F&& kernel, A&&... arguments) {
-  detail::launch(get_stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  detail::launch(get_stream(extent.where), extent.extent, extent.where, static_cast<F&&>(kernel),
+                 static_cast<A&&>(arguments)...);
 }
 
 /// Runs `kernel(block, arguments...)` for every block: threads that share memory and go on in phases (weir::Block).

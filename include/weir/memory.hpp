@@ -70,9 +70,9 @@ class Pool : public PoolRef {
 };
 
 /// The pool that a device starts with. Its release threshold is unlimited, unlike CUDA's (docs/decisions/0006-default-pool.md).
-PoolRef default_pool(Device device);
+PoolRef default_pool(Device device, SourceLocation where = SourceLocation::current());
 /// The pool that arrays of a device come from: the default one until set_pool.
-PoolRef get_pool(Device device);
+PoolRef get_pool(Device device, SourceLocation where = SourceLocation::current());
 void set_pool(Device device, PoolRef pool, SourceLocation where = SourceLocation::current());
 
 /// Pins and unpins existing host memory (N2, R106, R107): copies from and to it are then asynchronous (R54).
@@ -103,6 +103,6 @@ struct PointerInfo {
   int device = -1;        ///< index within the backend, for device memory
   std::size_t bytes = 0;  ///< from the address to the end of its allocation or pinned range; 0 for pageable memory
 };
-PointerInfo pointer_info(const void* data);
+PointerInfo pointer_info(const void* data, SourceLocation where = SourceLocation::current());
 
 }  // namespace weir

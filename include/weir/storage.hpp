@@ -24,12 +24,17 @@ struct ForeignOwner {
   void* context = nullptr;
 };
 
+/// Of elements, in bytes: a page.
+inline constexpr std::size_t most_alignment = 4096;
+
 /// One allocation: where it is, whose it is, and which streams other than its own were given it.
 struct Storage {
   void* data = nullptr;
   std::size_t bytes = 0;
   MemoryKind kind = MemoryKind::device;
   BufferId buffer = 0;
+  std::size_t alignment = 1;  ///< of the elements
+  std::size_t padding = 0;    ///< between the beginning of the allocation and `data`
   DeviceState* device = nullptr;
   StreamRef home;          ///< empty for host memory
   Queue* queue = nullptr;  ///< home's; lives on when the stream is gone
@@ -73,7 +78,8 @@ void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where);
 void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension,
                  std::size_t size, SourceLocation where);
 void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where);
-[[noreturn]] void refuse_one_index(std::size_t rank);
+[[noreturn]] void refuse_one_index(std::size_t rank, SourceLocation where);
+[[noreturn]] void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where);
 [[noreturn]] void refuse_host_access(const Storage* storage, SourceLocation where);
 
 }  // namespace weir::detail

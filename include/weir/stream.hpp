@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <weir/device.hpp>
 #include <weir/event.hpp>
@@ -76,6 +77,13 @@ class Stream : public StreamRef {
   /// On the default device, or on `device`.
   Stream(SourceLocation where = SourceLocation::current());
   explicit Stream(Device device, const StreamOptions& options = {}, SourceLocation where = SourceLocation::current());
+  template <class Name>
+    requires std::is_convertible_v<const Name&, std::string_view>
+  explicit Stream(const Name&, const StreamOptions& = {}) {
+    static_assert(!std::is_same_v<Name, Name>,
+                  "weir::Stream takes a weir::Device: weir::Stream(weir::device(\"cpu\")); a stream's own name is "
+                  "an option: weir::Stream(device, {.name = ...})");
+  }
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
@@ -86,9 +94,9 @@ class Stream : public StreamRef {
 };
 
 /// The device's legacy default stream: waits for all blocking streams, and they for it (M2, R18 to R29).
-StreamRef legacy_stream(Device device);
+StreamRef legacy_stream(Device device, SourceLocation where = SourceLocation::current());
 /// This host thread's default stream on the device: a blocking stream like any other (R21, R22, R202).
-StreamRef per_thread_stream(Device device);
+StreamRef per_thread_stream(Device device, SourceLocation where = SourceLocation::current());
 
 /// A stream for a foreign native handle, which the caller keeps alive (W10). On CUDA a null handle, which is what other
 /// libraries call the default stream, means the legacy default stream. Throws not_supported where the backend has none.
@@ -96,8 +104,8 @@ Stream wrap_stream(Device device, void* native_handle, SourceLocation where = So
 
 /// The current stream of a device on this host thread (W12): the device's own stream until set_stream. Calls without a
 /// stream use it.
-StreamRef get_stream(Device device);
-StreamRef get_stream();
+StreamRef get_stream(Device device, SourceLocation where = SourceLocation::current());
+StreamRef get_stream(SourceLocation where = SourceLocation::current());
 /// Makes `stream` current on its device, for this host thread. With a device, throws wrong_device if it is another one's.
 void set_stream(StreamRef stream, SourceLocation where = SourceLocation::current());
 void set_stream(StreamRef stream, Device device, SourceLocation where = SourceLocation::current());
@@ -131,7 +139,8 @@ class AutoSynchronize {
 };
 
 /// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time; else the destructor does
-/// and hands it to the sink, which prints "name: 1.234 ms" unless another is given.
+/// and hands it to the sink, which prints "name: 1.234 ms" unless another is given. If the stream has failed, its commands
+/// are skipped but the time is taken all the same: the sink gets it, stop() throws the failure, and it stays with the stream.
 class ScopedTimer {
  public:
   using Sink = std::function<void(std::string_view name, Milliseconds time)>;
@@ -163,7 +172,7 @@ void wait_stream(StreamRef stream, SourceLocation where = SourceLocation::curren
 class StreamArg {
  public:
   StreamArg(StreamRef s, SourceLocation w = SourceLocation::current()) : stream(s), where(w) {}
-  StreamArg(Device device, SourceLocation w = SourceLocation::current()) : stream(get_stream(device)), where(w) {}
+  StreamArg(Device device, SourceLocation w = SourceLocation::current()) : stream(get_stream(device, w)), where(w) {}
 
   StreamRef stream;
   SourceLocation where;

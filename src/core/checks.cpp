@@ -100,9 +100,22 @@ void check_reshape(bool contiguous, std::size_t count, const Shape& shape, Sourc
   }
 }
 
-void refuse_one_index(std::size_t rank) {
+void refuse_one_index(std::size_t rank, SourceLocation where) {
   throw Error(Errc::wrong_shape, "weir::Array: operator[]", "array of " + std::to_string(rank) + " dimensions",
-              "its rows are not contiguous, so one index names no element: use host_view()(i, j)", {});
+              "its rows are not contiguous, so one index names no element: use host_view()(i, j)", where);
+}
+
+void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where) {
+  throw Error(Errc::wrong_shape, "weir::AnyView: an element", "view of " + std::to_string(rank) + " dimensions",
+              std::to_string(indices) + (indices == 1 ? " index names" : " indices name") + " no element of it", where);
+}
+
+void refuse_rank(const ArgumentPlace& argument, std::size_t rank, const char* operation, SourceLocation where) {
+  throw Error(Errc::wrong_shape, operation,
+              "argument " + std::to_string(argument.number) + " of kernel '" + std::string(argument.kernel) + "'",
+              "an array of " + std::to_string(rank) + " dimensions was passed, and the kernel's weir::View has " +
+                  std::to_string(argument.rank),
+              where);
 }
 
 void refuse_host_access(const Storage* storage, SourceLocation where) {
@@ -111,15 +124,19 @@ void refuse_host_access(const Storage* storage, SourceLocation where) {
               "the host reaches host and pinned memory only: copy it, or use to_host()", where);
 }
 
-bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, SourceLocation where) {
-  return check_extent(extent, rank, block, "weir::launch", where);
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, KernelName kernel, SourceLocation where) {
+  return check_extent(extent, rank, block, kernel, "weir::launch", where);
 }
 
-bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, const char* operation,
+bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, KernelName kernel, const char* operation,
                   SourceLocation where) {
   if (extent.rank() != rank) [[unlikely]] {
-    throw Error(Errc::wrong_shape, operation, "extent " + describe(extent),
-                "the kernel's index has " + std::to_string(rank) + " dimensions", where);
+    const char* advice =
+        kernel.index_is_auto ? ", as it is not declared: declare it weir::Index<R> for R dimensions" : "";
+    throw Error(
+        Errc::wrong_shape, operation, "extent " + describe(extent),
+        "the index of kernel '" + std::string(kernel.type) + "' has " + std::to_string(rank) + " dimensions" + advice,
+        where);
   }
   if (block > most_threads) [[unlikely]] {
     throw Error(Errc::invalid_value, operation, "block of " + std::to_string(block) + " threads",
@@ -153,7 +170,13 @@ void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation wh
 
 Place default_place(const char* operation, SourceLocation where) {
   enter(operation, where);
-  return Place(get_stream(), where);
+  return Place(get_stream(where), where);
+}
+
+void check_line(std::size_t rank, const char* operation, SourceLocation where) {
+  if (rank == 1) return;
+  throw Error(Errc::wrong_shape, operation, "array of " + std::to_string(rank) + " dimensions",
+              "it works on one dimension: reshape it", where);
 }
 
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed,
@@ -204,8 +227,8 @@ void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& 
   }
 }
 
-void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, SourceLocation where) {
-  constexpr const char* operation = "weir::launch";
+void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, const char* operation,
+               SourceLocation where) {
   if (count == 0) return;
   if (data == nullptr) {
     throw Error(Errc::null_view, operation, "a view of " + std::to_string(count) + " elements", "it has no memory",

@@ -39,8 +39,9 @@ std::string existing_devices() {
   return names;
 }
 
-[[noreturn]] void refuse_device(std::string_view name, const std::string& reason, SourceLocation where) {
-  throw Error(Errc::unknown_device, "weir::device", "'" + std::string(name) + "'",
+[[noreturn]] void refuse_device(const char* operation, std::string_view name, const std::string& reason,
+                                SourceLocation where) {
+  throw Error(Errc::unknown_device, operation, "'" + std::string(name) + "'",
               reason + "; devices here: " + existing_devices(), where);
 }
 
@@ -53,38 +54,50 @@ Backend* find_backend(std::string_view name) {
 
 }  // namespace
 
-std::string why_absent(std::string_view backend) {
+std::string why_absent(std::string_view backend, SourceLocation where) {
+  enter("weir::why_absent", where);
   if (Backend* found = find_backend(backend)) return found->why_absent();
   if (backend == "cuda" || backend == "sim") return "the " + std::string(backend) + " backend is not built in";
   return "there is no backend of this name";
 }
 
-Device device(std::string_view name, SourceLocation where) {
-  enter("weir::device", where);
+namespace {
+
+/// `operation` is the call, or the environment variable that the name comes from.
+Device find_device(const char* operation, std::string_view name, SourceLocation where) {
   const std::size_t colon = name.find(':');
   const std::string_view backend = name.substr(0, colon);
   DeviceState* first = Runtime::get().first_of(backend);
-  if (first == nullptr) refuse_device(name, why_absent(backend), where);
+  if (first == nullptr) refuse_device(operation, name, why_absent(backend, where), where);
   if (colon == std::string_view::npos) return Device(first);
   const std::string_view number = name.substr(colon + 1);
   unsigned index = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
   if (error != std::errc{} || end != number.data() + number.size()) {
-    refuse_device(name, "'" + std::string(number) + "' is not a device number", where);
+    refuse_device(operation, name, "'" + std::string(number) + "' is not a device number", where);
   }
   for (DeviceState* device : Runtime::get().devices()) {
     if (device->backend == first->backend && static_cast<unsigned>(device->index) == index) return Device(device);
   }
-  refuse_device(name, "no such " + std::string(backend) + " device", where);
+  refuse_device(operation, name, "no such " + std::string(backend) + " device", where);
 }
 
-std::vector<Device> devices() {
+}  // namespace
+
+Device device(std::string_view name, SourceLocation where) {
+  enter("weir::device", where);
+  return find_device("weir::device", name, where);
+}
+
+std::vector<Device> devices(SourceLocation where) {
+  enter("weir::devices", where);
   std::vector<Device> all;
   for (DeviceState* device : Runtime::get().devices()) all.emplace_back(device);
   return all;
 }
 
-std::vector<Device> devices(std::string_view backend) {
+std::vector<Device> devices(std::string_view backend, SourceLocation where) {
+  enter("weir::devices", where);
   std::vector<Device> some;
   for (DeviceState* device : Runtime::get().devices()) {
     if (device->backend->name() == backend) some.emplace_back(device);
@@ -92,23 +105,29 @@ std::vector<Device> devices(std::string_view backend) {
   return some;
 }
 
-Device default_device() {
+Device default_device(SourceLocation where) {
+  enter("weir::default_device", where);
   detail::ThreadData& thread = detail::thread_data();
   if (thread.default_device == nullptr) {
     const char* wanted = std::getenv("WEIR_DEVICE");
     thread.default_device =
-        wanted != nullptr && *wanted != '\0' ? device(wanted).state() : Runtime::get().devices().front();
+        wanted != nullptr && *wanted != '\0'
+            ? find_device("weir: the default device, by the environment variable WEIR_DEVICE", wanted, where).state()
+            : Runtime::get().devices().front();
   }
   return Device(thread.default_device);
 }
 
-void set_default_device(Device device) {
-  enter("weir::set_default_device", SourceLocation{});
+void set_default_device(Device device, SourceLocation where) {
+  enter("weir::set_default_device", where);
   detail::thread_data().default_device = device.state();
 }
 
-ScopedDevice::ScopedDevice(Device device) : previous_(default_device()) { set_default_device(device); }
-ScopedDevice::ScopedDevice(std::string_view name, SourceLocation where) : ScopedDevice(device(name, where)) {}
+ScopedDevice::ScopedDevice(Device device, SourceLocation where)
+    : previous_((enter("weir::ScopedDevice", where), default_device(where))) {
+  set_default_device(device, where);
+}
+ScopedDevice::ScopedDevice(std::string_view name, SourceLocation where) : ScopedDevice(device(name, where), where) {}
 ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_.state(); }
 
 void synchronize(SourceLocation where) {
@@ -123,14 +142,16 @@ void synchronize(SourceLocation where) {
 void synchronize_device(Device device, SourceLocation where) { device.synchronize(where); }
 void synchronize_device(SourceLocation where) {
   enter("weir::synchronize_device", where);
-  default_device().synchronize(where);
+  default_device(where).synchronize(where);
 }
 
-bool can_access_peer(Device from, Device to) {
+bool can_access_peer(Device from, Device to, SourceLocation where) {
+  enter("weir::can_access_peer", where);
   return from.state()->backend == to.state()->backend &&
          from.state()->backend->can_access_peer(from.index(), to.index());
 }
-bool peer_access_enabled(Device from, Device to) {
+bool peer_access_enabled(Device from, Device to, SourceLocation where) {
+  enter("weir::peer_access_enabled", where);
   return from.state()->backend == to.state()->backend && from.state()->backend->peer_access(from.index(), to.index());
 }
 

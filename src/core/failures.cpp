@@ -1,5 +1,5 @@
 // The errors of kernels and host functions that threw; those that nobody was told of are printed when the process ends.
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 #include <unistd.h>
 

@@ -11,7 +11,7 @@
 
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::detail {
 
@@ -27,6 +27,14 @@ std::atomic<bool> in_forked_child{false};
 bool flag(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+/// One of ours: 1, or 0, which is what not set means.
+bool own_flag(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
+  if (std::strcmp(value, "1") == 0) return true;
+  throw Error(Errc::invalid_value, "weir: starting", name, "'" + std::string(value) + "' is neither 0 nor 1", {});
 }
 
 constinit thread_local ThreadData* data_of_thread = nullptr;
@@ -78,7 +86,7 @@ Runtime& Runtime::get() {
 
 Runtime::Runtime() {
   prepare_failures();
-  if (flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
+  if (own_flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
   for (Backend* backend : backends()) {
     const int count = backend->device_count();
     for (int i = 0; i < count; ++i) {
@@ -98,7 +106,6 @@ Runtime::Runtime() {
     housekeeping.kind = QueueOptions::Kind::internal;
     housekeeping.blocking = false;
     housekeeping.label = "housekeeping on " + device->name;
-    device->reclaim = &device->backend->open_queue(device->index, housekeeping);
     device->idle = &device->backend->open_queue(device->index, housekeeping);
   }
   pthread_atfork(nullptr, nullptr, [] {

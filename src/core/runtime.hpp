@@ -54,7 +54,6 @@ struct DeviceState {
   StreamRef own;  ///< the stream that is current at first (W9)
   StreamRef legacy;
   Queue* idle = nullptr;      ///< never has work: what is allocated in its order was never used, or is finished with
-  Queue* reclaim = nullptr;   ///< gives memory back once the streams that used it are through
   int blocking_captures = 0;  ///< guarded by captures_lock(), as the next
   Queue* legacy_guard = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};

@@ -1,4 +1,6 @@
 // Views and slices: steps, transposition, new shapes, and the same elements seen by host and kernels.
+#include <limits>
+
 #include "arrays_support.hpp"
 
 using namespace weir_test;
@@ -165,4 +167,18 @@ TEST_P(ArrayViews, const_arrays_are_read_without_a_word) {
   auto b = weir::empty<int>(stream, 100);
   weir::launch(stream, 100, CopyElement{}, a, weir::out(b));
   EXPECT_EQ(b.to_host(), counted(100));
+}
+
+TEST_P(ArrayViews, slices_with_steps_longer_than_their_range_have_one_element) {
+  constexpr std::size_t longest = std::numeric_limits<std::size_t>::max();
+  const auto x = weir::from(weir::host, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (const std::size_t step : {std::size_t{10}, std::size_t{11}, longest - 10, longest - 1, longest}) {
+    const auto part = x.slice({{0, 10, step}});
+    ASSERT_EQ(part.size(), 1u) << step;
+    EXPECT_EQ(part[0], 0);
+    EXPECT_EQ(part.to_host(), std::vector<int>{0});
+  }
+  EXPECT_EQ(x.slice({{0, 10, 9}}).to_host(), (std::vector<int>{0, 9}));
+  EXPECT_EQ(x.slice({{3, 3, longest}}).size(), 0u);
+  EXPECT_EQ(x.slice({{9, 10, longest}})[0], 9);
 }

@@ -281,8 +281,8 @@ TEST_P(GraphsFiles, GraphsInsideEachOtherHaveALimit) {
   for (int depth = 0; depth < 200; ++depth) graph = weir::capture(s, [&] { graph.launch(s); });
   weir::save(graph, file.path);
   EXPECT_EQ(weir::load_graph(file.path, device()).graph.size(), 201u);
-  graph = weir::capture(s, [&] { graph.launch(s); });
-  EXPECT_TRUE(fails_with(Errc::not_supported, [&] { weir::save(graph, file.path); }, {"weir::save", "inside"}));
+  EXPECT_TRUE(fails_with(Errc::not_supported, [&] { (void)weir::capture(s, [&] { graph.launch(s); }); },
+                         {"weir::Graph::launch", "201"}));
   graph.launch(s);
   EXPECT_EQ(x.to_host(), std::vector<int>(4, 1));
 }

@@ -1,4 +1,5 @@
-// WEIR_LAUNCH_BLOCKING=1 and CUDA_LAUNCH_BLOCKING=1 make every launch synchronous, for debugging.
+// WEIR_LAUNCH_BLOCKING=1 and CUDA_LAUNCH_BLOCKING=1 make every launch synchronous, for debugging; WEIR_DEVICE names the
+// default device.
 #include <chrono>
 #include <initializer_list>
 #include <string_view>
@@ -85,6 +86,35 @@ TEST(ProcessLaunchBlocking, C3_R184_cudas_own_variable_does_the_same) {
 TEST(ProcessLaunchBlocking, C3_synchronous_launches_keep_the_order) {
   EXPECT_TRUE(ended_well(play("synchronous_launches_keep_the_order", {"WEIR_LAUNCH_BLOCKING=1"})));
 }
+/// The error of a default device that does not exist names the variable and the line of the call, whichever needs it.
+WEIR_SCENE(unknown_default_device) {
+  const auto refused = [](auto&& call) {
+    try {
+      call();
+      insist(false, "the call throws");
+    } catch (const weir::Error& error) {
+      const std::string_view text(error.what());
+      insist(error.errc() == weir::Errc::unknown_device, "the error is unknown_device");
+      insist(text.find("WEIR_DEVICE") != std::string_view::npos, "the error names the variable");
+      insist(text.find("'toaster'") != std::string_view::npos, "the error names its value");
+      insist(text.find("process_launch_blocking_test.cpp") != std::string_view::npos,
+             "the error names the call's line");
+    }
+  };
+  refused([] { (void)weir::default_device(); });
+  refused([] { (void)weir::get_stream(); });
+  refused([] { const weir::Stream stream; });
+  refused([] { const weir::Event event; });
+  refused([] { const weir::GraphBuilder builder; });
+  refused([] { (void)weir::zeros<int>(10); });
+  refused([] { weir::launch(1, TakeTime{}, nullptr, 1); });
+  refused([] { weir::synchronize_device(); });
+  refused([] { (void)weir::record_event(); });
+}
+TEST(ProcessDefaultDevice, that_does_not_exist_is_named_with_the_variable_and_the_users_line) {
+  EXPECT_TRUE(ended_well(play("unknown_default_device", {"WEIR_DEVICE=toaster"})));
+}
+
 TEST(ProcessLaunchBlocking, R185_the_value_0_has_no_effect) {
   EXPECT_TRUE(ended_well(play("launches_are_asynchronous", {"WEIR_LAUNCH_BLOCKING=0", "CUDA_LAUNCH_BLOCKING=0"})));
 }

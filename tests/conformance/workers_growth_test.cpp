@@ -164,12 +164,11 @@ TEST(WorkersGrowth, kernels_that_spin_for_another_stream_get_help) {
   }
 }
 
-/// Work for the first half of a loop, and for the second half a wait.
-struct SpinInTheSecondHalf {
-  WEIR_KERNEL void operator()(std::size_t i, std::size_t count, double* results, int* begun, int* word,
-                              int* gave_up) const {
+/// Work at first, wherever a worker begins, and then a wait.
+struct ComputeThenSpin {
+  WEIR_KERNEL void operator()(std::size_t i, double* results, int* begun, int* word, int* gave_up) const {
     Compute{}(i % 64, 20'000, results);
-    if (i < count / 2) return;
+    if (i % 100 < 50) return;
     add_to_word(begun, 1);
     SpinUntilSet{}(i, word, gave_up);
   }
@@ -178,11 +177,11 @@ struct SpinInTheSecondHalf {
 //  a: [a loop on all cores ...... all spin until set]
 //  b: [set]
 TEST(WorkersGrowth, a_loop_that_waits_for_another_stream_on_all_cores_gets_help) {
-  constexpr std::size_t count = 400;
+  const std::size_t count = 100 * static_cast<std::size_t>(cores());
   Marker begun, set, gave_up;
   auto results = weir::zeros<double>(weir::pinned, 64);
   const weir::Stream a(cpu(), {.blocking = false}), b(cpu(), {.blocking = false});
-  weir::launch(a, count, SpinInTheSecondHalf{}, count, results.data(), begun.word(), set.word(), gave_up.word());
+  weir::launch(a, count, ComputeThenSpin{}, results.data(), begun.word(), set.word(), gave_up.word());
   ASSERT_TRUE(eventually([&] { return begun.value() == cores(); }));
   mark(b, set);
   EXPECT_TRUE(eventually([&] { return set.value() == 1; }));

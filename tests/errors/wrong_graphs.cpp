@@ -127,6 +127,18 @@ void add_offences(Table& table) {
       [](Room& room) { weir::copy(weir::legacy_stream(room.device), room.b, room.a); });
   add("a record on the legacy stream", Errc::capture_implicit, {"weir::Stream::record", "legacy", "'worker'"},
       [](Room& room) { (void)weir::legacy_stream(room.device).record(); });
+  add("ask whether the legacy stream captures", Errc::capture_implicit, {"weir::is_capturing", "legacy"},
+      [](Room& room) {
+        try {
+          (void)weir::is_capturing(weir::legacy_stream(room.device));
+        } catch (const weir::Error&) {
+          EXPECT_TRUE(weir::is_capturing(room.stream));
+          EXPECT_TRUE(weir::capture_info(room.stream)->valid) << "the capture goes on (R125)";
+          throw;
+        }
+      });
+  add("ask about the legacy stream's capture", Errc::capture_implicit, {"weir::capture_info", "legacy"},
+      [](Room& room) { (void)weir::capture_info(weir::legacy_stream(room.device)); });
   add("the legacy stream joins", Errc::capture_implicit, {"weir::Stream::wait", "legacy"},
       [](Room& room) { weir::legacy_stream(room.device).wait(room.stream.record()); });
   add("a wait for an event from outside", Errc::capture_isolation, {"weir::Stream::wait", "'worker'", "outside"},
@@ -285,6 +297,14 @@ void add_updates(Table& table) {
   add("resize to another rank", Errc::wrong_shape, {"weir::Graph::resize", "extent [2, 5]"},
       [](Room&, weir::Graph& graph) {
         graph.resize(graph.find("add"), {2, 5});
+      });
+  add("update a fill as a launch over blocks", Errc::invalid_value, {"weir::Graph::update", "node 'fill'"},
+      [](Room&, weir::Graph& graph) { graph.update(graph.find("fill"), DoNothingInBlocks{}); });
+  add("update a launch with a kernel for blocks", Errc::invalid_value, {"weir::Graph::update", "node 'add'", "blocks"},
+      [](Room&, weir::Graph& graph) { graph.update(graph.find("add"), DoNothingInBlocks{}); });
+  add("update a launch with no blocks", Errc::invalid_value, {"weir::launch_blocks", "0 blocks"},
+      [](Room&, weir::Graph& graph) {
+        graph.update(graph.find("add"), {.blocks = 0, .threads = 1}, DoNothingInBlocks{});
       });
   add("resize a fill", Errc::invalid_value, {"weir::Graph::resize", "node 'fill'"},
       [](Room&, weir::Graph& graph) { graph.resize(graph.find("fill"), 5); });

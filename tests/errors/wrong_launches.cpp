@@ -1,18 +1,37 @@
 // Wrong inputs: extents, blocks, arguments and algorithms (R168).
 #include "wrong_inputs.hpp"
 
+#include <utility>
+
 namespace weir_test {
 
 using weir::Errc;
 
 namespace {
 
+struct DoNothingOfAnyKind {
+  template <class I>
+  WEIR_KERNEL void operator()(I) const {}
+};
+struct ClearInBlocks {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<int> x) const { x[block.index()] = 0; }
+};
+struct AddTwo {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, weir::View<const int> y) const { x[i] += y[i]; }
+};
+
 void add_extents(Table& table) {
-  table.add("two dimensions for a kernel of one", Errc::wrong_shape, {"weir::launch", "[2, 5]"}, [](Room& room) {
-    weir::launch(room.stream, {2, 5}, AddOne{}, weir::inout(room.a));
-  });
+  table.add("two dimensions for a kernel of one", Errc::wrong_shape, {"weir::launch", "[2, 5]", "AddOne"},
+            [](Room& room) {
+              weir::launch(room.stream, {2, 5}, AddOne{}, weir::inout(room.a));
+            });
   table.add("one dimension for a kernel of two", Errc::wrong_shape, {"weir::launch", "[12]"},
             [](Room& room) { weir::launch(room.stream, 12, AddOneToPlane{}, weir::inout(room.plane)); });
+  table.add("two dimensions for an undeclared index", Errc::wrong_shape, {"weir::launch", "[2, 5]", "weir::Index"},
+            [](Room& room) {
+              const weir::Shape shape(2, 5);
+              weir::launch(room.stream, shape, DoNothingOfAnyKind{});
+            });
   table.add("a negative extent", Errc::size_overflow, {"weir::launch", "-3"},
             [](Room& room) { weir::launch(room.stream, -3, AddOne{}, weir::inout(room.a)); });
   table.add("a negative extent of two dimensions", Errc::size_overflow, {"weir::launch", "-4"}, [](Room& room) {
@@ -51,6 +70,7 @@ void add_blocks(Table& table) {
         try {
           room.stream.synchronize();
         } catch (const weir::Error& error) {
+          EXPECT_EQ(error.operation(), "weir::launch_blocks");
           if (std::string_view(error.what()).find("wrong_launches.cpp") == std::string_view::npos) throw;
           try {
             std::rethrow_exception(error.cause());
@@ -71,11 +91,24 @@ void add_arguments(Table& table) {
     int* const odd = reinterpret_cast<int*>(reinterpret_cast<char*>(room.pinned.data()) + 1);
     weir::launch(room.stream, 9, AddOne{}, weir::View<int>(odd, 9));
   });
-  table.add("a plane where the kernel wants a line", Errc::wrong_shape, {"2 dimensions"},
-            [](Room& room) { weir::launch(room.stream, 12, AddOne{}, weir::inout(room.plane)); });
-  table.add("a line where the kernel wants a plane", Errc::wrong_shape, {"1 dimensions"}, [](Room& room) {
-    weir::launch(room.stream, {2, 5}, AddOneToPlane{}, weir::inout(room.a));
+  table.add("a view without memory for blocks", Errc::null_view, {"weir::launch_blocks:", "10"}, [](Room& room) {
+    weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1}, ClearInBlocks{}, weir::View<int>(nullptr, 10));
   });
+  table.add("a plane where the kernel wants a line", Errc::wrong_shape,
+            {"weir::launch:", "argument 1", "AddOne'", "2 dimensions"},
+            [](Room& room) { weir::launch(room.stream, 12, AddOne{}, weir::inout(room.plane)); });
+  table.add("a line where the kernel wants a plane", Errc::wrong_shape, {"argument 1", "AddOneToPlane", "1 dimensions"},
+            [](Room& room) {
+              weir::launch(room.stream, {2, 5}, AddOneToPlane{}, weir::inout(room.a));
+            });
+  table.add("a plane where a kernel for blocks wants a line", Errc::wrong_shape,
+            {"weir::launch_blocks:", "argument 1", "ClearInBlocks", "2 dimensions"}, [](Room& room) {
+              weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1}, ClearInBlocks{}, weir::out(room.plane));
+            });
+  table.add("a const plane as the second argument, where the kernel wants a line", Errc::wrong_shape,
+            {"argument 2", "AddTwo", "2 dimensions"}, [](Room& room) {
+              weir::launch(room.stream, 10, AddTwo{}, weir::inout(room.a), std::as_const(room.plane));
+            });
   table.add(
       "a pageable array in a kernel", Errc::wrong_memory, {"weir::launch", "host array", "pageable"},
       [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::inout(room.pageable)); },
@@ -105,7 +138,7 @@ void add_algorithms(Table& table) {
             [](Room& room) { weir::reduce(room.stream, room.a, room.b.slice(0, 0)); });
   table.add("inclusive_scan to another length", Errc::wrong_shape, {"weir::inclusive_scan", "10", "5"},
             [](Room& room) { weir::inclusive_scan(room.stream, room.a, room.b.slice(0, 5)); });
-  table.add("reduce of a plane", Errc::wrong_shape, {"2 dimensions"},
+  table.add("reduce of a plane", Errc::wrong_shape, {"weir::reduce:", "2 dimensions"},
             [](Room& room) { weir::reduce(room.stream, room.plane, room.b); });
 }
 

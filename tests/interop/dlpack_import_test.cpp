@@ -126,6 +126,70 @@ TEST(DlpackImport, is_handed_back_only_after_the_copies_of_other_streams) {
   EXPECT_TRUE(eventually([&] { return producer.deletions() == 1; }));
 }
 
+// held: [hold]--[uses a tensor that is dropped]
+// s:    [hold]--[uses another one]             handed back when s is through
+TEST(DlpackImport, is_handed_back_although_a_held_stream_uses_another_tensor) {
+  Producer theirs({8});
+  Producer mine({8});
+  const weir::Stream held(cpu, {.blocking = false});
+  const weir::Stream s(cpu, {.blocking = false});
+  Gate gate_held, gate_s;
+  gate_held.hold(held);
+  gate_s.hold(s);
+  {
+    const auto x = weir::from_dlpack<float>(theirs.versioned(), held);
+    weir::launch(held, x.size(), Double{}, weir::inout(x));
+  }
+  {
+    const auto x = weir::from_dlpack<float>(mine.versioned(), s);
+    weir::launch(s, x.size(), Double{}, weir::inout(x));
+  }
+  gate_s.open();
+  EXPECT_TRUE(eventually([&] { return mine.deletions() == 1; }));
+  EXPECT_FALSE(gate_held.is_open());
+  EXPECT_EQ(theirs.deletions(), 0);
+  gate_held.open();
+  EXPECT_TRUE(eventually([&] { return theirs.deletions() == 1; }));
+}
+
+// s: [hold]--[uses the tensor]      t: [hold]--[uses the tensor]
+TEST(DlpackImport, is_handed_back_once_when_the_last_of_several_streams_is_through) {
+  Producer producer({8});
+  const weir::Stream s(cpu, {.blocking = false});
+  const weir::Stream t(cpu, {.blocking = false});
+  Gate gate_s, gate_t;
+  gate_s.hold(s);
+  gate_t.hold(t);
+  {
+    const auto x = weir::from_dlpack<float>(producer.versioned(), s);
+    weir::launch(s, x.size(), Double{}, weir::inout(x));
+    weir::launch(t, x.size(), Double{}, weir::inout(x));
+  }
+  gate_t.open();
+  t.synchronize();
+  EXPECT_TRUE(weir_test::stays(cpu, [&] { return producer.deletions() == 0; }));
+  gate_s.open();
+  EXPECT_TRUE(eventually([&] { return producer.deletions() == 1; }));
+  EXPECT_EQ(producer.values()[7], 28.0f);
+}
+
+// The deleter may call Weir, and wait: it runs on no thread that runs commands.
+TEST(DlpackImport, is_handed_back_where_the_deleter_may_wait_for_the_device) {
+  Producer producer({8});
+  std::optional<weir::Error> refused;
+  producer.on_delete([&] { refused = error_of([] { weir::Device(cpu).synchronize(); }); });
+  const weir::Stream s(cpu);
+  Gate gate;
+  gate.hold(s);
+  {
+    const auto x = weir::from_dlpack<float>(producer.versioned(), s);
+    weir::launch(s, x.size(), Double{}, weir::inout(x));
+  }
+  gate.open();
+  EXPECT_TRUE(eventually([&] { return producer.deletions() == 1; }));
+  EXPECT_FALSE(refused.has_value()) << refused->what();
+}
+
 TEST(DlpackImport, is_not_handed_back_inside_a_host_function) {
   Producer producer({8});
   std::optional<weir::Error> refused;

@@ -15,6 +15,38 @@ namespace {
 /// Why a thread does not go on.
 enum class Stop { finished, waits, spins, idles, dead, failed };
 
+/// From objects to places.
+class Places {
+ public:
+  void clear() {
+    if (++round_ == 0) slots_.assign(slots_.size(), {}), round_ = 1;
+  }
+  void put(const void* object, EventId place) {
+    Slot& slot = find(object);
+    slot = {object, round_, place};
+  }
+  EventId of(const void* object) {
+    const Slot& slot = find(object);
+    return slot.round == round_ ? slot.place : none;
+  }
+
+ private:
+  struct Slot {
+    const void* object = nullptr;
+    std::uint32_t round = 0;
+    EventId place = none;
+  };
+  /// The object's slot, or the free one where it belongs.
+  Slot& find(const void* object) {
+    for (std::size_t at = (reinterpret_cast<std::uintptr_t>(object) * 0x9e3779b97f4a7c15u) >> 53;; ++at) {
+      Slot& slot = slots_[at % slots_.size()];
+      if (slot.round != round_ || slot.object == object) return slot;
+    }
+  }
+  std::vector<Slot> slots_ = std::vector<Slot>(2048);  // more than most_events
+  std::uint32_t round_ = 0;
+};
+
 class Explorer {
  public:
   Explorer(const Scenario& scenario, const Limits& limits) : scenario_(scenario), limits_(limits) {}
@@ -22,7 +54,7 @@ class Explorer {
   Result run();
 
   bool running() const { return thread_ >= 0; }
-  EventId add_construct(const void* object, std::uint64_t value, std::source_location where);
+  void add_construct(const void* object, std::uint64_t value, std::source_location where);
   void add_destroy(EventId place);
   std::uint64_t add_read(EventId place, const Request& request, std::source_location where, bool update);
   void add_write(EventId place, Kind kind, const char* name, std::memory_order order, std::uint64_t value,
@@ -32,10 +64,8 @@ class Explorer {
   /// About the read that was added last: whether it belongs to a store, and of which order.
   bool read_to_write() const { return graph_.events[last_].kind == Kind::update_read; }
   std::memory_order order_of_read() const { return graph_.events[last_].order; }
-  void check_object(EventId place, const void* object) {
-    if (place >= objects_.size() || objects_[place] != object)
-      fail("use of an object that is gone, or not the scenario's");
-  }
+  /// The place that an object is, whichever thread makes it: that thread may not have run yet in this round.
+  EventId place_of(const void* object);
   [[noreturn]] void stop(Stop why);
   [[noreturn]] void fail(const std::string& what);
 
@@ -62,7 +92,7 @@ class Explorer {
   Graph revisited_;
   std::vector<std::unique_ptr<Graph>> pending_;
   std::vector<std::unique_ptr<Graph>> spare_;
-  std::vector<const void*> objects_;  ///< by the name of their place
+  Places places_;
   std::array<std::size_t, most_threads> cursor_{};
   int thread_ = -1;
   std::array<Stop, most_threads> ends_{};
@@ -152,21 +182,26 @@ EventId Explorer::replayed(Kind kind, EventId place) {
 }
 
 EventId Explorer::add(Event event) {
-  if (graph_.events.size() >= none - 1u) fail("the scenario is too long");
+  if (graph_.events.size() >= most_events) fail("the scenario is too long");
   ++cursor_[static_cast<std::size_t>(thread_)];
   return last_ = graph_.add(event);
 }
 
-EventId Explorer::add_construct(const void* object, std::uint64_t value, std::source_location where) {
+void Explorer::add_construct(const void* object, std::uint64_t value, std::source_location where) {
   EventId id = replayed(Kind::construct, none);
   if (id == none) {
     Event event = event_at(Kind::construct, none, where);
     event.value = value;
+    event.object = object;
     id = add(event);
   }
-  if (objects_.size() <= id) objects_.resize(id + 1u, nullptr);
-  objects_[id] = object;
-  return id;
+  places_.put(object, id);
+}
+
+EventId Explorer::place_of(const void* object) {
+  const EventId place = places_.of(object);
+  if (place == none) fail("use of an object that nobody made, or not during the scenario");
+  return place;
 }
 
 void Explorer::add_destroy(EventId place) {
@@ -351,7 +386,10 @@ bool Explorer::sees_newest(int thread, bool spins) const {
 
 void Explorer::execute() {
   cursor_.fill(0);
-  objects_.assign(graph_.events.size(), nullptr);
+  places_.clear();
+  for (std::size_t id = 0; id < graph_.events.size(); ++id) {
+    if (graph_.events[id].kind == Kind::construct) places_.put(graph_.events[id].object, static_cast<EventId>(id));
+  }
   if (scenario_.tear_down) scenario_.tear_down();
   if (run_thread(setup_thread) != Stop::finished) return;
   std::string waiting;
@@ -414,36 +452,35 @@ void assume(bool interesting) {
 
 void spin() { explorer->stop(Stop::spins); }
 
-EventId construct_place(const void* object, std::uint64_t value, std::source_location where) {
-  return explorer != nullptr && explorer->running() ? explorer->add_construct(object, value, where) : none;
+void construct(const void* object, std::uint64_t value, std::source_location where) {
+  if (explorer != nullptr && explorer->running()) explorer->add_construct(object, value, where);
 }
 
-void destroy_place(EventId place, const void* object) noexcept {
-  if (explorer != nullptr && explorer->running() && place != none) {
-    explorer->check_object(place, object);
-    explorer->add_destroy(place);
-  }
+void destroy(const void* object) noexcept {
+  if (explorer != nullptr && explorer->running()) explorer->add_destroy(explorer->place_of(object));
 }
 
-void check_place(EventId place, const void* object) { explorer->check_object(place, object); }
-
-std::uint64_t read(EventId place, const Request& request, std::source_location where) {
-  return explorer->add_read(place, request, where, false);
+std::uint64_t read(const void* object, const Request& request, std::source_location where) {
+  return explorer->add_read(explorer->place_of(object), request, where, false);
 }
 
-void write(EventId place, const char* name, std::memory_order order, std::uint64_t value, std::source_location where) {
-  explorer->add_write(place, Kind::store, name, order, value, where);
+void write(const void* object, const char* name, std::memory_order order, std::uint64_t value,
+           std::source_location where) {
+  explorer->add_write(explorer->place_of(object), Kind::store, name, order, value, where);
 }
 
-bool update(EventId place, const Request& request, std::uint64_t& value,
+bool update(const void* object, const Request& request, std::uint64_t& value,
             std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, std::source_location where) {
+  const EventId place = explorer->place_of(object);
   value = explorer->add_read(place, request, where, true);
   if (!explorer->read_to_write()) return false;
   explorer->add_write(place, Kind::update_write, request.name, explorer->order_of_read(), next(value, operand), where);
   return true;
 }
 
-std::uint64_t plain_read(EventId place) { return explorer->add_plain_read(place); }
-void plain_write(EventId place, std::uint64_t value) { explorer->add_plain_write(place, value); }
+std::uint64_t plain_read(const void* object) { return explorer->add_plain_read(explorer->place_of(object)); }
+void plain_write(const void* object, std::uint64_t value) {
+  explorer->add_plain_write(explorer->place_of(object), value);
+}
 
 }  // namespace model

@@ -72,11 +72,14 @@ struct Role {
 };
 template <class State>
 Result explore(const std::vector<Role<State>>& roles, const std::function<void(State&)>& at_end,
-               const Limits& limits = {}) {
+               const Limits& limits = {}, const std::function<void(State&)>& set_up = {}) {
   std::optional<State> state;
   Scenario scenario;
   scenario.tear_down = [&] { state.reset(); };
-  scenario.set_up = [&] { state.emplace(); };
+  scenario.set_up = [&] {
+    state.emplace();
+    if (set_up) set_up(*state);
+  };
   for (const Role<State>& role : roles) scenario.threads.push_back({role.name, [&] { role.body(*state); }});
   if (at_end) scenario.at_end = [&] { at_end(*state); };
   return explore(scenario, limits);
@@ -100,16 +103,16 @@ struct Request {
   bool waits = false;  ///< the thread goes on only if the condition holds
   bool idle = false;   ///< and may wait so at the end
 };
-EventId construct_place(const void* object, std::uint64_t value, std::source_location where);
-void destroy_place(EventId place, const void* object) noexcept;
-void check_place(EventId place, const void* object);
-std::uint64_t read(EventId place, const Request& request, std::source_location where);
-void write(EventId place, const char* name, std::memory_order order, std::uint64_t value, std::source_location where);
+void construct(const void* object, std::uint64_t value, std::source_location where);
+void destroy(const void* object) noexcept;
+std::uint64_t read(const void* object, const Request& request, std::source_location where);
+void write(const void* object, const char* name, std::memory_order order, std::uint64_t value,
+           std::source_location where);
 /// True if it wrote; `value` is what it read. `next` makes what it writes.
-bool update(EventId place, const Request& request, std::uint64_t& value,
+bool update(const void* object, const Request& request, std::uint64_t& value,
             std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, std::source_location where);
-std::uint64_t plain_read(EventId place);
-void plain_write(EventId place, std::uint64_t value);
+std::uint64_t plain_read(const void* object);
+void plain_write(const void* object, std::uint64_t value);
 /// The thread spins: it stays here, in this execution.
 void spin();
 
@@ -139,19 +142,17 @@ class Atomic {
 
   Atomic(T value = T{}, Where where = Where::current())  // NOLINT: as std::atomic
   {
-    place_ = construct_place(this, to_word(value), where);
+    construct(this, to_word(value), where);
   }
-  ~Atomic() { destroy_place(place_, this); }
+  ~Atomic() { destroy(this); }
   Atomic(const Atomic&) = delete;
   Atomic& operator=(const Atomic&) = delete;
 
   T load(Order order = sequential, Where where = Where::current()) const {
-    check_place(place_, this);
-    return from_word<T>(read(place_, {"load", order}, where));
+    return from_word<T>(read(this, {"load", order}, where));
   }
   void store(T value, Order order = sequential, Where where = Where::current()) {
-    check_place(place_, this);
-    write(place_, "store", order, to_word(value), where);
+    write(this, "store", order, to_word(value), where);
   }
   T exchange(T value, Order order = sequential, Where where = Where::current()) {
     return change("exchange", value, order, where, [](T, T operand) { return operand; });
@@ -169,11 +170,10 @@ class Atomic {
     return change("fetch_and", value, order, where, [](T old, T operand) { return static_cast<T>(old & operand); });
   }
   bool compare_exchange_strong(T& expected, T desired, Order success, Order failure, Where where = Where::current()) {
-    check_place(place_, this);
     std::uint64_t value = 0;
     const Request request{"compare_exchange", success, failure, Condition::equals, to_word(expected)};
     const bool written = update(
-        place_, request, value, [](std::uint64_t, std::uint64_t next) { return next; }, to_word(desired), where);
+        this, request, value, [](std::uint64_t, std::uint64_t next) { return next; }, to_word(desired), where);
     if (!written) expected = from_word<T>(value);
     return written;
   }
@@ -191,21 +191,18 @@ class Atomic {
 
   /// Goes on when the value is another one. `idle`: the scenario may end instead.
   T await_other(T old, Order order = sequential, bool idle = false, Where where = Where::current()) const {
-    check_place(place_, this);
-    return from_word<T>(read(place_, {"await", order, order, Condition::differs, to_word(old), true, idle}, where));
+    return from_word<T>(read(this, {"await", order, order, Condition::differs, to_word(old), true, idle}, where));
   }
   T await_at_least(T least, Order order = sequential, Where where = Where::current()) const {
-    check_place(place_, this);
-    return from_word<T>(read(place_, {"await", order, order, Condition::at_least, to_word(least), true}, where));
+    return from_word<T>(read(this, {"await", order, order, Condition::at_least, to_word(least), true}, where));
   }
   /// Changes the value once it is `expected`, or, with another condition, once that holds.
   template <class Next>
   T await_update(Condition condition, T expected, Next, Order order = sequential, bool idle = false,
                  Where where = Where::current()) {
-    check_place(place_, this);
     std::uint64_t value = 0;
     update(
-        place_, {"await", order, order, condition, to_word(expected), true, idle}, value,
+        this, {"await", order, order, condition, to_word(expected), true, idle}, value,
         [](std::uint64_t old, std::uint64_t) { return to_word(Next{}(from_word<T>(old))); }, 0, where);
     return from_word<T>(value);
   }
@@ -218,16 +215,13 @@ class Atomic {
   }
   template <class Next>
   T change(const char* name, T operand, Order order, Where where, Next) {
-    check_place(place_, this);
     std::uint64_t value = 0;
     update(
-        place_, {name, order}, value,
+        this, {name, order}, value,
         [](std::uint64_t old, std::uint64_t by) { return to_word(Next{}(from_word<T>(old), from_word<T>(by))); },
         to_word(operand), where);
     return from_word<T>(value);
   }
-
-  EventId place_ = none;
 };
 
 /// A variable that is no atomic: two threads that use it without an order between them are reported.
@@ -236,19 +230,17 @@ class Plain {
  public:
   Plain(T value = T{}, std::source_location where = std::source_location::current())  // NOLINT: as a T
   {
-    place_ = construct_place(this, to_word(value), where);
+    construct(this, to_word(value), where);
   }
-  ~Plain() { destroy_place(place_, this); }
+  ~Plain() { destroy(this); }
   Plain(const Plain& other) : Plain(static_cast<T>(other)) {}
   Plain& operator=(const Plain& other) { return *this = static_cast<T>(other); }
 
   operator T() const {  // NOLINT: as a T
-    check_place(place_, this);
-    return from_word<T>(plain_read(place_));
+    return from_word<T>(plain_read(this));
   }
   Plain& operator=(T value) {
-    check_place(place_, this);
-    plain_write(place_, to_word(value));
+    plain_write(this, to_word(value));
     return *this;
   }
   T operator->() const { return *this; }
@@ -256,7 +248,6 @@ class Plain {
   T operator+=(T by) { return *this = static_cast<T>(static_cast<T>(*this) + by), static_cast<T>(*this); }
 
  private:
-  EventId place_ = none;
 };
 
 }  // namespace model

@@ -2,13 +2,8 @@
 #include "graph.hpp"
 
 #include <bitset>
-#include <cstdlib>
 
 namespace model {
-
-namespace {
-constexpr std::size_t most_sequential = 512;
-}
 
 bool holds(Condition condition, std::uint64_t expected, std::uint64_t value) {
   switch (condition) {
@@ -146,7 +141,7 @@ EventId Graph::updated_by(EventId store) const {
 }
 
 bool Graph::sequential_order_exists() const {
-  using Set = std::bitset<most_sequential>;
+  using Set = std::bitset<most_events>;
   struct Node {
     EventId id;
     std::uint32_t key;  ///< stores at twice their position, reads right behind what they read
@@ -161,7 +156,6 @@ bool Graph::sequential_order_exists() const {
     const std::uint32_t key = event.writes() ? 2u * event.position : 2u * events[event.from].position + 1u;
     nodes.push_back({static_cast<EventId>(i), key});
   }
-  if (nodes.size() > most_sequential) std::abort();
   before.assign(nodes.size(), Set{});
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Event& one = events[nodes[i].id];

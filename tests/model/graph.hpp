@@ -16,6 +16,7 @@ constexpr int most_threads = 6;
 
 using EventId = std::uint16_t;
 constexpr EventId none = 0xffff;
+constexpr std::size_t most_events = 1000;
 constexpr std::uint16_t unplaced = 0xffff;
 
 enum class Kind : std::uint8_t {
@@ -74,6 +75,7 @@ struct Event {
   std::uint64_t value = 0;            ///< read or written
   std::uint64_t expected = 0;
   std::source_location where;
+  const void* object = nullptr;  ///< constructions: what was made
 
   Clock causes;       ///< by program order and reads-from, itself included
   Clock happened;     ///< before this event, itself included

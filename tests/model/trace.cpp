@@ -100,12 +100,14 @@ std::string describe(const Graph& graph, const std::vector<std::string>& names) 
     text << "(no interleaving: some operations below see older values than the last one written above them)\n";
   }
   std::map<EventId, std::size_t> steps;
+  std::map<EventId, std::uint16_t> newest;  // stores above, by place
   std::size_t step = 0;
   for (const EventId id : order) {
     const Event& event = graph.events[id];
     if (event.plain() || event.kind == Kind::construct || event.kind == Kind::destroy) continue;
     if (event.thread == setup_thread) continue;
     const bool second_half = event.kind == Kind::update_write;
+    if (event.writes()) newest[event.place] = std::max(newest[event.place], event.position);
     if (!second_half) ++step;
     steps[id] = step;
     if (second_half) {
@@ -122,8 +124,8 @@ std::string describe(const Graph& graph, const std::vector<std::string>& names) 
       text << "read " << word(event.value);
       const auto from = steps.find(event.from);
       text << (from != steps.end() ? " of step " + std::to_string(from->second) : std::string(" of the set-up"));
-      const EventId newest = graph.newest_store(event.place);
-      if (event.from != newest) text << ", not the last";
+      const auto last = newest.find(event.place);
+      if (last != newest.end() && last->second > graph.events[event.from].position) text << ", not the last";
     } else {
       text << "wrote " << word(event.value);
     }

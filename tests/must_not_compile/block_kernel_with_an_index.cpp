@@ -1,4 +1,4 @@
-// expect: this kernel cannot be called as kernel(block, arguments...) const
+// expect: this kernel's first parameter is an index: launch it with weir::launch
 #include <weir/weir.hpp>
 
 int main() {

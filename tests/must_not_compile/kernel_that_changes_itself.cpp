@@ -1,4 +1,4 @@
-// expect: this kernel cannot be called as kernel(index, arguments...) const
+// expect: a kernel's call operator is const, for many threads share one kernel: a lambda is not mutable
 #include <weir/weir.hpp>
 
 int main() {

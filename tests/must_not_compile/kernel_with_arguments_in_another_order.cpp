@@ -1,4 +1,5 @@
-// expect: this kernel cannot be called as kernel(index, arguments...) const
+// expect: an array was passed where this kernel declares no weir::View
+// expect: a value was passed where this kernel declares a weir::View
 #include <weir/weir.hpp>
 
 struct Scale {

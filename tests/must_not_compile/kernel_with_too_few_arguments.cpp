@@ -1,4 +1,4 @@
-// expect: this kernel cannot be called as kernel(index, arguments...) const
+// expect: this kernel takes more arguments than were passed
 #include <weir/weir.hpp>
 
 struct Axpy {

@@ -1,4 +1,5 @@
-// expect: this kernel cannot be called as kernel(index, arguments...) const
+// expect: an argument of this kernel has elements of another type than the weir::View that the kernel declares
+// expect: weir::View<double
 #include <weir/weir.hpp>
 
 struct Scale {

@@ -1,4 +1,4 @@
-// expect: this kernel cannot be called as kernel(index, arguments...) const
+// expect: the first parameter of a kernel is its index: std::size_t in one dimension, weir::Index<R> in R
 #include <weir/weir.hpp>
 
 int main() {

@@ -157,6 +157,7 @@ TEST(Demo, runs_on_the_device_asked_for) {
 }
 
 TEST(Progress, is_drawn_on_a_terminal_when_a_run_takes_long) {
+  if (!tool_test::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const Arguments arguments = {"demo", "vadd", "--n", "2000000", "--repeat", "50", "--json"};
   const Result result = run(arguments, {.terminal = true});
   EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
@@ -166,6 +167,7 @@ TEST(Progress, is_drawn_on_a_terminal_when_a_run_takes_long) {
 }
 
 TEST(Progress, is_not_drawn_for_a_short_run) {
+  if (!tool_test::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const Arguments arguments = {"demo", "vadd", "--n", "10", "--json"};
   const Result result = run(arguments, {.terminal = true});
   EXPECT_EQ(result.exit_code, 0) << text(arguments, result);

@@ -1,14 +1,17 @@
 // `weir graph show`: text, pictures and JSON of graphs in files, whole and damaged.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +74,7 @@ class GraphShow : public testing::Test {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("weir graph's " + std::to_string(getpid()));
   const std::string file = folder / "some.graph";
+  Result result;
 };
 
 TEST_F(GraphShow, writes_graphvizs_language) {
@@ -170,6 +174,52 @@ TEST_F(GraphShow, refuses_what_it_cannot_show_in_one_line) {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << text(bad.arguments, result);
     EXPECT_NE(result.err.find(bad.says), std::string::npos) << bad.says << "\n" << text(bad.arguments, result);
   }
+}
+
+TEST_F(GraphShow, looks_at_the_head_of_a_file_first) {
+  const auto refused = [](const std::string& path, const char* says) {
+    // Memory for the program itself, and not for the file.
+    const auto begin = std::chrono::steady_clock::now();
+    const Arguments arguments = {"graph", "show", path, "--json"};
+    const Result result = run(arguments, {.memory = std::size_t{1} << 30});
+    EXPECT_EQ(result.exit_code, 2) << text(arguments, result);
+    EXPECT_NE(result.err.find(says), std::string::npos) << text(arguments, result);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
+        << "it did not look at the head first";
+  };
+  refused("/dev/zero", "it is no graph of Weir's");
+  const std::string sparse = folder / "sparse";
+  std::ofstream(sparse).close();
+  std::filesystem::resize_file(sparse, std::uintmax_t{3} << 30);
+  refused(sparse, "it is no graph of Weir's");
+  // With a head that says something else about what follows.
+  const std::string head = bytes(file).substr(0, 32);
+  std::ofstream(sparse, std::ios::binary) << head;
+  std::filesystem::resize_file(sparse, std::uintmax_t{3} << 30);
+  refused(sparse, "its length is wrong");
+  std::string lying = head;
+  lying[16 + 7] = 1;  // the highest byte of the length
+  std::ofstream(sparse, std::ios::binary | std::ios::trunc) << lying;
+  refused(sparse, "its length is wrong");
+}
+
+TEST_F(GraphShow, reads_pipes) {
+  const std::string pipe = folder / "pipe";
+  const auto show = [&](const std::string& contents) {
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << contents; });
+    const Arguments arguments = {"graph", "show", pipe, "--json"};
+    result = run(arguments);
+    writer.join();
+    std::filesystem::remove(pipe);
+  };
+  const std::string good = bytes(file);
+  show(good);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  show(good + "x");
+  EXPECT_EQ(result.exit_code, 2) << result.out;
+  show(good.substr(0, good.size() - 1));
+  EXPECT_EQ(result.exit_code, 2) << result.out;
 }
 
 TEST_F(GraphShow, survives_damage) {

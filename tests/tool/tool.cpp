@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,16 +33,26 @@ Channel make_pipe() {
   return {ends[0], ends[1]};
 }
 
+/// Without ends where the machine has no pseudo-terminals.
 Channel make_terminal() {
-  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) throw std::runtime_error("no terminal");
-  return {master, open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC)};
+  Channel ends{posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+  if (ends.read < 0) return {};
+  if (grantpt(ends.read) == 0 && unlockpt(ends.read) == 0) {
+    if (const char* name = ptsname(ends.read)) ends.write = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  }
+  if (ends.write >= 0) return ends;
+  close(ends.read);
+  return {};
 }
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const Setting& setting, int out, int err) {
   for (const std::string& pair : setting.environment) {
     const std::size_t equals = pair.find('=');
     setenv(pair.substr(0, equals).c_str(), pair.substr(equals + 1).c_str(), 1);
+  }
+  if (setting.memory != 0) {
+    const rlimit limit{setting.memory, setting.memory};
+    setrlimit(RLIMIT_DATA, &limit);
   }
   if (!setting.out_path.empty()) out = open(setting.out_path.c_str(), O_WRONLY);
   dup2(out, STDOUT_FILENO);
@@ -87,9 +98,18 @@ std::string tool_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "weir";
 }
 
+bool has_terminals() {
+  const Channel terminal = make_terminal();
+  if (terminal.write < 0) return false;
+  close(terminal.write);
+  close(terminal.read);
+  return true;
+}
+
 Result run(const std::vector<std::string>& arguments, const Setting& setting) {
   const Channel out = make_pipe();
   const Channel err = setting.terminal ? make_terminal() : make_pipe();
+  if (err.write < 0) throw std::runtime_error("no pseudo-terminal: ask has_terminals() before");
   const pid_t child = fork();
   if (child == 0) become(arguments, setting, out.write, err.write);
   close(out.write);

@@ -185,6 +185,33 @@ TEST(BadInput, a_default_device_that_does_not_exist_is_refused_too) {
   EXPECT_NE(result.err.find("toaster"), std::string::npos) << result.err;
 }
 
+TEST(BadInput, an_environment_that_makes_no_sense_is_refused) {
+  for (const char* setting : {"WEIR_LAUNCH_BLOCKING=true", "WEIR_LAUNCH_BLOCKING=2", "WEIR_CPU_DEVICES=many"}) {
+    const Result result = run({"devices", "--json"}, {.environment = {setting}});
+    EXPECT_NE(result.exit_code, 0) << setting << result.out;
+    EXPECT_EQ(result.out, "") << setting;
+    const std::string name(setting, std::string(setting).find('='));
+    EXPECT_NE(result.err.find(name), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(run({"devices"}, {.environment = {"WEIR_LAUNCH_BLOCKING=1"}}).exit_code, 0);
+}
+
+TEST(Help, as_json_is_json) {
+  for (const Arguments& arguments :
+       {Arguments{"--help", "--json"}, Arguments{"--json", "--help"}, Arguments{"demo", "vadd", "--help", "--json"},
+        Arguments{"devices", "--json", "-h"}}) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+    EXPECT_EQ(result.err, "") << text(arguments, result);
+    const json value = json::parse(result.out, nullptr, false);
+    ASSERT_FALSE(value.is_discarded()) << text(arguments, result);
+    EXPECT_NE(value.at("help").get<std::string>().find("--json"), std::string::npos) << value;
+  }
+  const Result version = run({"--version", "--json"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(json::parse(version.out).at("version").get<std::string>().find("weir"), std::string::npos) << version.out;
+}
+
 TEST(Failure, of_writing_exits_with_3) {
   for (const Arguments& arguments :
        {Arguments{"devices"}, Arguments{"devices", "--json"}, Arguments{"--help"}, Arguments{"selftest"}}) {

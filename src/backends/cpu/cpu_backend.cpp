@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "backend.hpp"
@@ -76,7 +77,11 @@ class CpuBackend final : public Backend {
 
   detail::EventState* open_event(int device, bool timed) override {
     const std::lock_guard guard(events_mutex_);
-    if (free_events_.empty()) free_events_.push_back(&events_.emplace_back());
+    if (free_events_.empty()) {
+      // Room for all of them: an event is given back without fail.
+      if (free_events_.capacity() <= events_.size()) free_events_.reserve(2 * events_.size() + 16);
+      free_events_.push_back(&events_.emplace_back());
+    }
     CpuEvent* event = free_events_.back();
     free_events_.pop_back();
     event->backend = this;
@@ -99,6 +104,9 @@ class CpuBackend final : public Backend {
   void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation) override {
     as_cpu(event).signal_after(signal);
   }
+  void signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) override {
+    as_cpu(queue).signal_after(as_cpu(queue).tail(), signal);
+  }
   bool event_recorded(detail::EventState& event) override { return as_cpu(event).mark().queue != nullptr; }
   detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void*, SourceLocation) override {
     return new CpuGraph(at(device), form);
@@ -106,17 +114,18 @@ class CpuBackend final : public Backend {
 
   detail::PoolState* default_pool(int device) override { return &at(device).default_pool(); }
   detail::PoolState* open_pool(int device, const PoolOptions& options) override {
-    auto* pool = new CpuPool(*this, at(device), options);
-    at(device).add_pool(*pool);
-    return pool;
+    auto pool = std::make_unique<CpuPool>(*this, at(device), options);
+    at(device).watch_pool(*pool);
+    return pool.release();
   }
   void close_pool(detail::PoolState* pool) noexcept override { as_cpu(*pool).close(); }
   void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
                  SourceLocation where) override {
     return as_cpu(pool).allocate(as_cpu(queue), bytes, operation, where);
   }
-  void release(detail::PoolState& pool, Queue& queue, void* data, SourceLocation where) override {
-    as_cpu(pool).release(as_cpu(queue), data, where);
+  void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
+               SourceLocation where) override {
+    as_cpu(pool).release(as_cpu(queue), open, others, data, where);
   }
   void trim(detail::PoolState& pool, std::size_t keep) override { as_cpu(pool).trim(keep); }
   std::size_t release_threshold(detail::PoolState& pool) override { return as_cpu(pool).threshold(); }
@@ -128,15 +137,7 @@ class CpuBackend final : public Backend {
   PoolStatistics statistics(detail::PoolState& pool) override { return as_cpu(pool).statistics(); }
   void reset_high_marks(detail::PoolState& pool) override { as_cpu(pool).reset_high_marks(); }
 
-  void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) override {
-    void* data = bytes > physical_memory() ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (data == nullptr) {
-      throw Error(Errc::out_of_memory, operation, "pinned host memory",
-                  "no memory for " + std::to_string(bytes) + " bytes", where);
-    }
-    address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});
-    return data;
-  }
+  void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) override;
   void release_pinned(void* data) noexcept override {
     address_map().remove(data, false);
     std::free(data);
@@ -164,20 +165,33 @@ class CpuBackend final : public Backend {
 };
 
 Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {
-  const CpuEvent::Mark a = as_cpu(start).mark();
-  const CpuEvent::Mark b = as_cpu(end).mark();
-  if (a.stamp == nullptr || b.stamp == nullptr) {
-    throw Error(Errc::invalid_handle, "weir::elapsed", a.stamp == nullptr ? "the start event" : "the end event",
+  const CpuEvent::Kept a = as_cpu(start).keep();
+  const CpuEvent::Kept b = as_cpu(end).keep();
+  if (a->stamp == nullptr || b->stamp == nullptr) {
+    throw Error(Errc::invalid_handle, "weir::elapsed", a->stamp == nullptr ? "the start event" : "the end event",
                 "it was never recorded", where);
   }
-  const bool a_done = a.queue->reached(a.sequence);
-  if (!a_done || !b.queue->reached(b.sequence)) {
+  const bool a_done = a->queue->reached(a->sequence);
+  if (!a_done || !b->queue->reached(b->sequence)) {
     throw Error(Errc::not_ready, "weir::elapsed", a_done ? "the end event" : "the start event",
                 "its stream has not reached it yet: synchronise first", where);
   }
   const auto ticks =
-      b.stamp->nanoseconds.load(std::memory_order_acquire) - a.stamp->nanoseconds.load(std::memory_order_acquire);
+      b->stamp->nanoseconds.load(std::memory_order_acquire) - a->stamp->nanoseconds.load(std::memory_order_acquire);
   return Milliseconds(static_cast<float>(static_cast<double>(ticks) * 1e-6));
+}
+
+void* CpuBackend::allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) {
+  void* data = bytes > physical_memory() ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  try {
+    if (data == nullptr) throw std::bad_alloc();
+    address_map().add(data, {bytes, {MemoryKind::pinned, -1, 0}, false});
+    return data;
+  } catch (const std::bad_alloc&) {
+    std::free(data);
+    throw Error(Errc::out_of_memory, operation, "pinned host memory",
+                "no memory for " + std::to_string(bytes) + " bytes", where);
+  }
 }
 
 void CpuBackend::pin(const void* data, std::size_t bytes, SourceLocation where) {

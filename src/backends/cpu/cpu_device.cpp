@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cpu {
 
@@ -30,7 +30,10 @@ CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
     return *legacy_;
   }
   const std::lock_guard guard(queues_mutex_);
-  open_.reserve(open_.size() + 1);
+  // Room for all of them in both lists: a queue is given back without fail.
+  const std::size_t all = open_.size() + free_.size();
+  if (open_.capacity() <= all) open_.reserve(2 * all + 16);
+  if (free_.capacity() <= all) free_.reserve(2 * all + 16);
   if (free_.empty()) free_.push_back(new CpuQueue(*this));
   CpuQueue* queue = free_.back();
   queue->open(options);
@@ -102,15 +105,8 @@ void CpuDevice::after_synchronize() {
 }
 
 void CpuDevice::watch_pool(CpuPool& pool) {
-  {
-    const std::lock_guard guard(pools_mutex_);
-    if (std::find(pools_.begin(), pools_.end(), &pool) != pools_.end()) return;
-  }
-  add_pool(pool);
-}
-
-void CpuDevice::add_pool(CpuPool& pool) {
   const std::lock_guard guard(pools_mutex_);
+  if (std::find(pools_.begin(), pools_.end(), &pool) != pools_.end()) return;
   pools_.push_back(&pool);
   has_pools_.store(true, std::memory_order_relaxed);
 }

@@ -52,8 +52,7 @@ class CpuDevice {
   void keep_failure_of(CpuQueue& queue) noexcept;
   /// Pools with a release threshold give memory back after each synchronisation (R102).
   void after_synchronize();
-  void add_pool(CpuPool& pool);
-  /// The default pool, once it has a threshold.
+  /// A pool that the user made; the default one, once it has a threshold.
   void watch_pool(CpuPool& pool);
 
  private:

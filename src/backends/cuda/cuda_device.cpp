@@ -11,6 +11,7 @@
 #include "backends/cuda/memory/strided_kernels.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
@@ -91,11 +92,17 @@ CudaQueue* CudaDevice::take_kept(Kept& kept) {
   for (std::size_t i = 0; i < std::min(kept.in_doubt.size(), most_asked); ++i) {
     CudaQueue* queue = kept.in_doubt[i];
     if (!queue->idle()) continue;
+    keep_failure_of(*queue);
     kept.in_doubt.erase(kept.in_doubt.begin() + static_cast<std::ptrdiff_t>(i));
-    if (const auto error = queue->failures().take()) failures_.push_back(*error);
     return queue;
   }
   return nullptr;
+}
+
+/// Its stream is gone and another one gets it. The lock is held.
+void CudaDevice::keep_failure_of(CudaQueue& queue) {
+  failures_.reserve(failures_.size() + 1);
+  if (auto error = queue.failures().lose()) failures_.emplace_back(&queue, std::move(error));
 }
 
 CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
@@ -123,8 +130,8 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
   const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(), [](CudaQueue* q) { return q->idle(); });
   if (free != free_wrappers_.end()) {
     queue = *free;
+    keep_failure_of(*queue);
     free_wrappers_.erase(free);
-    if (const auto error = queue->failures().take()) failures_.push_back(*error);
   } else {
     queues_.reserve(queues_.size() + 1);
     queue = new CudaQueue(*this);
@@ -133,6 +140,25 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
   queue->open(options);
   queue->wrap(stream);
   return *queue;
+}
+
+CudaQueue& CudaDevice::waiting_queue() {
+  constexpr std::size_t most = 4;  // each is a stream of the driver's, which takes its part in the hardware's queues
+  const std::lock_guard guard(waiting_queues_mutex_);
+  for (CudaQueue* queue : waiting_queues_) {
+    if (queue->idle()) return *queue;
+  }
+  if (waiting_queues_.size() < most) {
+    QueueOptions options;
+    options.kind = QueueOptions::Kind::internal;
+    options.blocking = false;
+    options.label = "housekeeping on " + name_;
+    waiting_queues_.reserve(most);
+    waiting_queues_.push_back(&open_queue(options));
+    return *waiting_queues_.back();
+  }
+  next_waiting_ = (next_waiting_ + 1) % most;
+  return *waiting_queues_[next_waiting_];
 }
 
 void CudaDevice::take_back(CudaQueue& queue) {
@@ -201,12 +227,13 @@ void CudaDevice::synchronize(const char* operation, SourceLocation where) {
   }
   const std::lock_guard guard(queues_mutex_);
   if (!failures_.empty()) {
-    const Error error = failures_.front();
+    const auto [queue, error] = std::move(failures_.front());
     failures_.erase(failures_.begin());
-    throw Error(error);
+    queue->failures().forget(*error);
+    detail::throw_seen(*error);
   }
   for (CudaQueue* queue : queues_) {
-    if (const auto error = queue->failures().take()) throw Error(*error);
+    if (const auto error = queue->failures().take()) detail::throw_seen(*error);
   }
 }
 

@@ -46,6 +46,8 @@ class CudaDevice {
   /// A queue that nobody owns any more; its work may be pending.
   void take_back(CudaQueue& queue);
   CudaQueue& legacy() { return *legacy_; }
+  /// One of a few queues for what waits for other queues: one that waits for nothing now, if there is one.
+  CudaQueue& waiting_queue();
 
   CudaEvent& open_event(bool timed);
   void close_event(CudaEvent& event);
@@ -112,6 +114,7 @@ class CudaDevice {
   cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
   Kept& kept(bool blocking, int priority);
   CudaQueue* take_kept(Kept& kept);
+  void keep_failure_of(CudaQueue& queue);
   void load(detail::DeviceCode& code, SourceLocation where);
   void make_room_for_streams(SourceLocation where);
 
@@ -130,7 +133,11 @@ class CudaDevice {
   std::vector<CudaQueue*> queues_;  ///< guarded by queues_mutex_, as the next
   std::deque<Kept> kept_;
   std::vector<CudaQueue*> free_wrappers_;
-  std::vector<Error> failures_;  ///< of queues that are used again
+  std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_;  ///< of queues that are used again
+
+  std::mutex waiting_queues_mutex_;
+  std::vector<CudaQueue*> waiting_queues_;  ///< guarded by waiting_queues_mutex_, as the next
+  std::size_t next_waiting_ = 0;
 
   std::mutex events_mutex_;
   std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/checks.hpp"
@@ -38,14 +40,34 @@ struct GraphBuilder::State {
   std::size_t before = 0;  ///< nodes when the present call began
   Ancestors ancestors;     ///< with inferred dependencies
   bool ascending = true;   ///< every node depends on nodes before it only: no cycle is possible
+  /// The dependencies of nodes that have too many to be looked through each time.
+  std::unordered_map<std::uint32_t, std::unordered_set<std::uint32_t>> many;
 };
+
+namespace {
+
+/// Once, however often it is said.
+void add_dependency(std::vector<std::uint32_t>& depends, std::uint32_t from,
+                    std::unordered_map<std::uint32_t, std::unordered_set<std::uint32_t>>& many, std::uint32_t node) {
+  constexpr std::size_t few = 64;
+  if (depends.size() < few) {
+    if (std::find(depends.begin(), depends.end(), from) != depends.end()) return;
+  } else {
+    auto& known = many[node];
+    if (known.size() != depends.size()) known.insert(depends.begin(), depends.end());
+    if (!known.insert(from).second) return;
+  }
+  depends.push_back(from);
+}
+
+}  // namespace
 
 GraphBuilder::GraphBuilder(Device device, Dependencies dependencies, SourceLocation where) {
   enter("weir::GraphBuilder", where);
   state_ = std::make_unique<State>(device, dependencies);
 }
 GraphBuilder::GraphBuilder(Dependencies dependencies, SourceLocation where)
-    : GraphBuilder((enter("weir::GraphBuilder", where), default_device()), dependencies, where) {}
+    : GraphBuilder((enter("weir::GraphBuilder", where), default_device(where)), dependencies, where) {}
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
 GraphBuilder::~GraphBuilder() = default;
@@ -129,8 +151,7 @@ void GraphBuilder::depends(Node node, Node before, SourceLocation where) {
       throw Error(Errc::graph_cycle, operation, describe_node(state.form(), to), cycle_text(state.form(), cycle),
                   where);
   }
-  auto& depends = nodes[to].depends;
-  if (std::find(depends.begin(), depends.end(), from) == depends.end()) depends.push_back(from);
+  add_dependency(nodes[to].depends, from, state.many, to);
   state.ascending = ascending;
   if (state.inferred) state.ancestors.add(to, from);
 }

@@ -2,7 +2,9 @@
 #include "core/graphs/capture.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "core/graphs/graph_state.hpp"
@@ -185,12 +187,28 @@ namespace weir {
 
 using namespace detail;
 
+namespace {
+
+/// The legacy stream takes part in what blocking streams do: whether it captures has no answer. The captures go on (R125).
+void refuse_implicit(const StreamState& state, const char* operation, SourceLocation where) {
+  if (!state.legacy || active_captures.load(std::memory_order_relaxed) == 0) return;
+  const std::lock_guard guard(captures_lock());
+  if (state.device->blocking_captures == 0) return;
+  throw Error(Errc::capture_implicit, operation, describe(state),
+              "a blocking stream of its device captures, with which it is ordered: ask about that stream", where);
+}
+
+}  // namespace
+
 bool is_capturing(StreamRef stream, SourceLocation where) {
-  return state_of(stream, "weir::is_capturing", where).recorder.load(std::memory_order_acquire) != nullptr;
+  const StreamState& state = state_of(stream, "weir::is_capturing", where);
+  refuse_implicit(state, "weir::is_capturing", where);
+  return state.recorder.load(std::memory_order_acquire) != nullptr;
 }
 
 std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::capture_info", where);
+  refuse_implicit(state, "weir::capture_info", where);
   const std::lock_guard guard(captures_lock());
   const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return std::nullopt;
@@ -233,11 +251,41 @@ void capture_begin(StreamRef stream, SourceLocation where) {
   active_captures.fetch_add(1, std::memory_order_release);
 }
 
+namespace {
+/// Why a capture gives no graph. Throws if it goes on: it ends elsewhere.
+std::optional<Error> why_refused(Capture& capture, Recorder& recorder, const char* operation, const StreamState& state,
+                                 SourceLocation where) {
+  if (capture.thread != std::this_thread::get_id()) {
+    return Error(Errc::capture_wrong_thread, operation, describe(state),
+                 "another thread began this capture: it is discarded", where);
+  }
+  if (&recorder != capture.origin) {
+    const Error unmatched(Errc::capture_unmatched, operation, describe(state),
+                          "the capture began on stream '" + capture.origin->name + "', and ends there", where);
+    break_captures({&capture}, unmatched);
+  }
+  if (capture.broken) {
+    try {
+      capture.check_valid(operation, describe(state), where);
+    } catch (const Error& error) {
+      return error;
+    }
+  }
+  if (const std::string loose = unjoined_stream(capture, *capture.origin); !loose.empty()) {
+    return Error(Errc::capture_unjoined, operation, describe(state),
+                 "stream '" + loose + "' joined the capture and was not joined back: let this stream wait for it",
+                 where);
+  }
+  return std::nullopt;
+}
+}  // namespace
+
 Graph capture_end(StreamRef stream, SourceLocation where) {
   constexpr const char* operation = "weir::capture_end";
   StreamState& state = state_of(stream, operation, where);
   std::unique_ptr<Capture> capture;
   std::optional<Error> refused;
+  std::exception_ptr no_memory;
   void* driver_graph = nullptr;
   {
     const std::lock_guard guard(captures_lock());
@@ -246,34 +294,23 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
       throw Error(Errc::not_capturing, operation, describe(state), "no capture began on it", where);
     }
     Capture& active = *recorder->capture;
-    if (active.thread != std::this_thread::get_id()) {
-      refused.emplace(Errc::capture_wrong_thread, operation, describe(state),
-                      "another thread began this capture: it is discarded", where);
-    } else if (recorder != active.origin) {
-      const Error unmatched(Errc::capture_unmatched, operation, describe(state),
-                            "the capture began on stream '" + active.origin->name + "', and ends there", where);
-      break_captures({&active}, unmatched);
-    } else if (active.broken) {
-      try {
-        active.check_valid(operation, describe(state), where);
-      } catch (const Error& error) {
-        refused.emplace(error);
-      }
-    } else if (const std::string loose = unjoined_stream(active, *active.origin); !loose.empty()) {
-      refused.emplace(Errc::capture_unjoined, operation, describe(state),
-                      "stream '" + loose + "' joined the capture and was not joined back: let this stream wait for it",
-                      where);
+    try {
+      refused = why_refused(active, *recorder, operation, state, where);
+    } catch (const std::bad_alloc&) {
+      no_memory = std::current_exception();  // nobody captures any more, as after other errors of this call
     }
+    const bool lost = refused || no_memory;
     if (active.origin->driver) {
       try {
-        driver_graph = active.origin->real->end_capture(refused.has_value(), where);
+        driver_graph = active.origin->real->end_capture(lost, where);
       } catch (const Error& error) {
         refused.emplace(error);
       }
     }
-    capture = take(active, refused.has_value());
-    if (!refused) keep_timed_events(*capture);
+    capture = take(active, lost || refused);
+    if (!lost && !refused) keep_timed_events(*capture);
   }
+  if (no_memory) std::rethrow_exception(no_memory);
   if (refused) throw Error(*refused);
   return instantiate(std::move(capture->form), capture->id, *state.device, driver_graph, operation, where);
 }

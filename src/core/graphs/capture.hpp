@@ -124,6 +124,9 @@ Recorder& open_recorder(Capture& capture, StreamRef stream);
 /// Ends recording on all streams of a capture. The lock is held.
 void close_recorders(Capture& capture, bool discard);
 NodeKind kind_of(const Op& op);
+/// Throws not_supported if `levels` of graphs and bodies inside of `parent` are too many.
+void check_nesting(const GraphForm& form, std::int32_t parent, std::uint32_t levels, const char* operation,
+                   const std::string& object, SourceLocation where);
 /// Appends a copy of a graph's nodes as the body of a child graph's node.
 void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent);
 /// Whether every stream of the present scope was joined back to `to`: the name of one that was not, else empty.

@@ -25,9 +25,22 @@ void add_memory_node(Recorder& recorder, const Op& op, Storage& storage, SourceL
   command.op = op;
   auto payload = std::make_shared<Payload>(command);
   payload->keep(storage);
-  const std::uint32_t node = recorder.capture->add(recorder, kind_of(op), std::move(payload), where);
-  if (std::holds_alternative<Alloc>(op)) recorder.capture->made_by[storage.buffer] = node;
+  // The entry comes first: nothing fails once the node is there.
+  auto& entries = std::holds_alternative<Alloc>(op) ? recorder.capture->made_by : recorder.capture->freed_by;
+  const auto entry = entries.emplace(storage.buffer, 0).first;
+  try {
+    entry->second = recorder.capture->add(recorder, kind_of(op), std::move(payload), where);
+  } catch (...) {
+    entries.erase(entry);
+    throw;
+  }
 }
+
+/// Gives back what retain_buffer() gave.
+struct Releases {
+  void operator()(Storage* storage) const { release(storage); }
+};
+using Held = std::unique_ptr<Storage, Releases>;
 
 bool uses(const FormNode& node, BufferId buffer) {
   if (!node.payload || node.kind == NodeKind::free) return false;
@@ -59,6 +72,7 @@ Storage* take_ended(Recorder& recorder, const Storage& wanted) {
     const FormNode& end = capture.form.nodes[one->free];
     const bool here = end.parent == capture.scope.parent && end.branch == capture.scope.branch;
     if (!here || memory.pool != wanted.pool || memory.bytes < wanted.bytes || memory.bytes / 2 > wanted.bytes) continue;
+    if (reinterpret_cast<std::uintptr_t>(memory.data) % wanted.alignment != 0) continue;
     if (best != capture.ended.end() && best->storage->bytes <= memory.bytes) continue;
     if (before.empty()) {
       before.resize(capture.form.nodes.size());
@@ -96,7 +110,7 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
   nobody.capture = &capture;
   nobody.id = storage.home.id();
   Recorder& from = home != nullptr ? *home : nobody;
-  const std::vector<std::uint32_t> tails = from.tails;
+  std::vector<std::uint32_t> tails = from.tails;
   std::vector<std::uint32_t> depends;
   if (capture.by_hand || from.scope == capture.scope) depends = tails;
   std::vector<bool> before(capture.form.nodes.size());
@@ -108,11 +122,11 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
     depends.push_back(*user);
     note_ancestors(capture.form, *user, before);
   }
+  capture.ended.reserve(capture.ended.size() + 1);
   add_memory_node(from, Free{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   const auto node = static_cast<std::uint32_t>(capture.form.nodes.size() - 1);
   capture.form.nodes[node].depends = std::move(depends);
-  if (!capture.by_hand) from.tails = tails;
-  capture.freed_by.emplace(storage.buffer, node);
+  if (!capture.by_hand) from.tails = std::move(tails);
   // Made and ended in one body: then it is nobody's in every turn of it.
   const FormNode& begin = capture.form.nodes[capture.made_by.at(storage.buffer)];
   const bool one_scope = begin.parent == capture.scope.parent && begin.branch == capture.scope.branch;
@@ -126,7 +140,7 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
 void allocate_captured(Recorder& recorder, Storage& storage, const char* operation, SourceLocation where) {
   const std::lock_guard guard(captures_lock());
   if (recorder.capture == nullptr) {
-    storage.data = storage.device->backend->allocate(*storage.pool, *storage.queue, storage.bytes, operation, where);
+    allocate_device_memory(storage, *storage.queue, operation, where);
     return;
   }
   recorder.capture->check_valid(operation, "stream '" + recorder.name + "'", where);
@@ -136,6 +150,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
     storage.base = before;
     storage.data = before->data;
     try {
+      note_queue(*before, storage.queue, storage.device);  // what ends with this life
       add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
     } catch (...) {
       storage.base = nullptr;
@@ -146,13 +161,13 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
     return;
   }
   // Not in the stream's own order: replays go to other streams, which know nothing of that order.
-  storage.data =
-      storage.device->backend->allocate(*storage.pool, *storage.device->idle, storage.bytes, operation, where);
+  allocate_device_memory(storage, *storage.device->idle, operation, where);
   if (storage.data == nullptr) return;
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   } catch (...) {
-    storage.device->backend->release(*storage.pool, *storage.device->idle, storage.data, where);
+    QueuePlaces nobody;
+    storage.device->backend->release(*storage.pool, *storage.device->idle, true, nobody, allocation_of(storage), where);
     throw;
   }
 }
@@ -173,13 +188,11 @@ void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, 
     throw;
   }
   capture.allocates_raw = false;
-  const void* data = storage->data;
-  raw_memory()[data] = recorder.capture->id;
+  const Held held(storage);  // the graph's nodes hold it, too
+  recorder.capture->raw[storage->data] = storage->buffer;
+  raw_memory()[storage->data] = recorder.capture->id;
   raw_count.fetch_add(1, std::memory_order_release);
-  recorder.capture->raw[data] = storage->buffer;
-  void* result = storage->data;
-  release(storage);  // the graph's nodes hold it
-  return result;
+  return storage->data;
 }
 
 bool free_captured(StreamState& stream, PoolState&, void* data, const char* operation, SourceLocation where) {
@@ -197,10 +210,7 @@ bool free_captured(StreamState& stream, PoolState&, void* data, const char* oper
   if (capture.freed_by.contains(found->second)) {
     throw Error(Errc::already_freed, operation, describe(stream), "this memory was given back before", where);
   }
-  if (Storage* storage = retain_buffer(found->second)) {
-    end_memory(capture, *storage, capturing, where);
-    release(storage);
-  }
+  if (const Held storage{retain_buffer(found->second)}) end_memory(capture, *storage, capturing, where);
   return true;
 }
 
@@ -222,10 +232,7 @@ void note_freed(BufferId buffer, std::uint64_t capture_id, StreamRef stream, Sou
   const bool own = recorder != nullptr && recorder->capture->id == capture_id;  // perhaps made by hand
   Capture* capture = own ? recorder->capture : find_capture(capture_id);
   if (capture == nullptr || capture->broken) return;
-  if (Storage* storage = retain_buffer(buffer)) {
-    end_memory(*capture, *storage, recorder, where);
-    release(storage);
-  }
+  if (const Held storage{retain_buffer(buffer)}) end_memory(*capture, *storage, recorder, where);
 }
 
 void note_released(BufferId buffer, std::uint64_t capture_id) noexcept {

@@ -53,6 +53,7 @@ ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& cond
   Capture& capture = *recorder.capture;
   capture.check_valid(operation, describe(*stream.state()), where);
   capture.check_scope(recorder, operation, where);
+  check_nesting(capture.form, capture.scope.parent, 1, operation, describe(*stream.state()), where);
   Storage& storage = require(condition.storage(), operation, where);
   if (condition.size() == 0) {
     throw Error(Errc::wrong_shape, operation, "the condition", "it has no element", where);

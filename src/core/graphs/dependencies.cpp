@@ -2,6 +2,7 @@
 #include "core/graphs/dependencies.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/graphs/graph_state.hpp"
 
@@ -82,21 +83,17 @@ void infer_dependencies(GraphForm& form, Ancestors& ancestors, std::uint32_t nod
 
 std::vector<std::uint32_t> path_between(const GraphForm& form, std::uint32_t first, std::uint32_t last) {
   // Backwards from the last, each node's successor on the way noted.
-  constexpr std::uint32_t unseen = ~std::uint32_t{0};
-  std::vector<std::uint32_t> next(form.nodes.size(), unseen);
+  std::unordered_map<std::uint32_t, std::uint32_t> next{{last, last}};
   std::vector<std::uint32_t> open{last};
-  next[last] = last;
-  while (!open.empty() && next[first] == unseen) {
+  while (!open.empty() && !next.contains(first)) {
     const std::uint32_t node = open.back();
     open.pop_back();
     for (const std::uint32_t before : form.nodes[node].depends) {
-      if (next[before] != unseen) continue;
-      next[before] = node;
-      open.push_back(before);
+      if (next.emplace(before, node).second) open.push_back(before);
     }
   }
   std::vector<std::uint32_t> path;
-  if (next[first] == unseen) return path;
+  if (!next.contains(first)) return path;
   for (std::uint32_t node = first;; node = next[node]) {
     path.push_back(node);
     if (node == last) return path;

@@ -22,6 +22,8 @@ namespace {
 /// Puts a changed node into the executable, or the form back as it was.
 void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
   FormNode& node = graph.form.nodes[index];
+  // First, as nothing fails once the change is made.
+  if (node.payload && node.payload != changed.payload) keep_until_launched_work_is_done(graph, *node.payload);
   std::swap(node, changed);
   try {
     graph.executable->update(graph.form, index);
@@ -35,7 +37,6 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const c
     std::swap(node, changed);
     throw;
   }
-  if (changed.payload && changed.payload != node.payload) keep_until_launched_work_is_done(graph, *changed.payload);
 }
 
 [[noreturn]] void refuse_kind(const FormNode& node, NodeKind wanted, const char* operation, SourceLocation where) {
@@ -86,8 +87,24 @@ GraphEdit::~GraphEdit() {
 StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
 
 Extent GraphEdit::extent() const {
-  const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
+  const FormNode& node = graph_.form.nodes[node_];
+  const auto& launch = std::get<Launch>(node.payload->op());
+  if (launch.kernel->rank == 0) {
+    throw Error(Errc::invalid_value, operation_, "node '" + name_of(node) + "'",
+                "it runs over blocks: pass a kernel that takes a weir::Block, or an extent for this one", where_);
+  }
   return Extent{launch.extent, launch.block, launch.name};
+}
+
+BlockExtent GraphEdit::block_extent() const {
+  const FormNode& node = graph_.form.nodes[node_];
+  const auto& launch = std::get<Launch>(node.payload->op());
+  if (launch.kernel->rank != 0) {
+    throw Error(Errc::invalid_value, operation_, "node '" + name_of(node) + "'",
+                "it does not run over blocks: pass a kernel that takes an index, or a weir::BlockExtent for this one",
+                where_);
+  }
+  return BlockExtent{launch.extent[0], launch.threads, launch.shared_bytes, launch.name};
 }
 
 const void* GraphEdit::functor(std::string_view type) const {
@@ -145,10 +162,10 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   if (form.kind != NodeKind::launch) refuse_kind(form, NodeKind::launch, operation, where);
   auto launch = std::get<Launch>(form.payload->op());
   if (launch.kernel->rank == 0) {
-    throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'", "it is a cooperative launch: update it",
-                where);
+    throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'",
+                "it runs over blocks: update() it with a weir::BlockExtent", where);
   }
-  const bool any = check_extent(extent, launch.kernel->rank, launch.block, operation, where);
+  const bool any = check_extent(extent, launch.kernel->rank, launch.block, {launch.kernel->name}, operation, where);
   launch.extent = any ? extent : Shape::of(launch.kernel->rank, std::array<std::size_t, max_rank>{}.data());
   Command command;
   command.where = form.payload->where();

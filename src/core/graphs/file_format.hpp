@@ -26,9 +26,6 @@ inline constexpr std::string_view file_magic = "WEIRGRPH";
 inline constexpr std::uint32_t file_version = 1;
 inline constexpr std::size_t header_bytes = 32;
 inline constexpr std::uint32_t no_buffer = ~std::uint32_t{0};
-/// Graphs and bodies inside each other: what reads a form goes down by calling itself.
-inline constexpr std::uint32_t most_nested = 200;
-
 /// For sums and products of what a file says.
 __extension__ using Wide = unsigned __int128;
 
@@ -130,7 +127,7 @@ struct FileNode {
   std::span<const std::byte> value;  ///< fill
 };
 struct FileGraph {
-  std::vector<std::byte> bytes;  ///< what the spans point into
+  std::vector<std::byte> bytes;  ///< what follows the header; what the spans point into
   std::vector<FileBuffer> buffers;
   std::vector<FileName> names;
   std::vector<FileNode> nodes;

@@ -16,7 +16,7 @@ using namespace detail;
 namespace {
 
 constexpr const char* operation = "weir::load_graph";
-constexpr std::size_t array_alignment = 256;
+constexpr std::size_t array_alignment = most_alignment;  // what is in them is not known
 
 /// Counted storages that are given back unless they are taken.
 class Storages {

@@ -1,11 +1,13 @@
 // Files into plain structures, with everything checked that can be.
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <mutex>
 #include <set>
 
+#include <unistd.h>
+
 #include "core/graphs/file_format.hpp"
+#include "core/runtime.hpp"
 
 namespace weir::detail {
 
@@ -23,7 +25,7 @@ const char* keep_text(const std::string& text) {
 
 class FileReader {
  public:
-  explicit FileReader(FileGraph& graph) : graph_(graph), in_(body(graph.bytes)) {}
+  explicit FileReader(FileGraph& graph) : graph_(graph), in_(graph.bytes) {}
 
   void read() {
     for (std::uint32_t left = in_.count(9); left > 0; --left) buffer();
@@ -36,20 +38,6 @@ class FileReader {
   }
 
  private:
-  static std::span<const std::byte> body(const std::vector<std::byte>& bytes) {
-    ByteReader in(bytes);
-    const auto magic = in.take(file_magic.size());
-    if (std::memcmp(magic.data(), file_magic.data(), file_magic.size()) != 0) throw Damaged{"it is no graph of Weir's"};
-    if (in.get<std::uint32_t>() != file_version) throw Damaged{"it is of another version of Weir"};
-    in.get<std::uint32_t>();
-    const auto length = in.get<std::uint64_t>();
-    const auto sum = in.get<std::uint64_t>();
-    if (length != bytes.size() - header_bytes) throw Damaged{"its length is wrong"};
-    const auto rest = in.take(length);
-    if (checksum(rest) != sum) throw Damaged{"its checksum is wrong"};
-    return rest;
-  }
-
   void buffer() {
     FileBuffer buffer;
     const auto kind = in_.get<std::uint8_t>();
@@ -290,21 +278,81 @@ bool fits(std::uint64_t bytes, std::uint64_t offset, const Shape& shape, const s
   return extent <= bytes - offset;
 }
 
+namespace {
+
+struct Head {
+  std::uint64_t length;  ///< of what follows
+  std::uint64_t sum;
+};
+
+/// What cannot be read at all, as a folder: no damage.
+struct Unreadable {};
+
+/// Appends up to `size` bytes, in pieces: a length that is a lie costs no memory. Whether all were there.
+bool read_bytes(std::istream& file, std::uint64_t size, std::vector<std::byte>& bytes) {
+  constexpr std::uint64_t piece = std::uint64_t{16} << 20;
+  while (size > 0) {
+    const auto wanted = static_cast<std::size_t>(std::min(size, piece));
+    const std::size_t before = bytes.size();
+    bytes.resize(before + wanted);
+    file.read(reinterpret_cast<char*>(bytes.data() + before), static_cast<std::streamsize>(wanted));
+    if (file.bad()) throw Unreadable{};
+    const auto got = static_cast<std::size_t>(file.gcount());
+    bytes.resize(before + got);
+    if (got < wanted) return false;
+    size -= got;
+  }
+  return true;
+}
+
+/// Before anything else is read: most files that are no graphs end here, however long they are.
+Head read_head(std::istream& file) {
+  std::vector<std::byte> bytes;
+  read_bytes(file, header_bytes, bytes);
+  ByteReader in(bytes);
+  const auto magic = in.take(file_magic.size());
+  if (std::memcmp(magic.data(), file_magic.data(), file_magic.size()) != 0) throw Damaged{"it is no graph of Weir's"};
+  if (in.get<std::uint32_t>() != file_version) throw Damaged{"it is of another version of Weir"};
+  if (in.get<std::uint32_t>() != 0) throw Damaged{"its head is wrong"};
+  const auto length = in.get<std::uint64_t>();
+  return {length, in.get<std::uint64_t>()};
+}
+
+/// Whether the length is known to be right. A pipe has none: what it brings counts.
+bool check_length(const std::filesystem::path& path, std::uint64_t length) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;
+  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return false;
+  if (size - header_bytes != length) throw Damaged{"its length is wrong"};
+  return true;
+}
+
+std::uint64_t host_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+}  // namespace
+
 FileGraph read_file(const std::filesystem::path& path, const char* operation, SourceLocation where) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be read", where);
-  std::string text;
-  try {
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  } catch (const std::ios::failure& error) {  // a folder, say
-    throw Error(Errc::invalid_value, operation, path.string(), std::string("the file cannot be read: ") + error.what(),
-                where);
-  }
   FileGraph graph;
-  graph.bytes.resize(text.size());
-  std::transform(text.begin(), text.end(), graph.bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
   try {
+    const Head head = read_head(file);
+    const bool known = check_length(path, head.length);
+    if (head.length > host_memory()) {
+      throw Error(Errc::out_of_memory, operation, path.string(),
+                  "its " + std::to_string(head.length) + " bytes are more than the memory of this machine", where);
+    }
+    if (known) graph.bytes.reserve(head.length);
+    if (!read_bytes(file, head.length, graph.bytes) || file.peek() != std::istream::traits_type::eof()) {
+      throw Damaged{"its length is wrong"};
+    }
+    if (checksum(graph.bytes) != head.sum) throw Damaged{"its checksum is wrong"};
     FileReader(graph).read();
+  } catch (const Unreadable&) {
+    throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be read", where);
   } catch (const Damaged& damage) {
     throw Error(Errc::not_a_graph_file, operation, path.string(), damage.what, where);
   }
@@ -316,7 +364,9 @@ FileGraph read_file(const std::filesystem::path& path, const char* operation, So
 namespace weir {
 
 std::vector<NodeInfo> read_graph_nodes(const std::filesystem::path& path, SourceLocation where) {
-  const detail::FileGraph file = detail::read_file(path, "weir::read_graph_nodes", where);
+  constexpr const char* operation = "weir::read_graph_nodes";
+  detail::enter(operation, where);
+  const detail::FileGraph file = detail::read_file(path, operation, where);
   std::vector<NodeInfo> all;
   for (std::size_t i = 0; i < file.nodes.size(); ++i) {
     const detail::FileNode& node = file.nodes[i];

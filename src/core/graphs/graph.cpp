@@ -120,8 +120,8 @@ Graph::~Graph() {
       if (node.payload) keep_until_launched_work_is_done(*graph, *node.payload);
     }
   } catch (...) {
-    // Without memory for the bookkeeping nothing is given back.
-    static_cast<void>(new GraphForm(std::move(graph->form)));
+    // Without memory for the bookkeeping the arrays are given back once the replays are over.
+    for (const auto& [queue, device] : graph->launched_on) queue->drain();
   }
   graph->executable->close();
 }
@@ -145,7 +145,7 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
 
 void Graph::launch(SourceLocation where) const {
   const CoreGraph& graph = graph_of(*this, "weir::Graph::launch", where);
-  launch(get_stream(Device(graph.on)), where);
+  launch(get_stream(Device(graph.on), where), where);
 }
 
 void detail::CoreGraph::note_launch(StreamState& stream) {

@@ -9,6 +9,7 @@
 #include <weir/error.hpp>
 
 #include "core/graphs/file_format.hpp"
+#include "core/runtime.hpp"
 
 namespace weir::detail {
 
@@ -61,6 +62,7 @@ Kernels& kernels() {
 }  // namespace
 
 void add_kernel(RegisteredKernel kernel, SourceLocation where) {
+  enter("weir::register_kernel", where);
   Kernels& known = kernels();
   const std::lock_guard guard(known.mutex);
   for (const RegisteredKernel& one : known.all) {

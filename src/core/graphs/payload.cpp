@@ -24,15 +24,18 @@ const char* kind_of_work(const Op& op) {
 
 }  // namespace
 
-Payload::Payload(const Command& command)
-    : op_(command.op), where_(command.where), uses_(command.uses.begin(), command.uses.end()) {
-  if (auto* launch = std::get_if<Launch>(&op_)) own_closure(*launch);
-  if (auto* fill = std::get_if<Fill>(&op_)) {
+Payload::Payload(const Command& command) : Payload() {  // from here on the destructor runs, whatever fails
+  where_ = command.where;
+  uses_.assign(command.uses.begin(), command.uses.end());
+  arrays_.reserve(uses_.size() + 1);
+  Op op = command.op;
+  if (auto* launch = std::get_if<Launch>(&op)) own_closure(*launch);
+  if (auto* fill = std::get_if<Fill>(&op)) {
     bytes_ = std::make_unique<std::byte[]>(fill->layout.element_bytes);
     std::memcpy(bytes_.get(), fill->value, fill->layout.element_bytes);
     fill->value = bytes_.get();
   }
-  arrays_.reserve(uses_.size() + 1);
+  op_ = op;  // the closure is this payload's to destroy
   running_ = {kind_of_work(op_), name_, where_};
   for (const Region& region : uses_) {
     if (region.buffer == 0) continue;
@@ -66,8 +69,8 @@ void Payload::take_arguments(const Launch& launch) {
 }
 
 void Payload::keep(Storage& storage) {
-  retain(&storage);
   arrays_.push_back(&storage);
+  retain(&storage);
 }
 
 Payload::~Payload() {

@@ -20,6 +20,18 @@ const char* operation_of(const Op& op) {
       [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
 }
 
+/// How many graphs and bodies its innermost node is inside of.
+std::uint32_t levels_of(const GraphForm& form) {
+  std::uint32_t most = 0;
+  std::vector<std::uint32_t> levels;
+  levels.reserve(form.nodes.size());
+  for (const FormNode& node : form.nodes) {
+    levels.push_back(node.parent < 0 ? 0 : levels[static_cast<std::size_t>(node.parent)] + 1);
+    most = std::max(most, levels.back());
+  }
+  return most;
+}
+
 }  // namespace
 
 NodeKind kind_of(const Op& op) {
@@ -163,7 +175,19 @@ void Recorder::add_event_node(const Op& op, SourceLocation where) {
   hand_to_driver(command, *payload);
 }
 
+void check_nesting(const GraphForm& form, std::int32_t parent, std::uint32_t levels, const char* operation,
+                   const std::string& object, SourceLocation where) {
+  for (; parent >= 0; parent = form.nodes[static_cast<std::size_t>(parent)].parent) ++levels;
+  if (levels <= most_nested) return;
+  throw Error(Errc::not_supported, operation, object,
+              "nodes would be inside of " + std::to_string(levels) + " graphs and bodies: at most " +
+                  std::to_string(most_nested) + " can be nested",
+              where);
+}
+
 void Recorder::add_child(const GraphState& child, SourceLocation where) {
+  check_nesting(capture->form, capture->scope.parent, 1 + levels_of(child.form), "weir::Graph::launch",
+                "stream '" + name + "'", where);
   std::vector<std::uint32_t> before = tails;
   const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
   try {

@@ -94,11 +94,11 @@ Region whole(const Endpoint& end, const Layout& layout, Access access) {
   return region_of(end.data, layout.shape, stride, layout.element_bytes, end.storage ? end.storage->buffer : 0, access);
 }
 
-StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceState* from) {
+StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceState* from, SourceLocation where) {
   if (stream.id() != 0) return stream;
-  if (to != nullptr) return get_stream(Device(const_cast<DeviceState*>(to)));
-  if (from != nullptr) return get_stream(Device(const_cast<DeviceState*>(from)));
-  return get_stream();
+  if (to != nullptr) return get_stream(Device(const_cast<DeviceState*>(to)), where);
+  if (from != nullptr) return get_stream(Device(const_cast<DeviceState*>(from)), where);
+  return get_stream(where);
 }
 
 void check_backend(const Endpoint& end, const Side& side, const StreamState& stream, const char* operation,
@@ -116,7 +116,7 @@ void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLoca
   const Side to_side = examine(to, operation, where);
   const Side from_side = examine(from, operation, where);
   check_shapes(to, from, where);
-  stream = choose_stream(stream, to_side.device, from_side.device);
+  stream = choose_stream(stream, to_side.device, from_side.device, where);
   const StreamState& state = state_of(stream, operation, where);
   if (to.layout.shape.count() == 0) return;
   check_backend(to, to_side, state, operation, where);
@@ -149,7 +149,7 @@ void fill(StreamRef stream, const Endpoint& to, const void* value, SourceLocatio
   constexpr const char* operation = "weir::fill";
   enter(operation, where);
   const Side side = examine(to, operation, where);
-  stream = choose_stream(stream, side.device, nullptr);
+  stream = choose_stream(stream, side.device, nullptr, where);
   const StreamState& state = state_of(stream, operation, where);
   if (to.layout.shape.count() == 0) return;
   check_backend(to, side, state, operation, where);

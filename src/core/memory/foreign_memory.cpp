@@ -1,13 +1,15 @@
 // The thread that hands foreign memory back.
 #include "core/memory/foreign_memory.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
+
+#include "core/memory/users.hpp"
 
 namespace weir::detail {
 
@@ -15,12 +17,7 @@ namespace {
 
 std::atomic<bool> exiting{false};
 
-struct Pending {
-  ForeignOwner owner;
-  std::vector<EventState*> marks;
-};
-
-/// Started by the first tensor that is dropped while it is in use; never ends. Lives as long as the process.
+/// Started by the first tensor that was dropped while it was in use; never ends. Lives as long as the process.
 class Returner {
  public:
   static Returner& get() {
@@ -28,11 +25,12 @@ class Returner {
     return returner;
   }
 
-  void add(Pending&& pending) {
-    {
-      const std::lock_guard guard(mutex_);
-      pending_.push_back(std::move(pending));
-    }
+  void add(Users& ended) noexcept {
+    const std::lock_guard guard(mutex_);
+    ended.next = nullptr;
+    (last_ != nullptr ? last_->next : first_) = &ended;
+    last_ = &ended;
+    start();
     added_.notify_one();
   }
 
@@ -40,49 +38,39 @@ class Returner {
   Returner() {
     // Interpreters and drivers come down at exit: what they own goes with the process.
     std::atexit([] { exiting = true; });
-    std::thread([this] {
-      for (;;) hand_back_next();
-    }).detach();
+  }
+
+  /// Where no thread can be made, the next one who comes tries again. The lock is held.
+  void start() noexcept {
+    if (started_) return;
+    try {
+      std::thread([this] {
+        for (;;) hand_back_next();
+      }).detach();
+      started_ = true;
+    } catch (const std::exception&) {
+    }
   }
 
   void hand_back_next() {
     std::unique_lock lock(mutex_);
-    added_.wait(lock, [this] { return !pending_.empty(); });
-    const Pending next = std::move(pending_.front());
-    pending_.pop_front();
+    added_.wait(lock, [this] { return first_ != nullptr; });
+    const std::unique_ptr<Users> next(std::exchange(first_, first_->next));
+    if (first_ == nullptr) last_ = nullptr;
     lock.unlock();
-    for (EventState* mark : next.marks) {
-      try {
-        mark->backend->synchronize_event(*mark, "weir::from_dlpack", {});
-      } catch (...) {
-        // The work failed, and its stream says so; the memory is free all the same.
-      }
-      mark->backend->close_event(mark);
-    }
-    if (!exiting) next.owner.release(next.owner.context);
+    const ForeignOwner& owner = next->end.owner;
+    if (!exiting) owner.release(owner.context);
   }
 
   std::mutex mutex_;
   std::condition_variable added_;
-  std::deque<Pending> pending_;  ///< guarded by mutex_
+  Users* first_ = nullptr;  ///< guarded by mutex_, as the next
+  Users* last_ = nullptr;
+  bool started_ = false;
 };
 
 }  // namespace
 
-void hand_back(const ForeignOwner& owner, const std::vector<std::pair<Queue*, DeviceState*>>& users) {
-  const bool idle = std::all_of(users.begin(), users.end(), [](const auto& user) { return user.first->done(); });
-  if (idle && thread_state != ThreadState::running) {
-    owner.release(owner.context);
-    return;
-  }
-  Pending pending{owner, {}};
-  for (const auto& [queue, device] : users) {
-    device->reclaim->follow(*queue);
-    EventState* mark = device->backend->open_event(device->index, false);
-    device->reclaim->record(*mark, {});
-    pending.marks.push_back(mark);
-  }
-  Returner::get().add(std::move(pending));
-}
+void hand_back_elsewhere(Users& ended) noexcept { Returner::get().add(ended); }
 
 }  // namespace weir::detail

@@ -23,8 +23,8 @@ Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where);
 /// Every queue that was given the memory, the one of its home stream included.
 std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage);
 
-/// Calls the owner once these queues have done what they hold now: at once if they have, else later on a thread of its own,
-/// since a foreign deleter may take locks, call the driver, and must not run inside a host function.
-void hand_back(const ForeignOwner& owner, const std::vector<std::pair<Queue*, DeviceState*>>& users);
+/// Calls the owner of ended memory on a thread for that: a foreign deleter may take locks, call the driver, call Weir. It may
+/// hold up other deleters, and nothing else. Takes the users.
+void hand_back_elsewhere(Users& ended) noexcept;
 
 }  // namespace weir::detail

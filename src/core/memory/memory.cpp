@@ -48,7 +48,7 @@ Device PoolRef::device(SourceLocation where) const {
   for (DeviceState* device : detail::Runtime::get().devices()) {
     if (device->backend == pool.backend && device->index == pool.device) return Device(device);
   }
-  return default_device();
+  return default_device(where);
 }
 std::size_t PoolRef::release_threshold(SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::release_threshold", where);
@@ -90,7 +90,8 @@ void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   if (data == nullptr) return;
   if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
   if (detail::free_captured(state, pool, data, operation, where)) return;
-  pool.backend->release(pool, *state.real, data, where);
+  detail::QueuePlaces nobody_else;
+  pool.backend->release(pool, *state.real, true, nobody_else, data, where);
   observe_pool(stream, Free{data, 0, 0, &pool}, where);
 }
 
@@ -119,8 +120,14 @@ Pool::~Pool() {
   state_->backend->close_pool(state_);
 }
 
-PoolRef default_pool(Device device) { return PoolRef(device.state()->backend->default_pool(device.index())); }
-PoolRef get_pool(Device device) { return PoolRef(device.state()->pool.load(std::memory_order_relaxed)); }
+PoolRef default_pool(Device device, SourceLocation where) {
+  enter("weir::default_pool", where);
+  return PoolRef(device.state()->backend->default_pool(device.index()));
+}
+PoolRef get_pool(Device device, SourceLocation where) {
+  enter("weir::get_pool", where);
+  return PoolRef(device.state()->pool.load(std::memory_order_relaxed));
+}
 
 void set_pool(Device device, PoolRef pool, SourceLocation where) {
   const PoolState& state = pool_of(pool, "weir::set_pool", where);
@@ -168,6 +175,9 @@ ScopedPin::~ScopedPin() {
   }
 }
 
-PointerInfo pointer_info(const void* data) { return detail::locate(data).value_or(PointerInfo{}); }
+PointerInfo pointer_info(const void* data, SourceLocation where) {
+  enter("weir::pointer_info", where);
+  return detail::locate(data).value_or(PointerInfo{});
+}
 
 }  // namespace weir

@@ -13,32 +13,15 @@
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/memory/foreign_memory.hpp"
+#include "core/memory/users.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
-#include "core/streams/bridge.hpp"
 
 namespace weir::detail {
-
-/// The queues, other than the home stream's, that were given the memory.
-struct Users {
-  std::vector<std::pair<Queue*, DeviceState*>> queues;
-};
 
 namespace {
 
 std::atomic<BufferId> next_buffer{1};
-
-class UsersGuard {
- public:
-  explicit UsersGuard(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~UsersGuard() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
 
 /// The live storages by buffer, so that a graph can keep alive what a command's regions name. Many small lists: threads
 /// that make arrays seldom meet.
@@ -85,28 +68,10 @@ Storages& storages() {
   return all;
 }
 
-/// Frees host memory when the queue is done with it, also where a failure skipped the call itself.
-class FreeHostMemory final : public HostFunction {
- public:
-  FreeHostMemory(Backend* pinned_by, void* data) : pinned_by_(pinned_by), data_(data) {}
-  ~FreeHostMemory() override {
-    if (pinned_by_ != nullptr) {
-      pinned_by_->release_pinned(data_);
-    } else {
-      std::free(data_);
-    }
-  }
-  void call(NativeStream) override {}
-
- private:
-  Backend* pinned_by_;
-  void* data_;
-};
-
 /// The backend whose pinned memory serves all devices: the best one present.
 Backend& host_backend() { return *Runtime::get().devices().front()->backend; }
 
-void observe_memory(const Storage& storage, bool freed, SourceLocation where) {
+void observe_memory(const Storage& storage, bool freed, SourceLocation where) noexcept {
   if ((hooks.load(std::memory_order_relaxed) & observed) == 0) return;
   Command command;
   command.where = where;
@@ -119,89 +84,99 @@ void observe_memory(const Storage& storage, bool freed, SourceLocation where) {
   observe(command);
 }
 
-/// Gives device memory back to its pool: in the order of `queue` if that one alone used it, else behind all users.
-void free_device_memory(Storage& storage, Queue* queue, bool home_alive, SourceLocation where) {
-  const Users* users = storage.users;
-  const bool alone = users == nullptr && home_alive && queue == storage.queue;
-  if (!alone) {
-    Queue& reclaim = *storage.device->reclaim;
-    reclaim.follow(*storage.queue);
-    if (queue != storage.queue) reclaim.follow(*queue);
+End end_of_device_memory(const Storage& storage, StreamRef in_order_of, SourceLocation where) {
+  End end;
+  end.data = allocation_of(storage);
+  end.pool = storage.pool;
+  end.where = where;
+  if (in_order_of.state() != nullptr) {
+    end.queue = in_order_of.state()->real;
+    end.open = true;
+  } else {
+    end.queue = storage.queue;
+    end.open = storage.home.state()->id.load(std::memory_order_acquire) == storage.home.id();
+  }
+  return end;
+}
+
+void end_life(Storage& storage, StreamRef in_order_of, SourceLocation where) {
+  std::unique_ptr<Users> users = take_users(storage);
+  End end;
+  if (storage.foreign.release != nullptr) {
+    end.owner = storage.foreign;
+  } else if (storage.base != nullptr) {
+    give_users(*storage.base, std::move(users));
+    release(storage.base);
+    return;
+  } else if (storage.kind == MemoryKind::device) {
+    end = end_of_device_memory(storage, in_order_of, where);
+    Backend& backend = *storage.pool->backend;
     if (users != nullptr) {
-      for (const auto& [user, device] : users->queues) reclaim.follow(*user);
+      users->places.move_to(end.others, [&](const QueuePlace& user) { return user.device->backend == &backend; });
     }
-    queue = &reclaim;
-  }
-  storage.device->backend->release(*storage.pool, *queue, storage.data, where);
-}
-
-void follow_or_wait(Queue& queue, Queue& user, const DeviceState& user_device) {
-  try {
-    follow_across(queue, user, user_device, {});
-  } catch (const std::exception&) {
-    user.drain();  // better late than reused too early
-  }
-}
-
-void free_host_memory(Storage& storage) {
-  Backend* pinned_by = storage.kind == MemoryKind::pinned ? &host_backend() : nullptr;
-  auto memory = std::make_unique<FreeHostMemory>(pinned_by, storage.data);
-  if (storage.users == nullptr) return;
-  const auto& queues = storage.users->queues;
-  if (std::all_of(queues.begin(), queues.end(), [](const auto& user) { return user.first->done(); })) return;
-  const DeviceState& device = *queues.front().second;
-  FreeHostMemory* const waiting =
-      memory.release();  // where it cannot wait for its users it stays, as device memory does
-  for (const auto& [user, user_device] : queues) {
-    if (user_device->backend == device.backend) {
-      device.reclaim->follow(*user);
-    } else {
-      follow_or_wait(*device.reclaim, *user, *user_device);
+    if (users == nullptr || users->places.empty()) {
+      backend.release(*end.pool, *end.queue, end.open, end.others, end.data, where);
+      return;
+    }
+  } else {
+    end.data = allocation_of(storage);
+    if (storage.kind == MemoryKind::pinned) end.pinned_by = &host_backend();
+    if (users == nullptr) {
+      end.pinned_by != nullptr ? end.pinned_by->release_pinned(end.data) : std::free(end.data);
+      return;
     }
   }
-  Command command;
-  command.op = HostCall{waiting};
-  device.reclaim->submit(command);
+  end_behind(std::move(users), std::move(end));
 }
 
 void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
-  if (storage.foreign.release != nullptr) {
-    observe_memory(storage, true, where);
-    hand_back(storage.foreign, queues_of(storage));
-    return;
-  }
-  if (storage.data == nullptr) return;
+  try_ends_again();
+  if (storage.data == nullptr && storage.foreign.release == nullptr) return;
   observe_memory(storage, true, where);
-  if (storage.base != nullptr) {
-    for (const auto& [queue, device] : queues_of(storage)) note_queue(*storage.base, queue, device);
-    release(storage.base);
-    return;
+  end_life(storage, in_order_of, where);
+}
+
+/// Host memory that is aligned as the storage wants it.
+void allocate_host_memory(Storage& storage, const char* operation, SourceLocation where) {
+  const std::size_t alignment = std::max<std::size_t>(storage.alignment, 64);
+  const bool possible = storage.bytes <= storage.device->backend->properties(0).memory;
+  if (possible) {
+    storage.data = std::aligned_alloc(alignment, (storage.bytes + alignment - 1) / alignment * alignment);
   }
-  if (storage.kind != MemoryKind::device) {
-    free_host_memory(storage);
-    return;
-  }
-  const bool home_alive = storage.home.state()->id.load(std::memory_order_acquire) == storage.home.id();
-  Queue* queue = in_order_of.state() != nullptr ? in_order_of.state()->real : storage.queue;
-  free_device_memory(storage, queue, home_alive, where);
+  if (storage.data != nullptr) return;
+  throw Error(Errc::out_of_memory, operation, "host memory",
+              "no memory for " + std::to_string(storage.bytes) + " bytes", where);
+}
+
+/// Backends align to 256 bytes. More comes from a larger allocation, in which the elements begin later.
+constexpr std::size_t backends_alignment = 256;
+std::size_t padded_bytes(const Storage& storage) {
+  if (storage.alignment <= backends_alignment || storage.bytes == 0) return storage.bytes;
+  const std::size_t more = storage.alignment - backends_alignment;
+  return storage.bytes > std::numeric_limits<std::size_t>::max() - more ? storage.bytes : storage.bytes + more;
+}
+void place(Storage& storage, void* allocation) {
+  storage.data = allocation;
+  if (storage.alignment <= backends_alignment || allocation == nullptr) return;
+  storage.padding =
+      (storage.alignment - reinterpret_cast<std::uintptr_t>(allocation) % storage.alignment) % storage.alignment;
+  storage.data = static_cast<std::byte*>(allocation) + storage.padding;
 }
 
 }  // namespace
 
-std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage) {
-  std::vector<std::pair<Queue*, DeviceState*>> queues;
-  const UsersGuard guard(storage.users_lock);
-  if (storage.users != nullptr) queues = storage.users->queues;
-  if (storage.queue != nullptr) queues.emplace_back(storage.queue, storage.device);
-  return queues;
+void allocate_device_memory(Storage& storage, Queue& queue, const char* operation, SourceLocation where) {
+  place(storage, storage.device->backend->allocate(*storage.pool, queue, padded_bytes(storage), operation, where));
 }
 
 Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape,
                       std::size_t element_bytes, std::size_t alignment, PoolState* pool, SourceLocation where) {
   enter(operation, where);
   const std::size_t bytes = checked_bytes(shape, element_bytes, operation, where);
+  try_ends_again();
   auto storage = std::make_unique<Storage>();
   storage->kind = kind;
+  storage->alignment = alignment;
   storage->bytes = bytes;
   storage->buffer = next_buffer.fetch_add(1, std::memory_order_relaxed);
   if (kind == MemoryKind::device) {
@@ -216,21 +191,15 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
     if (Recorder* recorder = state.recorder.load(std::memory_order_acquire)) {
       allocate_captured(*recorder, *storage, operation, where);
     } else {
-      storage->data = state.device->backend->allocate(*storage->pool, *state.real, bytes, operation, where);
+      allocate_device_memory(*storage, *state.real, operation, where);
     }
   } else {
     storage->device = Runtime::get().first_of("cpu");
     if (bytes != 0 && kind == MemoryKind::pinned) {
       check_host_wait(operation, "pinned memory", where);
-      storage->data = host_backend().allocate_pinned(bytes, operation, where);
+      place(*storage, host_backend().allocate_pinned(padded_bytes(*storage), operation, where));
     } else if (bytes != 0) {
-      const std::size_t aligned = std::max<std::size_t>(alignment, 64);
-      const bool possible = bytes <= storage->device->backend->properties(0).memory;
-      storage->data = possible ? std::aligned_alloc(aligned, (bytes + aligned - 1) / aligned * aligned) : nullptr;
-      if (storage->data == nullptr) {
-        throw Error(Errc::out_of_memory, operation, "host memory", "no memory for " + std::to_string(bytes) + " bytes",
-                    where);
-      }
+      allocate_host_memory(*storage, operation, where);
     }
   }
   observe_memory(*storage, false, where);
@@ -249,6 +218,9 @@ Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where) {
     storage->home = memory.stream;
     storage->queue = memory.stream.state()->real;
   }
+  auto users = std::make_unique<Users>();  // now, so that the end needs no memory
+  if (storage->queue != nullptr) users->places.push(new QueuePlace{storage->queue, storage->device});
+  storage->users = users.release();
   storage->foreign = memory.owner;
   observe_memory(*storage, false, where);
   storages().add(*storage);
@@ -293,20 +265,23 @@ void release(Storage* storage) noexcept {
   }
   storages().remove(*storage);
   const std::unique_ptr<Storage> last(storage);
-  const std::unique_ptr<Users> users(storage->users);
   // Memory of a graph stays when its array is freed; it goes with the last of both.
-  if (forked() || (storage->freed.exchange(true) && captured_in == 0)) return;
-  try {
-    give_back(*storage, {}, {});
-  } catch (...) {
-    // Without memory for the bookkeeping the allocation stays: better lost than reused too early.
+  if (!forked() && (!storage->freed.exchange(true) || captured_in != 0)) {
+    try {
+      give_back(*storage, {}, {});
+    } catch (...) {
+      // The device answers no more.
+    }
   }
+  take_users(*storage);  // whom a use on another thread noted while the array was freed
 }
 
 void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
   constexpr const char* operation = "weir::Array::free";
   enter(operation, where);
-  require(storage, operation, where);
+  if (storage == nullptr) {
+    throw Error(Errc::already_freed, operation, "array", "it was moved from or never made: it has no memory", where);
+  }
   if (stream.id() != 0) {
     const StreamState& state = state_of(stream, operation, where);
     if (storage->kind == MemoryKind::device && state.device->backend != storage->device->backend) {
@@ -314,6 +289,16 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
     }
   }
   if (stream.id() != 0) check_free_into(*storage, stream, operation, where);
+  const StreamRef in_order_of = stream.id() != 0 ? stream : StreamRef{};
+  if (in_order_of.id() != 0 && storage->captured_in == 0) {
+    // While nothing has changed: this may find no memory.
+    const bool ours = storage->kind == MemoryKind::device && storage->foreign.release == nullptr;
+    if (!ours) {
+      note_queue(*storage, in_order_of);
+    } else if (in_order_of.state()->real != storage->queue) {
+      note_queue(*storage, storage->queue, storage->device);
+    }
+  }
   if (storage->freed.exchange(true)) {
     throw Error(Errc::already_freed, operation, describe_storage(*storage), "it was given back before", where);
   }
@@ -321,25 +306,10 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
     note_freed(storage->buffer, storage->captured_in, stream, where);  // the memory itself is the graph's, too
     return;
   }
-  const StreamRef in_order_of = stream.id() != 0 ? stream : StreamRef{};
-  if (in_order_of.id() != 0 && storage->kind != MemoryKind::device) note_queue(*storage, in_order_of);
   give_back(*storage, in_order_of, where);
 }
 
 Device storage_device(const Storage& storage) { return Device(storage.device); }
-
-void note_queue(Storage& storage, StreamRef stream) {
-  if (stream.state()->recorder.load(std::memory_order_relaxed) != nullptr) return;  // the graph keeps it alive
-  note_queue(storage, stream.state()->real, stream.state()->device);
-}
-
-void note_queue(Storage& storage, Queue* queue, DeviceState* device) {
-  const UsersGuard guard(storage.users_lock);
-  if (storage.users == nullptr) storage.users = new Users;
-  auto& queues = storage.users->queues;
-  const auto same = [&](const auto& user) { return user.first == queue; };
-  if (std::none_of(queues.begin(), queues.end(), same)) queues.emplace_back(queue, device);
-}
 
 void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where) {
   const StreamState& state = state_of(stream, operation, where);

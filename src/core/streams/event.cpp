@@ -59,7 +59,7 @@ void EventRef::synchronize(SourceLocation where) const {
   }
 }
 
-Event::Event(SourceLocation where) : Event(default_device(), where) {}
+Event::Event(SourceLocation where) : Event((detail::enter("weir::Event", where), default_device(where)), where) {}
 Event::Event(Device device, SourceLocation where) : EventRef(open(device, false, where)) {}
 Event::Event(Event&& other) noexcept : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}
 Event& Event::operator=(Event&& other) noexcept {
@@ -71,7 +71,8 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 Event::~Event() { close(*this); }
 
-TimedEvent::TimedEvent(SourceLocation where) : TimedEvent(default_device(), where) {}
+TimedEvent::TimedEvent(SourceLocation where)
+    : TimedEvent((detail::enter("weir::TimedEvent", where), default_device(where)), where) {}
 TimedEvent::TimedEvent(Device device, SourceLocation where) : EventRef(open(device, true, where)) {}
 TimedEvent::TimedEvent(TimedEvent&& other) noexcept
     : EventRef(std::exchange(static_cast<EventRef&>(other), EventRef{})) {}

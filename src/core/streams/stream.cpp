@@ -119,7 +119,8 @@ void* StreamRef::native(SourceLocation where) const {
   return state_of(*this, "weir::Stream::native", where).real->native();
 }
 
-Stream::Stream(SourceLocation where) : Stream(default_device(), {}, where) {}
+Stream::Stream(SourceLocation where)
+    : Stream((detail::enter("weir::Stream", where), default_device(where)), {}, where) {}
 Stream::Stream(Device device, const StreamOptions& options, SourceLocation where) {
   detail::enter("weir::Stream", where);
   static_cast<StreamRef&>(*this) = Runtime::get().open_stream(*device.state(), options);
@@ -136,15 +137,18 @@ Stream::~Stream() {
   if (state_ != nullptr) Runtime::get().close_stream(*this);
 }
 
-StreamRef legacy_stream(Device device) { return device.state()->legacy; }
+StreamRef legacy_stream(Device device, SourceLocation where) {
+  detail::enter("weir::legacy_stream", where);
+  return device.state()->legacy;
+}
 
-StreamRef per_thread_stream(Device device) {
-  detail::enter("weir::per_thread_stream", SourceLocation{});
+StreamRef per_thread_stream(Device device, SourceLocation where) {
+  detail::enter("weir::per_thread_stream", where);
   auto& streams = detail::thread_data().per_thread;
   const std::size_t position = detail::position_of(*device.state());
   if (streams.size() <= position) streams.resize(position + 1);
   if (!streams[position])
-    streams[position] = std::make_unique<Stream>(device, StreamOptions{.name = "per-thread default"});
+    streams[position] = std::make_unique<Stream>(device, StreamOptions{.name = "per-thread default"}, where);
   return *streams[position];
 }
 
@@ -154,13 +158,13 @@ Stream wrap_stream(Device device, void* native_handle, SourceLocation where) {
                                            native_handle, where));
 }
 
-StreamRef get_stream(Device device) {
-  detail::enter("weir::get_stream", SourceLocation{});
+StreamRef get_stream(Device device, SourceLocation where) {
+  detail::enter("weir::get_stream", where);
   const auto& current = detail::thread_data().current;
   const std::size_t position = detail::position_of(*device.state());
   return position < current.size() && current[position].id() != 0 ? current[position] : device.state()->own;
 }
-StreamRef get_stream() { return get_stream(default_device()); }
+StreamRef get_stream(SourceLocation where) { return get_stream(default_device(where), where); }
 
 void set_stream(StreamRef stream, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::set_stream", where);
@@ -178,11 +182,11 @@ void set_stream(StreamRef stream, Device device, SourceLocation where) {
 }
 
 ScopedStream::ScopedStream(StreamRef stream, SourceLocation where)
-    : previous_device_((detail::enter("weir::ScopedStream", where), default_device())),
-      previous_stream_(get_stream(stream.device(where))) {
+    : previous_device_((detail::enter("weir::ScopedStream", where), default_device(where))),
+      previous_stream_(get_stream(stream.device(where), where)) {
   stream.wait(previous_stream_, where);
   set_stream(stream, where);
-  set_default_device(stream.device(where));
+  set_default_device(stream.device(where), where);
 }
 
 ScopedStream::~ScopedStream() {
@@ -228,21 +232,26 @@ Milliseconds ScopedTimer::stop(SourceLocation where) {
 ScopedTimer::~ScopedTimer() {
   if (!running_) return;
   try {
-    const Milliseconds time = stop();
+    Milliseconds time{};
+    try {
+      time = stop();
+    } catch (const Error&) {
+      time = elapsed(start_, end_);  // a stream that failed takes the time all the same
+    }
     if (sink_) {
       sink_(name_, time);
     } else {
       std::printf("%s%s%.3f ms\n", name_.c_str(), name_.empty() ? "" : ": ", static_cast<double>(time.count()));
     }
   } catch (...) {
-    // A failure stays with the stream, for its next synchronisation; without a time there is nothing to say.
+    // The stream is gone, or captures: without a time there is nothing to say.
   }
 }
 
 void synchronize_stream(StreamRef stream, SourceLocation where) { stream.synchronize(where); }
-void record_event(EventRef event, SourceLocation where) { get_stream().record(event, where); }
-Event record_event(SourceLocation where) { return get_stream().record(where); }
-void wait_event(EventRef event, SourceLocation where) { get_stream().wait(event, where); }
-void wait_stream(StreamRef stream, SourceLocation where) { get_stream().wait(stream, where); }
+void record_event(EventRef event, SourceLocation where) { get_stream(where).record(event, where); }
+Event record_event(SourceLocation where) { return get_stream(where).record(where); }
+void wait_event(EventRef event, SourceLocation where) { get_stream(where).wait(event, where); }
+void wait_stream(StreamRef stream, SourceLocation where) { get_stream(where).wait(stream, where); }
 
 }  // namespace weir

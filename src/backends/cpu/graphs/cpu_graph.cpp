@@ -9,36 +9,53 @@
 namespace weir::cpu {
 
 CpuGraph::CpuGraph(CpuDevice& device, const detail::GraphForm& form)
-    : device_(device), record_of_node_(form.nodes.size(), -1), current_(std::make_unique<Plan>(form)) {
+    : device_(device),
+      record_of_node_(form.nodes.size(), -1),
+      current_(std::make_unique<Plan>(form)),
+      waits_(current_->waits.size()) {
   QueueOptions options;
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
   options.label = "a graph";
+  ready_.reserve(current_->segments.size());
+  records_.reserve(current_->records.size());
   timeline_ = &device.open_queue(options);
   timeline_->begin_counting();
-  for (const std::uint32_t node : current_->records) {
-    const auto& record = std::get<weir::Record>(form.nodes[node].payload->op());
-    RecordNode mine;
-    mine.event = static_cast<CpuEvent*>(record.event);
-    mine.event_id = record.event_id;
-    mine.timeline = &device.open_queue(options);
-    mine.timeline->begin_counting();
-    if (mine.event->timed) {
-      mine.stamp = new Stamp;
-      mine.stamp->owners.store(1, std::memory_order_relaxed);
-    }
-    record_of_node_[node] = static_cast<std::int32_t>(records_.size());
-    records_.push_back(mine);
+  try {
+    for (const std::uint32_t node : current_->records) add_record(node, form, options);
+  } catch (...) {
+    end_timelines();
+    throw;
   }
-  ready_.reserve(current_->segments.size());
 }
 
-CpuGraph::~CpuGraph() {
+void CpuGraph::add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline) {
+  const auto& record = std::get<weir::Record>(form.nodes[node].payload->op());
+  RecordNode mine;
+  mine.event = static_cast<CpuEvent*>(record.event);
+  mine.event_id = record.event_id;
+  std::unique_ptr<Stamp> stamp;
+  if (mine.event->timed) {
+    stamp = std::make_unique<Stamp>();
+    stamp->owners.store(1, std::memory_order_relaxed);
+  }
+  mine.timeline = &device_.open_queue(timeline);
+  mine.timeline->begin_counting();
+  mine.stamp = stamp.release();
+  record_of_node_[node] = static_cast<std::int32_t>(records_.size());
+  records_.push_back(mine);
+}
+
+void CpuGraph::end_timelines() noexcept {
   for (const RecordNode& record : records_) {
     release_stamp(record.stamp);
     record.timeline->end_counting();
   }
   timeline_->end_counting();
+}
+
+CpuGraph::~CpuGraph() {
+  end_timelines();
   for (CpuQueue* lane : lanes_) lane->retire();
 }
 
@@ -100,14 +117,18 @@ void CpuGraph::finished(Plan& plan) noexcept {
   release();
 }
 
-/// The most urgent segment that nobody runs.
-std::uint32_t CpuGraph::take() {
-  if (ready_count_.load(std::memory_order_acquire) == 0) return none;
+/// The most urgent segment that nobody runs. Who comes by a ticket ends it: what becomes ready from then on needs another.
+std::uint32_t CpuGraph::take(bool by_ticket) {
+  if (!by_ticket && ready_count_.load(std::memory_order_acquire) == 0) return none;
   std::uint32_t segment = none;
   bool more = false;
+  bool offered = false;
   {
     SpinGuard guard(lock_);
+    // Inside the lock, as in push(): either this thread finds what was pushed, or the pusher finds no ticket.
+    if (by_ticket) ticket_.store(false, std::memory_order_relaxed);
     if (ready_.empty()) return none;
+    offered = ticket_.load(std::memory_order_relaxed);
     std::pop_heap(ready_.begin(), ready_.end());
     segment = ready_.back().segment;
     ready_.pop_back();
@@ -118,13 +139,15 @@ std::uint32_t CpuGraph::take() {
     }
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
   }
-  if (more) offer();
+  if (more) offer(offered);
   return segment;
 }
 
 void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
+  bool offered = false;
   {
     SpinGuard guard(lock_);
+    offered = ticket_.load(std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < count; ++i) {
       const Segment& segment = plan_->segments[segments[i]];
       ready_.push_back({segment.urgency, segments[i], segment.first_step});
@@ -132,24 +155,39 @@ void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
     }
     ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
   }
-  offer();
+  offer(offered);
 }
 
 /// While segments are ready there is a ticket, so that a node that lasts, or waits for another one, holds up nothing. A
-/// short replay writes it without waking anybody: most often it is over before anybody could have come.
-void CpuGraph::offer() {
+/// short replay writes it without waking anybody: most often it is over before anybody could have come. `offered`: there
+/// was one when the segments became ready.
+void CpuGraph::offer(bool offered) {
   const bool loud =
       loud_.load(std::memory_order_relaxed) && helpers_.load(std::memory_order_relaxed) + 1 < device_.pool().width();
-  if (ticket_.load(std::memory_order_relaxed)) {
+  if (offered) {
     if (loud && !ticket_loud_.load(std::memory_order_relaxed) && !ticket_loud_.exchange(true)) device_.pool().nudge();
     return;
   }
   if (ticket_.exchange(true, std::memory_order_acq_rel)) return;
   ticket_loud_.store(loud, std::memory_order_relaxed);
   retain();
-  CpuQueue& lane = take_lane();
-  lane.append_ticket(*this, none, level_, loud);
-  timeline_->help_by(lane);
+  CpuQueue* lane = nullptr;
+  try {
+    lane = &take_lane();
+    lane->append_ticket(*this, none, level_, loud);
+  } catch (const std::exception&) {
+    // No memory for a ticket: those who are here do the work.
+    if (lane != nullptr) give_lane(*lane);
+    ticket_.store(false, std::memory_order_release);
+    release();
+    return;
+  }
+  timeline_->help_by(*lane);
+}
+
+void CpuGraph::give_lane(CpuQueue& lane) noexcept {
+  SpinGuard guard(lanes_lock_);
+  free_lanes_.push_back(&lane);
 }
 
 CpuQueue& CpuGraph::take_lane() {
@@ -171,14 +209,11 @@ CpuQueue& CpuGraph::take_lane() {
 }
 
 void CpuGraph::help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool worker) {
-  if (segment == none) ticket_.store(false, std::memory_order_release);
   helpers_.fetch_add(1, std::memory_order_relaxed);
-  participate(segment, runner, worker);
+  if (segment == none) segment = take(true);
+  if (segment != none) participate(segment, runner, worker);
   helpers_.fetch_sub(1, std::memory_order_relaxed);
-  {
-    SpinGuard guard(lanes_lock_);
-    free_lanes_.push_back(&lane);
-  }
+  give_lane(lane);
   release();
 }
 

@@ -42,7 +42,7 @@ class CpuGraph final : public detail::GraphExecutable {
   };
   void lock() WEIR_TAKES(launch_lock_) { launch_lock_.lock(); }
   void unlock() WEIR_GIVES(launch_lock_) { launch_lock_.unlock(); }
-  std::size_t marks() const { return current_->waits.size(); }
+  std::size_t marks() const { return waits_; }
   /// With the lock held, and nothing left that may fail.
   Launching launch(CpuQueue& queue, CpuEvent::Mark* marks);
   /// Whether a launch on this queue has to wait for another queue's replay first. With the lock held.
@@ -82,10 +82,13 @@ class CpuGraph final : public detail::GraphExecutable {
   void complete();
 
   // cpu_graph.cpp
-  std::uint32_t take();
+  std::uint32_t take(bool by_ticket = false);
   void push(const std::uint32_t* segments, std::uint32_t count);
-  void offer();
+  void offer(bool offered);
   CpuQueue& take_lane();
+  void give_lane(CpuQueue& lane) noexcept;
+  void add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline);
+  void end_timelines() noexcept;
   void finish_records();
 
   CpuDevice& device_;
@@ -96,6 +99,7 @@ class CpuGraph final : public detail::GraphExecutable {
 
   SpinLock launch_lock_;
   std::unique_ptr<Plan> current_;            ///< guarded by launch_lock_
+  const std::size_t waits_;                  ///< of any version
   std::vector<std::unique_ptr<Plan>> past_;  ///< guarded by launch_lock_: of pending replays
   CpuQueue* last_queue_ = nullptr;           ///< guarded by launch_lock_
 
@@ -122,7 +126,7 @@ class CpuGraph final : public detail::GraphExecutable {
   std::vector<Ready> ready_;              ///< guarded by lock_: a heap, the most urgent first
   std::shared_ptr<const Error> failure_;  ///< guarded by lock_
 
-  alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker
+  alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker; ends, and counts, under lock_
   std::atomic<bool> ticket_loud_{false};
   std::atomic<int> helpers_{0};
   SpinLock lanes_lock_;

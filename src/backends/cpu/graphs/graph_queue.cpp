@@ -12,20 +12,11 @@ using Clock = std::chrono::steady_clock;
 }
 
 void CpuQueue::begin_counting() {
-  while (!try_acquire()) pause();  // a worker that finds nothing to do may have it for a moment
-  counting_from_ = done_;
+  QueueStrand::begin_counting();
+  consumer_.counting_from = done_;
 }
 
-void CpuQueue::end_counting() noexcept {
-  parked_on_.store(nullptr, std::memory_order_release);
-  retired_.store(true, std::memory_order_seq_cst);
-  release();
-}
-
-void CpuQueue::help_by(CpuQueue& lane) {
-  parked_until_.store(lane.tail(), std::memory_order_relaxed);
-  parked_on_.store(&lane, std::memory_order_release);
-}
+void CpuQueue::end_counting() noexcept { settle(QueueStrand::end_counting()); }
 
 void CpuQueue::start_graph(GraphRecord& record, Runner& runner, bool worker) {
   if (record.started) return;

@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cpu {
 
@@ -71,6 +71,7 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
 void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
   WorkerPool& pool = device_.pool();
   int share = fair_share;
+  runner.level = level_;
   if (segment == none) segment = take();
   while (segment != none) {
     segment = run(segment, runner);
@@ -78,7 +79,7 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
     if (segment == none) return;
     if (!loud_.load(std::memory_order_relaxed) && now_nanoseconds() - began_ > alone_nanoseconds) {
       loud_.store(true, std::memory_order_relaxed);
-      if (ready_count_.load(std::memory_order_relaxed) != 0) offer();
+      if (ready_count_.load(std::memory_order_relaxed) != 0) offer(ticket_.load(std::memory_order_relaxed));
     }
     runner.note_progress();
     if (!worker) {
@@ -270,15 +271,16 @@ std::uint32_t CpuGraph::finish(std::uint32_t index) {
 }
 
 void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
-  const bool kernel = std::holds_alternative<Launch>(step.payload->op());
+  const Launch* kernel = std::get_if<Launch>(&step.payload->op());
   const bool external = std::holds_alternative<External>(step.payload->op());
-  const detail::FailedCommand command{kernel ? Errc::kernel_failed : Errc::host_function_failed,
-                                      kernel     ? "weir::launch"
-                                      : external ? "weir::external"
-                                                 : "weir::host_call",
-                                      kernel     ? "kernel"
-                                      : external ? "foreign work"
-                                                 : "host function",
+  const char* operation = kernel == nullptr           ? external ? "weir::external" : "weir::host_call"
+                          : kernel->kernel->rank == 0 ? "weir::launch_blocks"
+                                                      : "weir::launch";
+  const detail::FailedCommand command{kernel != nullptr ? Errc::kernel_failed : Errc::host_function_failed,
+                                      operation,
+                                      kernel != nullptr ? "kernel"
+                                      : external        ? "foreign work"
+                                                        : "host function",
                                       step.payload->name(),
                                       queue_->label(),
                                       step.payload->where()};

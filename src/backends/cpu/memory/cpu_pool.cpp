@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/memory/address_map.hpp"
@@ -20,7 +23,8 @@ constexpr std::size_t alignment = 256;
 constexpr std::size_t smallest_block = 512;
 constexpr std::size_t mapped_from = 128 * 1024;  ///< larger blocks come from the system, page by page
 constexpr std::size_t huge_page = 2 * 1024 * 1024;
-constexpr int most_candidates = 16;
+constexpr int few_candidates = 16;   ///< of each class, before the pool grows
+constexpr int many_candidates = 64;  ///< the same when it is about to
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
@@ -31,14 +35,41 @@ std::size_t block_bytes(std::size_t bytes) {
   return round_up(bytes, std::max(smallest_block, std::bit_floor(bytes) / 4));
 }
 
-void* take_from_system(std::size_t bytes, bool& mapped) {
-  mapped = bytes >= mapped_from;
+void* take_from_system(std::size_t bytes, bool mapped) {
   if (!mapped) return std::aligned_alloc(alignment, bytes);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return nullptr;
   if (bytes >= huge_page) madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }
+
+void give_to_system(void* data, std::size_t bytes, bool mapped) {
+  if (mapped) {
+    munmap(data, bytes);
+  } else {
+    std::free(data);
+  }
+}
+
+/// The work of blocking streams that the legacy stream's next command would wait for. False without memory.
+bool add_blocking_streams(CpuQueue& legacy, detail::QueuePlaces& places) {
+  bool all = true;
+  legacy.device().for_each_queue([&](CpuQueue& queue) {
+    if (!queue.blocking()) return;
+    const std::uint64_t last = queue.tail();
+    if (queue.reached(last)) return;
+    auto* place = new (std::nothrow) detail::QueuePlace{&queue, nullptr, last, true};
+    if (place != nullptr) {
+      places.push(place);
+    } else {
+      all = false;
+    }
+  });
+  return all;
+}
+
+CpuQueue& queue_of(const detail::QueuePlace& place) { return static_cast<CpuQueue&>(*place.queue); }
+bool reached(const detail::QueuePlace& place) { return queue_of(place).reached(place.number); }
 
 }  // namespace
 
@@ -65,78 +96,140 @@ std::size_t CpuPool::class_of(std::size_t bytes) {
   return std::min(4 * (log - 9) + quarter, classes - 1);
 }
 
-/// A free block of at most about twice the size whose former life is over for `queue`. The lock is held.
-CpuPool::Block* CpuPool::take_free(CpuQueue& queue, std::size_t bytes) {
+void CpuPool::List::push_front(Block& block) {
+  block.next = first;
+  first = &block;
+  if (last == nullptr) last = &block;
+}
+
+void CpuPool::List::push_back(Block& block) {
+  block.next = nullptr;
+  (last != nullptr ? last->next : first) = &block;
+  last = &block;
+}
+
+CpuPool::Block& CpuPool::List::pop_front() {
+  Block& block = *first;
+  first = block.next;
+  if (first == nullptr) last = nullptr;
+  return block;
+}
+
+/// Whether the block's former life is over: for everybody, or for the next command of the queue that asks. QueuePlaces that are
+/// not needed any more go to `spent`. The lock is held.
+bool CpuPool::is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent) {
+  if (block.queue != asking && !block.queue->reached(block.number)) return false;
+  if (block.legacy_number != 0) [[unlikely]] {
+    CpuQueue& legacy = block.queue->device().legacy();
+    const bool behind =
+        asking == &legacy || (asking != nullptr && asking->blocking() && &asking->device().legacy() == &legacy);
+    if (!behind && !legacy.reached(block.legacy_number)) return false;
+  }
+  if (block.others.empty()) [[likely]]
+    return true;
+  block.others.move_to(spent, reached);
+  const auto behind = [&](const detail::QueuePlace& place) {
+    const CpuQueue& queue = queue_of(place);
+    return &queue == asking ||
+           (place.implied && asking == &asking->device().legacy() && &block.queue->device() == &asking->device());
+  };
+  for (const detail::QueuePlace* place = block.others.first(); place != nullptr; place = place->next) {
+    if (asking == nullptr || !behind(*place)) return false;
+  }
+  block.others.move_to(spent, [](const detail::QueuePlace&) { return true; });
+  return true;
+}
+
+/// A free block of at most about twice the size whose former life is over for `queue`. Those that are in use still go to the
+/// end of their list: no stream's memory stands before that of others for long. The lock is held.
+CpuPool::Block* CpuPool::take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent) {
   const std::size_t from = class_of(bytes);
   const std::size_t to = std::min(class_of(2 * bytes), classes - 1);
   for (std::size_t c = from; c <= to; ++c) {
-    int candidates = most_candidates;
-    for (Block** link = &free_[c]; *link != nullptr && candidates-- > 0; link = &(*link)->next) {
-      Block* block = *link;
-      if (block->bytes < bytes) continue;
-      if (block->queue != &queue && !block->queue->reached(block->sequence)) continue;
-      *link = block->next;
-      return block;
+    List& list = free_[c];
+    const Block* seen = nullptr;
+    for (int left = candidates; list.first != seen && left > 0; --left) {
+      Block& block = list.pop_front();
+      if (block.bytes >= bytes && is_over(block, &queue, spent)) return &block;
+      list.push_back(block);
+      if (seen == nullptr) seen = &block;
     }
   }
   return nullptr;
 }
 
-CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
-  if (max_size_ != 0) {
-    SpinGuard guard(lock_);
-    if (bytes > max_size_ || statistics_.reserved > max_size_ - bytes) return nullptr;
-  }
-  if (!device_.memory().take(bytes)) return nullptr;
-  bool mapped = false;
-  void* data = take_from_system(bytes, mapped);
-  if (data == nullptr) {
-    device_.memory().give(bytes);
-    return nullptr;
-  }
-  auto block = std::make_unique<Block>(Block{data, bytes});
-  block->mapped = mapped;
-  Block* raw = block.get();
-  address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false});
-  SpinGuard guard(lock_);
-  blocks_.emplace(data, std::move(block));
-  statistics_.reserved += bytes;
-  statistics_.reserved_high = std::max(statistics_.reserved_high, statistics_.reserved);
-  return raw;
+/// The lock is held.
+void* CpuPool::hand_out(Block& block, std::size_t bytes) {
+  block.live = true;
+  block.asked = bytes;
+  last_ = &block;
+  ++live_;
+  statistics_.used += bytes;
+  statistics_.used_high = std::max(statistics_.used_high, statistics_.used);
+  return block.data;
 }
 
 void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
   if (bytes == 0) return nullptr;
   if (bytes > device_.memory().limit()) refuse(bytes, queue, operation, where);
   const std::size_t wanted = round_up(bytes, smallest_block);
-  Block* block;
+  detail::QueuePlaces spent;  // ends without the lock
   {
     SpinGuard guard(lock_);
-    block = take_free(queue, wanted);
-    if (block != nullptr) {
-      block->live = true;
-      block->asked = wanted;
-      last_ = block;
-      ++live_;
-      statistics_.used += wanted;
-      statistics_.used_high = std::max(statistics_.used_high, statistics_.used);
-      return block->data;
-    }
+    if (Block* block = take_free(queue, wanted, few_candidates, spent)) return hand_out(*block, wanted);
   }
-  block = new_block(block_bytes(bytes));
+  return allocate_slowly(queue, bytes, operation, where);
+}
+
+void* CpuPool::allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
+  const std::size_t wanted = round_up(bytes, smallest_block);
+  detail::QueuePlaces spent;
+  const std::lock_guard growing(growth_mutex_);
+  place_again();
+  {
+    SpinGuard guard(lock_);
+    if (Block* block = take_free(queue, wanted, many_candidates, spent)) return hand_out(*block, wanted);
+  }
+  Block* block = new_block(block_bytes(bytes));
   if (block == nullptr) {
-    trim(0);  // what is free but too small may make room
+    give_back(0);  // what is free but too small may make room
     block = new_block(block_bytes(bytes));
     if (block == nullptr && block_bytes(bytes) != wanted) block = new_block(wanted);
   }
   if (block == nullptr) refuse(bytes, queue, operation, where);
   SpinGuard guard(lock_);
-  block->asked = wanted;
-  last_ = block;
-  ++live_;
-  statistics_.used += wanted;
-  statistics_.used_high = std::max(statistics_.used_high, statistics_.used);
-  return block->data;
+  return hand_out(*block, wanted);
+}
+
+/// Null if there is no room, and nothing has changed. The lock of growth is held.
+CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
+  BlockIndex<Block>::Table table;
+  {
+    SpinGuard guard(lock_);
+    if (max_size_ != 0 && (bytes > max_size_ || statistics_.reserved > max_size_ - bytes)) return nullptr;
+  }
+  if (!device_.memory().take(bytes)) return nullptr;
+  const bool mapped = bytes >= mapped_from;
+  void* data = take_from_system(bytes, mapped);
+  try {
+    if (data == nullptr) throw std::bad_alloc();
+    auto block = std::make_unique<Block>();
+    block->data = data;
+    block->bytes = bytes;
+    block->mapped = mapped;
+    table.resize(blocks_.wanted_size());
+    address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false});
+    SpinGuard guard(lock_);
+    if (!table.empty()) blocks_.grow(table);
+    blocks_.add(*block);
+    statistics_.reserved += bytes;
+    statistics_.reserved_high = std::max(statistics_.reserved_high, statistics_.reserved);
+    return block.release();
+  } catch (const std::bad_alloc&) {
+    if (data != nullptr) give_to_system(data, bytes, mapped);
+    device_.memory().give(bytes);
+    return nullptr;
+  }
 }
 
 void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where) {
@@ -149,65 +242,115 @@ void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, const char* operation, 
       where);
 }
 
-void CpuPool::release(CpuQueue& queue, void* data, SourceLocation where) {
+void CpuPool::refuse_release(CpuQueue& queue, bool known, SourceLocation where) {
+  if (known) {
+    throw Error(Errc::already_freed, "weir::Pool::free", queue.label(), "this memory was given back before", where);
+  }
+  throw Error(Errc::invalid_value, "weir::Pool::free", queue.label(),
+              "this address is not the beginning of an allocation of pool '" + name_ + "'", where);
+}
+
+void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where) {
   if (data == nullptr) return;
-  const std::uint64_t end_of_life = queue.legacy() ? queue.mark() : queue.tail();
+  for (detail::QueuePlace* place = others.first(); place != nullptr; place = place->next) {
+    place->number = queue_of(*place).tail();
+  }
+  bool placed = true;
+  std::uint64_t legacy_number = 0;
+  if (queue.legacy()) [[unlikely]] {
+    placed = add_blocking_streams(queue, others);
+  } else if (open && queue.blocking()) {
+    CpuQueue& legacy = queue.device().legacy();
+    const std::uint64_t last = legacy.tail();
+    if (!legacy.reached(last)) legacy_number = last;
+  }
+  const std::uint64_t number = queue.tail();
   CpuDevice& device = device_;
+  Block* block = nullptr;
+  bool live = false;
   bool last_of_closed = false;
   {
     SpinGuard guard(lock_);
-    Block* block = last_ != nullptr && last_->data == data ? last_ : nullptr;
-    if (block == nullptr) {
-      const auto found = blocks_.find(data);
-      if (found != blocks_.end()) block = found->second.get();
+    block = last_ != nullptr && last_->data == data ? last_ : blocks_.find(data);
+    live = block != nullptr && block->live;
+    if (live) [[likely]] {
+      block->live = false;
+      block->queue = &queue;
+      block->number = number;
+      block->legacy_number = legacy_number;
+      block->others = std::move(others);
+      if (placed) [[likely]] {
+        free_[class_of(block->bytes)].push_front(*block);
+      } else {
+        block->next = unplaced_;
+        unplaced_ = block;
+      }
+      last_ = block;
+      statistics_.used -= block->asked;
+      last_of_closed = --live_ == 0 && closed_;
     }
-    if (block == nullptr) {
-      throw Error(Errc::invalid_value, "weir::Pool::free", queue.label(),
-                  "this address is not the beginning of an allocation of pool '" + name_ + "'", where);
-    }
-    if (!block->live) {
-      throw Error(Errc::already_freed, "weir::Pool::free", queue.label(), "this memory was given back before", where);
-    }
-    block->live = false;
-    block->queue = &queue;
-    block->sequence = end_of_life;
-    const std::size_t c = class_of(block->bytes);
-    block->next = free_[c];
-    free_[c] = block;
-    last_ = block;
-    statistics_.used -= block->asked;
-    last_of_closed = --live_ == 0 && closed_;
   }
+  if (!live) refuse_release(queue, block != nullptr, where);
   if (last_of_closed) device.after_synchronize();
 }
 
-/// The block is in no list any more. The lock is held.
-void CpuPool::drop(Block* block) {
-  address_map().remove(block->data, false);
-  if (block->mapped) {
-    munmap(block->data, block->bytes);
-  } else {
-    std::free(block->data);
+/// Blocks that were freed when there was no memory for their places get those of now. The lock of growth is held.
+void CpuPool::place_again() {
+  for (;;) {
+    Block* block = nullptr;
+    {
+      SpinGuard guard(lock_);
+      if (unplaced_ == nullptr) return;
+      block = std::exchange(unplaced_, unplaced_->next);
+    }
+    const bool placed = add_blocking_streams(*block->queue, block->others);
+    SpinGuard guard(lock_);
+    if (!placed) {
+      block->next = unplaced_;
+      unplaced_ = block;
+      return;
+    }
+    free_[class_of(block->bytes)].push_front(*block);
   }
-  device_.memory().give(block->bytes);
-  statistics_.reserved -= block->bytes;
-  if (last_ == block) last_ = nullptr;
-  blocks_.erase(block->data);
+}
+
+/// Gives free memory back to the system until the pool has no more than this. The lock of growth is held.
+void CpuPool::give_back(std::size_t keep) {
+  detail::QueuePlaces spent;
+  place_again();
+  Block* dropped = nullptr;
+  std::size_t bytes = 0;
+  for (std::size_t c = classes; c-- > 0;) {
+    SpinGuard guard(lock_);
+    List kept;
+    List& list = free_[c];
+    while (list.first != nullptr) {
+      Block& block = list.pop_front();
+      if (statistics_.reserved - bytes <= keep || !is_over(block, nullptr, spent)) {
+        kept.push_back(block);
+        continue;
+      }
+      blocks_.remove(block);
+      if (last_ == &block) last_ = nullptr;
+      bytes += block.bytes;
+      block.next = dropped;
+      dropped = &block;
+    }
+    list = kept;
+  }
+  while (dropped != nullptr) {
+    const std::unique_ptr<Block> block(std::exchange(dropped, dropped->next));
+    address_map().remove(block->data, false);
+    give_to_system(block->data, block->bytes, block->mapped);
+    device_.memory().give(block->bytes);
+  }
+  SpinGuard guard(lock_);
+  statistics_.reserved -= bytes;
 }
 
 void CpuPool::trim(std::size_t keep) {
-  SpinGuard guard(lock_);
-  for (std::size_t c = classes; c-- > 0 && statistics_.reserved > keep;) {
-    for (Block** link = &free_[c]; *link != nullptr && statistics_.reserved > keep;) {
-      Block* block = *link;
-      if (block->queue->reached(block->sequence)) {
-        *link = block->next;
-        drop(block);
-      } else {
-        link = &block->next;
-      }
-    }
-  }
+  const std::lock_guard growing(growth_mutex_);
+  give_back(keep);
 }
 
 bool CpuPool::after_synchronize() {
@@ -237,9 +380,10 @@ void CpuPool::close() {
   {
     SpinGuard guard(lock_);
     closed_ = true;
+    set_threshold(0);
   }
-  set_threshold(0);
-  device.after_synchronize();  // where a pool that is closed and empty is deleted
+  // From here on another thread's synchronisation may delete the pool, which this one does otherwise.
+  device.after_synchronize();
 }
 
 }  // namespace weir::cpu

@@ -1,15 +1,15 @@
-// Stream-ordered memory on the CPU. A freed block remembers the place in its stream's order that ends its life; whoever
-// is behind that place may have it at once. Nothing enters a queue.
+// Stream-ordered memory on the CPU. A freed block remembers the places in the order of streams that end its life; whoever
+// is behind them may have it at once. Nothing enters a queue.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <unordered_map>
+#include <mutex>
 
 #include "backend.hpp"
+#include "backends/cpu/memory/block_index.hpp"
 #include "backends/cpu/workers/futex.hpp"
 
 namespace weir::cpu {
@@ -35,7 +35,8 @@ class CpuPool final : public detail::PoolState {
   CpuPool(Backend& backend, CpuDevice& device, const PoolOptions& options);
 
   void* allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
-  void release(CpuQueue& queue, void* data, SourceLocation where);
+  /// As Backend::release().
+  void release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where);
   void trim(std::size_t keep);
   /// Gives back what the threshold does not keep. True if the pool is closed and empty: the caller deletes it.
   bool after_synchronize();
@@ -49,22 +50,38 @@ class CpuPool final : public detail::PoolState {
 
  private:
   struct Block {
-    void* data;
-    std::size_t bytes;
+    void* data = nullptr;
+    std::size_t bytes = 0;
     std::size_t asked = 0;
-    CpuQueue* queue = nullptr;  ///< of the free block: behind `sequence` of this queue anybody may use it
-    std::uint64_t sequence = 0;
-    Block* next = nullptr;
+    // Of the free block: behind all of these anybody may use it.
+    CpuQueue* queue = nullptr;
+    std::uint64_t number = 0;
+    std::uint64_t legacy_number = 0;  ///< in the legacy queue of `queue`'s device
+    detail::QueuePlaces others;
+    Block* next = nullptr;   ///< in its list
+    Block* chain = nullptr;  ///< in the index
     bool live = true;
     bool mapped = false;
+  };
+  struct List {
+    Block* first = nullptr;
+    Block* last = nullptr;
+    void push_front(Block& block);
+    void push_back(Block& block);
+    Block& pop_front();
   };
   /// Free blocks by size, four classes to each doubling.
   static constexpr std::size_t classes = 4 * 48;
   static std::size_t class_of(std::size_t bytes);
 
-  Block* take_free(CpuQueue& queue, std::size_t bytes);
+  static bool is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent);
+  Block* take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent);
+  void* hand_out(Block& block, std::size_t bytes);
+  void* allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   Block* new_block(std::size_t bytes);
-  void drop(Block* block);
+  void place_again();
+  void give_back(std::size_t keep);
+  [[noreturn]] void refuse_release(CpuQueue& queue, bool known, SourceLocation where);
   [[noreturn]] void refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where);
 
   CpuDevice& device_;
@@ -72,13 +89,17 @@ class CpuPool final : public detail::PoolState {
   const std::size_t max_size_;
   std::atomic<std::size_t> threshold_;
 
+  /// Taken before lock_ by whoever takes memory from the system or gives it back: calls of the system take their time, and
+  /// the pool's size changes in no other way.
+  std::mutex growth_mutex_;
   SpinLock lock_;
-  std::array<Block*, classes> free_{};                        ///< guarded by lock_
-  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;  ///< guarded by lock_
-  Block* last_ = nullptr;      ///< guarded by lock_: the block used last, often asked for next
-  PoolStatistics statistics_;  ///< guarded by lock_
-  std::size_t live_ = 0;       ///< guarded by lock_
-  bool closed_ = false;        ///< guarded by lock_
+  std::array<List, classes> free_{};  ///< guarded by lock_
+  BlockIndex<Block> blocks_;          ///< guarded by lock_, and changed under growth_mutex_ alone
+  Block* last_ = nullptr;             ///< guarded by lock_: the block used last, often asked for next
+  Block* unplaced_ = nullptr;         ///< guarded by lock_: freed, but without memory for the places
+  PoolStatistics statistics_;         ///< guarded by lock_
+  std::size_t live_ = 0;              ///< guarded by lock_
+  bool closed_ = false;               ///< guarded by lock_
 };
 
 }  // namespace weir::cpu

@@ -1,14 +1,17 @@
 // Events on the CPU.
 #include "backends/cpu/streams/cpu_event.hpp"
 
+#include <memory>
+
 namespace weir::cpu {
 
 void CpuEvent::record(CpuQueue& queue, const Origin& command) {
   Mark next;
   next.queue = &queue;
   if (timed) {
-    next.stamp = new Stamp;
-    next.sequence = queue.append_stamp(next.stamp, command);
+    auto stamp = std::make_unique<Stamp>();
+    next.sequence = queue.append_stamp(stamp.get(), command);
+    next.stamp = stamp.release();  // once nothing can fail: the record owns it, too
   } else if (command.id == 0) {
     next.sequence = queue.mark();
   } else {
@@ -17,10 +20,11 @@ void CpuEvent::record(CpuQueue& queue, const Origin& command) {
   release_stamp(replace(next));
 }
 
-Stamp* CpuEvent::replace(const Mark& next) {
+std::uint32_t CpuEvent::lock() {
   std::uint32_t version = version_.load(std::memory_order_relaxed);
   for (int tries = 0;; ++tries) {
-    if ((version & 1) == 0 && version_.compare_exchange_weak(version, version + 1, std::memory_order_acq_rel)) break;
+    if ((version & 1) == 0 && version_.compare_exchange_weak(version, version + 1, std::memory_order_acq_rel))
+      return version;
     if (tries < 100) {
       pause();
     } else {
@@ -28,6 +32,10 @@ Stamp* CpuEvent::replace(const Mark& next) {
     }
     version = version_.load(std::memory_order_relaxed);
   }
+}
+
+Stamp* CpuEvent::replace(const Mark& next) {
+  const std::uint32_t version = lock();
   Stamp* old = stamp_.load(std::memory_order_relaxed);
   // With release: who reads one of these and then the version finds it changed.
   queue_.store(next.queue, std::memory_order_release);
@@ -35,6 +43,15 @@ Stamp* CpuEvent::replace(const Mark& next) {
   stamp_.store(next.stamp, std::memory_order_release);
   version_.store(version + 2, std::memory_order_release);
   return old;
+}
+
+CpuEvent::Kept CpuEvent::keep() {
+  const std::uint32_t version = lock();
+  const Mark last{queue_.load(std::memory_order_relaxed), sequence_.load(std::memory_order_relaxed),
+                  stamp_.load(std::memory_order_relaxed)};
+  if (last.stamp != nullptr) last.stamp->owners.fetch_add(1, std::memory_order_relaxed);
+  version_.store(version, std::memory_order_release);
+  return Kept(last);
 }
 
 void CpuEvent::record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp) {
@@ -69,14 +86,14 @@ void CpuEvent::hold(CpuQueue& waiting, const Origin& command) {
   const Mark last = mark();
   if (last.queue != nullptr) {
     waiting.append_wait(*last.queue, last.sequence, command);
-  } else if (command.id != 0) {
-    waiting.append_empty(command);
+  } else {
+    waiting.append_idle_wait(command);
   }
 }
 
 bool CpuEvent::done() {
   const Mark last = mark();
-  return last.queue == nullptr || last.queue->reached(last.sequence);
+  return last.queue == nullptr || last.queue->finished(last.sequence);
 }
 
 bool CpuEvent::passed() const {

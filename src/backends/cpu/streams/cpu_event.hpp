@@ -22,13 +22,28 @@ struct CpuEvent final : detail::EventState {
   struct Mark {
     CpuQueue* queue = nullptr;  ///< null: never recorded
     std::uint64_t sequence = 0;
-    Stamp* stamp = nullptr;  ///< not counted: valid while the event is not recorded again or closed
+    Stamp* stamp = nullptr;  ///< not counted: another thread's record or close may end it, but for one that is kept
   };
   Mark mark() const;
+  /// A mark whose stamp stays, whatever others do to the event.
+  class Kept {
+   public:
+    explicit Kept(const Mark& mark) : mark_(mark) {}
+    ~Kept() { release_stamp(mark_.stamp); }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    const Mark* operator->() const { return &mark_; }
+
+   private:
+    Mark mark_;
+  };
+  Kept keep();
   /// A graph is about to record it: reached when `timeline` is. Shares the stamp.
   void record_elsewhere(CpuQueue& timeline, std::uint64_t sequence, Stamp* stamp);
 
  private:
+  /// Of writers. Returns the version to go on from.
+  std::uint32_t lock();
   /// Returns the stamp that was there.
   Stamp* replace(const Mark& next);
 

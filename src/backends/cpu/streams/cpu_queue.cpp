@@ -11,11 +11,12 @@ namespace {
 const std::atomic<std::uint64_t> no_default_stream{0};
 }
 
-CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()), default_tail_(&no_default_stream) {
+CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()) {
   Chunk* chunk = take_chunk(0);
-  write_chunk_ = read_chunk_ = chunk;
-  write_ = read_ = chunk->begin();
-  write_end_ = chunk->end();
+  producer_.chunk = consumer_.chunk = chunk;
+  producer_.write = consumer_.read = chunk->begin();
+  producer_.write_end = chunk->end();
+  producer_.default_tail = &no_default_stream;
 }
 
 void CpuQueue::open(const QueueOptions& options) {
@@ -26,34 +27,57 @@ void CpuQueue::open(const QueueOptions& options) {
   legacy_ = options.kind == QueueOptions::Kind::legacy;
   internal_ = options.kind == QueueOptions::Kind::internal;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
-  patience_ = 0;
+  producer_.patience = 0;
   legacy_waited_ = tail();
   if (legacy_) {
     // The legacy stream looks for work of blocking streams at each of its commands: a tail that is never equal.
     static const std::atomic<std::uint64_t> always{1};
-    default_tail_ = &always;
-    default_seen_.store(0, std::memory_order_relaxed);
+    producer_.default_tail = &always;
   } else if (blocking_) {
-    default_tail_ = &device_.legacy().tail_;
-    default_seen_.store(0, std::memory_order_relaxed);
+    producer_.default_tail = &device_.legacy().tail_;
   } else {
-    default_tail_ = &no_default_stream;
-    default_seen_.store(0, std::memory_order_relaxed);
+    producer_.default_tail = &no_default_stream;
   }
+  producer_.default_seen.store(0, std::memory_order_relaxed);
 }
 
 void CpuQueue::follow(Queue& other) {
   auto& queue = static_cast<CpuQueue&>(other);
-  append_wait(queue, queue.tail(), Origin{});
+  const std::uint64_t last = queue.tail();
+  if (&queue != this && !queue.passed(last)) append_wait(queue, last, Origin{});  // housekeeping is no command
+}
+
+bool CpuQueue::finished(std::uint64_t sequence) {
+  constexpr int most_looks = 64;  // at a queue that a worker is about to bring to its end
+  for (int looks = 0; !reached(sequence); ++looks) {
+    if (looks == most_looks || formalities_to_.load(std::memory_order_acquire) < sequence ||
+        !reached(formalities_from_.load(std::memory_order_relaxed) - 1))
+      return false;
+    if (try_acquire()) {
+      Runner runner;
+      run(runner, sequence, true);
+    } else {
+      Number number;
+      const QueueStrand* source = parked_on(number);
+      if (source != nullptr && !source->reached(number)) return false;
+      pause(4);
+    }
+  }
+  return true;
 }
 
 bool CpuQueue::done() {
-  if (!reached(tail())) return false;
+  if (!finished(tail())) return false;
   if (!legacy_) return true;
   // The legacy handle stands for all blocking streams (R25).
-  bool all = true;
-  device_.for_each_queue([&](CpuQueue& queue) { all = all && (!queue.blocking() || queue.reached(queue.tail())); });
-  return all;
+  for (;;) {
+    CpuQueue* pending = nullptr;
+    device_.for_each_queue([&](CpuQueue& queue) {
+      if (queue.blocking() && !queue.reached(queue.tail())) pending = &queue;
+    });
+    if (pending == nullptr) return true;
+    if (!pending->finished(pending->tail())) return false;
+  }
 }
 
 void CpuQueue::synchronize(const char*, SourceLocation) {
@@ -66,16 +90,12 @@ void CpuQueue::synchronize(const char*, SourceLocation) {
 void CpuQueue::drain() noexcept {
   try {
     wait_until(legacy_ ? mark() : tail());
-  } catch (const Error&) {
-    // The process is ending: there is nothing left to wait for.
+  } catch (...) {
+    // The process is ending: there is nothing left to wait for. Or there is no memory for a mark.
   }
 }
 
-void CpuQueue::retire() noexcept {
-  retired_.store(true, std::memory_order_seq_cst);
-  // release() looks at retired_, here or wherever the queue is running.
-  if (try_acquire()) release();
-}
+void CpuQueue::retire() noexcept { settle(QueueStrand::retire()); }
 
 void CpuQueue::lose_failure(std::uint64_t order) noexcept {
   const std::uint64_t last = tail();
@@ -83,9 +103,8 @@ void CpuQueue::lose_failure(std::uint64_t order) noexcept {
   failures_.lose(last, order, legacy_knows);
 }
 
-/// Called by release() alone: whoever saw the last command done has given the queue up.
+/// By whom the strand told so.
 void CpuQueue::finish_retirement() {
-  if (!reached(tail()) || !retired_.exchange(false, std::memory_order_seq_cst)) return;
   if (failures_.failed()) {
     device_.keep_failure_of(*this);
     begin_anew();

@@ -1,5 +1,5 @@
-// A stream on the CPU: a strand. Many producers append records; one consumer at a time, a worker or a waiting host thread,
-// runs them in order. docs/architecture.md walks through it.
+// A stream on the CPU: a strand whose commands are records. Producers write them; the consumer, a worker or a waiting host
+// thread, reads and runs them. strand.hpp has the protocol; docs/architecture.md walks through it.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include "backend.hpp"
 #include "backends/cpu/streams/queue_failures.hpp"
 #include "backends/cpu/streams/record.hpp"
+#include "backends/cpu/streams/strand.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
 
@@ -21,34 +22,37 @@ class CpuDevice;
 class ProducerLock;
 struct GraphRecord;
 
-/// Who waits for a queue to complete a command: another queue, a host thread asleep on `awake`, or, with neither, another
-/// backend (SignalWaiter).
-struct Waiter {
-  std::uint64_t sequence = 0;
-  CpuQueue* queue = nullptr;
-  std::atomic<std::uint32_t>* awake = nullptr;
-  Waiter* next = nullptr;
+/// What queues add to strands.
+struct QueueParts {
+  template <class T>
+  using Atomic = std::atomic<T>;
+  template <class T>
+  using Data = T;
+  static void pause() { cpu::pause(); }
+  static void yield() { cpu::yield(); }
+
+  struct Producer {
+    std::byte* write = nullptr;
+    std::byte* write_end = nullptr;
+    Chunk* chunk = nullptr;
+    const std::atomic<std::uint64_t>* default_tail;  ///< the legacy queue's; one that stays 0 where that orders nothing
+    std::atomic<std::uint64_t> default_seen{0};      ///< the legacy queue's tail that this one waits for already
+    std::uint64_t patience = 0;                      ///< the backlog at which producers are held back
+  };
+  struct Listed {
+    CpuQueue* next = nullptr;  ///< guarded by the pool's lock
+  };
+  struct Consumer {
+    std::uint64_t counting_from = 0;  ///< done_ when it began to count replays
+    std::byte* read = nullptr;
+    Chunk* chunk = nullptr;
+  };
+  struct Waiter {
+    std::atomic<std::uint32_t>* awake = nullptr;  ///< a host thread's; with neither a strand: SignalWaiter
+  };
 };
-
-/// Those who wait for one queue. One word is lock and flag, so that to join costs one exchange, and a look of the queue that
-/// nobody waits for costs a load.
-class WaiterList {
- public:
-  /// Takes part in the pairing of park() and complete(): a full barrier. `first` is the caller's until unlock().
-  void lock() {
-    if ((word_.fetch_or(present | locked, std::memory_order_seq_cst) & locked) != 0) [[unlikely]]
-      lock_slowly();
-  }
-  void unlock() { word_.store(first != nullptr ? std::uint32_t{present} : 0u, std::memory_order_release); }
-  bool empty() const { return word_.load(std::memory_order_seq_cst) == 0; }
-
-  Waiter* first = nullptr;
-
- private:
-  enum : std::uint32_t { present = 1, locked = 2 };
-  void lock_slowly();
-  std::atomic<std::uint32_t> word_{0};
-};
+using QueueStrand = Strand<QueueParts>;
+using Waiter = QueueStrand::Waiter;
 
 /// The time of one timed record; shared by the event and the record on its way.
 struct Stamp {
@@ -57,7 +61,7 @@ struct Stamp {
 };
 void release_stamp(Stamp* stamp) noexcept;
 
-class CpuQueue final : public Queue {
+class CpuQueue final : public Queue, private QueueStrand {
  public:
   explicit CpuQueue(CpuDevice& device);
 
@@ -82,10 +86,9 @@ class CpuQueue final : public Queue {
   bool blocking() const { return blocking_; }
   int level() const { return level_.load(std::memory_order_relaxed); }
 
-  /// The number of the last command submitted; with it, whether and when it is finished.
-  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire) >> 1; }
-  std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
-  bool reached(std::uint64_t sequence) const { return completed() >= sequence; }
+  using QueueStrand::completed;
+  using QueueStrand::reached;
+  using QueueStrand::tail;
   /// Reached, and no failure that a wait from now on would inherit.
   bool passed(std::uint64_t sequence) const { return reached(sequence) && !failures_.unreported_at(sequence); }
   /// A point in this queue's order that covers everything before it, also what a default stream implies.
@@ -94,6 +97,9 @@ class CpuQueue final : public Queue {
   std::uint64_t append_stamp(Stamp* stamp, const Origin& command);
   std::uint64_t append_empty(const Origin& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
+  void append_idle_wait(const Origin& command);
+  /// Reached, or nothing but formalities (waits that are over, empty records) stood before it: these are done at once.
+  bool finished(std::uint64_t sequence);
 
   /// Gives the signal when the command is complete: at once, or by whoever completes it.
   void signal_after(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal);
@@ -104,11 +110,11 @@ class CpuQueue final : public Queue {
 
   void begin_counting();
   void end_counting() noexcept;
-  std::uint64_t count_one() { return (tail_.fetch_add(2, std::memory_order_acq_rel) >> 1) + 1; }
-  void reach_next() { complete(++done_); }
-  std::uint64_t counted() const { return done_ - counting_from_; }
+  using QueueStrand::count_one;
+  void reach_next() { complete(); }
+  std::uint64_t counted() const { return done_ - consumer_.counting_from; }
   /// Who waits for this queue may run the present work of another one.
-  void help_by(CpuQueue& lane);
+  void help_by(CpuQueue& lane) { help_at(lane, lane.tail()); }
   /// `loud` false: no worker is woken for it.
   void append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud);
   /// Waits, helping: runs what it waits for if nobody does.
@@ -123,38 +129,34 @@ class CpuQueue final : public Queue {
   std::uint64_t run_popped(Runner& runner);
 
   /// Guarded by the pool's lock.
-  CpuQueue*& next_ready() { return next_ready_; }
+  CpuQueue*& next_ready() { return in_list_.next; }
 
  private:
   friend class CpuDevice;
-  enum : std::uint32_t { listed = 1, running = 2 };  ///< bits of state_; 0: idle
+  friend class ProducerLock;
 
   // producers (queue_append.cpp)
   template <class R>
   R* begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag = false);
+  void make_room(std::size_t bytes);
   std::byte* next_chunk(std::size_t bytes);
+  void note_formality();
   void hold_back();
   bool default_stream_is_new() const {
-    return default_tail_->load(std::memory_order_acquire) != default_seen_.load(std::memory_order_acquire);
+    return producer_.default_tail->load(std::memory_order_acquire) !=
+           producer_.default_seen.load(std::memory_order_acquire);
   }
   void order_with_default_stream();
   void collect_blocking_queues();
   void write_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
-  std::uint64_t publish_locked(std::byte* end);
-  void lock_producers() {
-    if ((tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]]
-      lock_producers_slowly();
-  }
-  void lock_producers_slowly();
-  /// A full barrier: a consumer that gives the queue up sees the tail, or schedule() sees that the queue is idle.
-  void unlock_producers() { tail_.fetch_and(~std::uint64_t{1}, std::memory_order_seq_cst); }
-  friend class ProducerLock;
-  /// Makes the queue known to the workers if it is idle.
-  void schedule() {
-    if (state_.load(std::memory_order_seq_cst) == 0) schedule_idle();
-  }
-  void schedule_idle();
+  std::uint64_t publish_record(std::byte* end);
+  /// Makes the queue known to the workers, unless somebody has it by now.
+  void schedule();
   void submit_launch(const Command& command, const Launch& launch);
+  template <std::size_t room>
+  void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
+  [[gnu::noinline]] void launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                                        const detail::LaunchSite& site);
   void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                      const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
@@ -165,9 +167,9 @@ class CpuQueue final : public Queue {
   void submit_graph(const Command& command, CpuGraph& graph);
 
   // the consumer (queue_run.cpp)
-  bool try_acquire();
   std::uint64_t run(Runner& runner, std::uint64_t until, bool worker);
-  void release();
+  void give_up();
+  void settle(Left left);
   void run_record(Record& record, Runner& runner);
   void run_single(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
@@ -178,14 +180,16 @@ class CpuQueue final : public Queue {
   bool park(const SignalRecord& wait);
   void finish_signal(SignalRecord& record);
   void help_source(const WaitRecord& wait, Runner& runner);
-  void schedule_wait();
+  void park_head();
   void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
   void skip(Record& record);
-  void complete(std::uint64_t sequence);
-  void wake_waiters();
+  void complete() {
+    if (Waiter* woken = complete_next()) [[unlikely]]
+      wake(woken);
+  }
+  static void wake(Waiter* woken);
   void begin_anew();
-  bool unpark();
   bool help(std::uint64_t sequence, Runner& runner);
   void sleep_until(std::uint64_t sequence);
   void finish_retirement();
@@ -199,34 +203,11 @@ class CpuQueue final : public Queue {
   bool legacy_ = false;
   bool internal_ = false;
 
-  /// Twice the number of the last command, plus one while a producer has the lock: publishing a command and giving the lock
-  /// back is one exchange.
-  alignas(64) std::atomic<std::uint64_t> tail_{0};
-  std::byte* write_ = nullptr;      ///< the producers' (under the lock)
-  std::byte* write_end_ = nullptr;  ///< the producers'
-  Chunk* write_chunk_ = nullptr;    ///< the producers'
-  const std::atomic<std::uint64_t>*
-      default_tail_;  ///< the legacy queue's; one that stays 0 where that does not order this
-  std::atomic<std::uint64_t> default_seen_{
-      0};                       ///< the producers': the legacy stream's tail that this one waits for already
-  std::uint64_t patience_ = 0;  ///< the producers': the backlog at which they are held back
-
-  alignas(64) std::atomic<std::uint32_t> state_{0};
-  CpuQueue* next_ready_ = nullptr;  ///< guarded by the pool's lock
-  std::atomic<bool> retired_{false};
-
-  alignas(64) std::uint64_t done_ = 0;  ///< the consumer's copy of completed_
-  std::uint64_t counting_from_ = 0;     ///< the consumer's: done_ when it began to count replays
-  std::byte* read_ = nullptr;           ///< the consumer's
-  Chunk* read_chunk_ = nullptr;         ///< the consumer's
-  std::atomic<CpuQueue*> parked_on_{nullptr};
-  std::atomic<std::uint64_t> parked_until_{0};
-  Waiter park_waiter_;
-
-  alignas(64) std::atomic<std::uint64_t> completed_{0};
-  WaiterList waiters_;
   QueueFailures failures_;
 
+  /// The last commands in a row that are formalities; written with the producers' lock.
+  std::atomic<std::uint64_t> formalities_from_{1};
+  std::atomic<std::uint64_t> formalities_to_{0};
   std::uint64_t legacy_waited_ =
       0;  ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };

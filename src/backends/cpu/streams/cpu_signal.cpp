@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
-void SignalWaiter::give() noexcept { signal->give(source->failures().inherited_at(sequence, reports_seen)); }
+void SignalWaiter::give() noexcept { signal->give(source->failures().inherited_at(number, reports_seen)); }
 
 void give_signals(Waiter* first) noexcept {
   while (first != nullptr) {
@@ -24,19 +24,15 @@ void give_signals(Waiter* first) noexcept {
 
 void CpuQueue::signal_after(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal) {
   auto waiter = std::make_unique<SignalWaiter>();
-  waiter->sequence = sequence;
+  waiter->number = sequence;
   waiter->signal = std::move(signal);
   waiter->source = this;
   waiter->reports_seen = failures_.reports();
-  {
-    const std::lock_guard guard(waiters_);
-    if (completed_.load(std::memory_order_seq_cst) < sequence) {
-      waiter->next = waiters_.first;
-      waiters_.first = waiter.release();
-      return;
-    }
+  if (join(*waiter)) {
+    static_cast<void>(waiter.release());  // whoever completes the command has it
+  } else {
+    waiter->give();
   }
-  waiter->give();
 }
 
 void CpuQueue::resume() {

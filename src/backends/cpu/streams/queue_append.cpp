@@ -31,8 +31,8 @@ constexpr auto stall_patience = std::chrono::microseconds(50);
 template <class R>
 inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag) {
   const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
-  std::byte* at = write_;
-  if (at + bytes > write_end_) [[unlikely]]
+  std::byte* at = producer_.write;
+  if (at + bytes > producer_.write_end) [[unlikely]]
     at = next_chunk(bytes);
   R* record = reinterpret_cast<R*>(at);
   record->where = command.where;
@@ -41,62 +41,88 @@ inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::si
   return record;
 }
 
-void CpuQueue::lock_producers_slowly() {
-  for (int tries = 0;; ++tries) {
-    if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0)
-      return;
-    if (tries < 100) {
-      pause();
-    } else {
-      yield();
-    }
-  }
+/// Makes the record that ends at `end` visible, keeping the lock. Returns the command's number.
+inline std::uint64_t CpuQueue::publish_record(std::byte* end) {
+  producer_.write = end;
+  return publish();
 }
 
-/// Makes the record that ends at `end` visible, keeping the lock; schedule() follows once it is given back. Returns the
-/// command's number.
-inline std::uint64_t CpuQueue::publish_locked(std::byte* end) {
-  write_ = end;
-  const std::uint64_t next = tail_.load(std::memory_order_relaxed) + 2;
-  tail_.store(next, std::memory_order_release);
-  return next >> 1;
-}
-
+/// The producers' lock. However it is given back, also when an exception is on its way, somebody has the queue then if it
+/// has work: a wait may have been written before what failed.
 class ProducerLock {
  public:
-  explicit ProducerLock(CpuQueue& queue) : queue_(queue) { queue_.lock_producers(); }
-  ~ProducerLock() { queue_.unlock_producers(); }
+  explicit ProducerLock(CpuQueue& queue) : queue_(queue) { queue_.lock(); }
+  ~ProducerLock() {
+    if (held_ && queue_.unlock()) queue_.schedule();
+  }
   ProducerLock(const ProducerLock&) = delete;
   ProducerLock& operator=(const ProducerLock&) = delete;
 
+  /// A wait that nothing stands before need not go by way of a worker: the queue is parked at once.
+  void unlock_and_park() {
+    held_ = false;
+    queue_.pool_.note_host();
+    if (queue_.unlock_and_acquire()) queue_.park_head();
+  }
+  /// Nobody is woken for it.
+  void unlock_quietly(int level) {
+    held_ = false;
+    if (queue_.unlock() && queue_.list()) queue_.pool_.push_quietly(&queue_, level);
+  }
+
  private:
   CpuQueue& queue_;
+  bool held_ = true;
 };
 
-/// The hot path: an empty closure, nobody else appending, room in the chunk, nothing new in the default stream. Without a
-/// stack frame: every other case is a tail call.
-void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                      const detail::LaunchSite& site) {
-  if (kernel.closure_bytes != 0 || (tail_.fetch_or(1, std::memory_order_acquire) & 1) != 0) [[unlikely]] {
+/// The hot path: nobody else appending, room in the chunk, nothing new in the default stream, and a closure that is empty
+/// or copied in one piece of `room` bytes. Without a stack frame: every other case is a tail call.
+template <std::size_t room>
+[[gnu::always_inline]] inline void CpuQueue::launch_plain(const Kernel& kernel, const void* closure, std::size_t size,
+                                                          const detail::LaunchSite& site) {
+  constexpr std::size_t bytes = round_record(sizeof(LaunchRecord) + room);
+  if (!try_lock()) [[unlikely]] {
     launch_slowly(0, kernel, closure, size, site);
     return;
   }
-  std::byte* at = write_;
-  if (at + sizeof(LaunchRecord) > write_end_ || default_stream_is_new()) [[unlikely]] {
-    unlock_producers();
+  std::byte* at = producer_.write;
+  if (at + bytes > producer_.write_end || default_stream_is_new()) [[unlikely]] {
+    unlock_unchanged();
     launch_slowly(0, kernel, closure, size, site);
     return;
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
   std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
-  record->head = cpu::Record::heading(RecordKind::launch, sizeof(LaunchRecord));
+  record->head = cpu::Record::heading(RecordKind::launch, bytes);
   record->kernel = &kernel;
   record->size = size;
+  static_assert(sizeof(LaunchRecord) % 16 == 0, "the closure follows at once");
+  if constexpr (room != 0) std::memcpy(at + sizeof(LaunchRecord), closure, room);
   prefetch_to_write(at + ahead);
-  write_ = at + sizeof(LaunchRecord);
-  tail_.fetch_add(1, std::memory_order_seq_cst);  // one more command, and the lock is free
-  if (state_.load(std::memory_order_seq_cst) == 0) [[unlikely]]
-    schedule_idle();
+  producer_.write = at + bytes;
+  if (publish_and_unlock()) [[unlikely]]
+    schedule();
+}
+
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) {
+  if (kernel.small != 0) [[unlikely]] {
+    launch_closure(0, kernel, closure, size, site);
+  } else {
+    launch_plain<0>(kernel, closure, size, site);
+  }
+}
+
+/// A function of its own, so that the empty closure's registers stay what they are.
+void CpuQueue::launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                              const detail::LaunchSite& site) {
+  if (kernel.small == 2) {
+    launch_plain<64>(kernel, closure, size, site);
+  } else if (kernel.small == 1) {
+    launch_plain<32>(kernel, closure, size, site);
+  } else {
+    launch_slowly(0, kernel, closure, size, site);
+  }
 }
 
 /// The same for all other cases: a tail call of launch(), in whose registers everything still is.
@@ -108,9 +134,8 @@ void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure
   submit_launch(command, std::get<Launch>(command.op));
 }
 
-[[gnu::noinline]] void CpuQueue::schedule_idle() {
-  std::uint32_t idle = 0;
-  if (!state_.compare_exchange_strong(idle, listed)) return;
+[[gnu::noinline]] void CpuQueue::schedule() {
+  if (!list()) return;
   pool_.note_host();
   pool_.push(this, level());
 }
@@ -125,19 +150,19 @@ void CpuQueue::collect_blocking_queues() {
   const Origin implied;
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
-    const std::uint64_t seen = default_tail_->load(std::memory_order_acquire);
+    const std::uint64_t seen = producer_.default_tail->load(std::memory_order_acquire);
     const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
     if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
-    default_seen_.store(seen, std::memory_order_release);
+    producer_.default_seen.store(seen, std::memory_order_release);
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
     if (!queue.blocking_ || &queue == this) return;
     const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
-    queue.legacy_waited_ = tail;
     if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
+    queue.legacy_waited_ = tail;  // once the wait is written: there may be no memory for it
   });
   device_.for_each_loser([&](CpuQueue& queue) {
     queue.failures_.tell_legacy([&](std::uint64_t sequence) { write_wait(queue, sequence, implied); });
@@ -149,7 +174,22 @@ void CpuQueue::write_wait(CpuQueue& source, std::uint64_t sequence, const Origin
   record->source = &source;
   record->sequence = sequence;
   record->reports_seen = source.failures_.reports();
-  publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+  if (command.id == 0) note_formality();
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
+}
+
+/// The record that is published next does nothing but hold the order. The lock is held.
+void CpuQueue::note_formality() {
+  const std::uint64_t next = tail() + 1;
+  if (formalities_to_.load(std::memory_order_relaxed) != next - 1) {
+    formalities_from_.store(next, std::memory_order_relaxed);
+  }
+  formalities_to_.store(next, std::memory_order_release);  // with finished()
+}
+
+/// Whether or not it is used, what fits now needs no memory later. The lock is held.
+inline void CpuQueue::make_room(std::size_t bytes) {
+  if (producer_.write + bytes > producer_.write_end) next_chunk(bytes);
 }
 
 std::byte* CpuQueue::next_chunk(std::size_t bytes) {
@@ -160,12 +200,12 @@ std::byte* CpuQueue::next_chunk(std::size_t bytes) {
   } catch (const std::bad_alloc&) {
     refuse_memory(bytes, Origin{});
   }
-  auto* link = reinterpret_cast<Record*>(write_);
+  auto* link = reinterpret_cast<Record*>(producer_.write);
   link->head = Record::heading(RecordKind::next_chunk, 0);
-  write_chunk_->next = chunk;
-  write_chunk_ = chunk;
-  write_end_ = chunk->end();
-  return write_ = chunk->begin();
+  producer_.chunk->next = chunk;
+  producer_.chunk = chunk;
+  producer_.write_end = chunk->end();
+  return producer_.write = chunk->begin();
 }
 
 /// Producers that are faster than the consumer wait for it while it advances, so that memory stays flat. Behind a command
@@ -174,10 +214,10 @@ void CpuQueue::hold_back() {
   const std::uint64_t last = tail();
   std::uint64_t seen = completed();
   if (last - seen < usual_patience) {
-    patience_ = usual_patience;
+    producer_.patience = usual_patience;
     return;
   }
-  if (last - seen < patience_) return;
+  if (last - seen < producer_.patience) return;
   using Clock = std::chrono::steady_clock;
   auto last_advance = Clock::now();
   for (int tries = 0; last - seen > usual_patience / 2; ++tries) {
@@ -192,7 +232,7 @@ void CpuQueue::hold_back() {
       seen = now_done;
       last_advance = now;
     } else if (now - last_advance > stall_patience) {
-      patience_ = 2 * (last - seen);
+      producer_.patience = 2 * (last - seen);
       return;
     }
   }
@@ -222,16 +262,13 @@ void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
     submit_launch_shaped(command, launch);
     return;
   }
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
-    record->kernel = &kernel;
-    record->size = launch.extent[0];
-    if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
+  record->kernel = &kernel;
+  record->size = launch.extent[0];
+  if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch) {
@@ -245,46 +282,38 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
       std::memcpy(at, launch.closure, kernel.closure_bytes);
     }
   };
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    std::byte* end;
-    if (kernel.rank == 0) {
-      auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
-      record->kernel = &kernel;
-      record->name = launch.name;
-      record->blocks = launch.extent[0];
-      record->threads = launch.threads;
-      record->shared_bytes = launch.shared_bytes;
-      place_closure(trailing(record, alignment));
-      end = reinterpret_cast<std::byte*>(record) + record->bytes();
-    } else {
-      auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
-      record->kernel = &kernel;
-      record->name = launch.name;
-      record->extent = launch.extent;
-      place_closure(trailing(record, alignment));
-      end = reinterpret_cast<std::byte*>(record) + record->bytes();
-    }
-    publish_locked(end);
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  std::byte* end;
+  if (kernel.rank == 0) {
+    auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
+    record->kernel = &kernel;
+    record->name = launch.name;
+    record->blocks = launch.extent[0];
+    record->threads = launch.threads;
+    record->shared_bytes = launch.shared_bytes;
+    place_closure(trailing(record, alignment));
+    end = reinterpret_cast<std::byte*>(record) + record->bytes();
+  } else {
+    auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
+    record->kernel = &kernel;
+    record->name = launch.name;
+    record->extent = launch.extent;
+    place_closure(trailing(record, alignment));
+    end = reinterpret_cast<std::byte*>(record) + record->bytes();
   }
-  schedule();
+  publish_record(end);
 }
 
 std::uint64_t CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
-  std::uint64_t number;
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0, owns_source);
-    record->to = copy.to;
-    record->from = copy.from;
-    record->to_layout = copy.to_layout;
-    record->from_layout = copy.from_layout;
-    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
-  return number;
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<CopyRecord>(command, RecordKind::copy, 0, owns_source);
+  record->to = copy.to;
+  record->from = copy.from;
+  record->to_layout = copy.to_layout;
+  record->from_layout = copy.from_layout;
+  return publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
@@ -323,112 +352,97 @@ void CpuQueue::submit_fill(const Command& command, const Fill& fill) {
     record->to = fill.to;
     record->layout = fill.layout;
     std::memcpy(trailing(record, 16), fill.value, fill.layout.element_bytes);
-    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
+    number = publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
   }
-  schedule();
   if (fill.kind != MemoryKind::pageable) return;
   wait_until(number);
   throw_failure(number, true);
 }
 
 void CpuQueue::submit_call(const Command& command, detail::HostFunction* function, bool external) {
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<CallRecord>(command, RecordKind::call, 0, external);
-    record->function = function;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<CallRecord>(command, RecordKind::call, 0, external);
+  record->function = function;
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
-  {
-    const std::lock_guard launching(graph);
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
-    auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
-    const CpuGraph::Launching launch = graph.launch(*this, record->marks());
-    record->graph = &graph;
-    record->plan = launch.plan;
-    record->started = false;
-    record->source = launch.timeline;
-    record->sequence = launch.sequence;
-    record->reports_seen = 0;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  // Before the graph is locked: to make room is to wait for a consumer that is far behind, and it needs that lock, too.
+  make_room(round_record(sizeof(WaitRecord)) +
+            round_record(sizeof(GraphRecord) + graph.marks() * sizeof(CpuEvent::Mark)));
+  const std::lock_guard launching(graph);
+  if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
+  auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
+  const CpuGraph::Launching launch = graph.launch(*this, record->marks());
+  record->graph = &graph;
+  record->plan = launch.plan;
+  record->started = false;
+  record->source = launch.timeline;
+  record->sequence = launch.sequence;
+  record->reports_seen = 0;
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 void CpuQueue::append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud) {
   level_.store(level, std::memory_order_relaxed);
-  {
-    const ProducerLock guard(*this);
-    auto* record = begin_record<TicketRecord>(Origin{}, RecordKind::ticket, 0);
-    record->graph = &graph;
-    record->segment = segment;
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  if (loud) {
-    schedule();
-    return;
-  }
-  std::uint32_t idle = 0;
-  if (state_.compare_exchange_strong(idle, listed)) pool_.push_quietly(this, level);
+  ProducerLock guard(*this);
+  auto* record = begin_record<TicketRecord>(Origin{}, RecordKind::ticket, 0);
+  record->graph = &graph;
+  record->segment = segment;
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
+  if (!loud) guard.unlock_quietly(level);
 }
 
 std::uint64_t CpuQueue::append_stamp(Stamp* stamp, const Origin& command) {
-  std::uint64_t number;
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
-    record->stamp = stamp;
-    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
-  return number;
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<StampRecord>(command, RecordKind::stamp, 0);
+  record->stamp = stamp;
+  return publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 void CpuQueue::append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command) {
   // The stream's own order holds it back already (R82), and its own failure skips it; not that of an earlier stream.
   if (&source == this ? !failures_.lost_at(sequence) : source.passed(sequence)) {
-    if (command.id != 0) append_empty(command);  // observers want to see it run
+    append_idle_wait(command);
     return;
   }
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    write_wait(source, sequence, command);
+  ProducerLock guard(*this);
+  order_with_default_stream();
+  write_wait(source, sequence, command);
+  guard.unlock_and_park();
+}
+
+/// A wait that has nothing to wait for takes part in the default stream's rules all the same, observed or not.
+void CpuQueue::append_idle_wait(const Origin& command) {
+  if (command.id != 0) {
+    append_empty(command);  // observers want to see it run
+  } else {
+    mark();
   }
-  schedule_wait();
 }
 
 std::unique_ptr<detail::Signal> CpuQueue::wait_for_signal(const Command& command) {
   auto arrival = std::make_unique<Arrival>();
   auto signal = std::make_unique<CpuSignal>(*arrival);
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<SignalRecord>(command, RecordKind::signal, 0);
-    record->arrival = arrival.release();
-    publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule_wait();
+  ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<SignalRecord>(command, RecordKind::signal, 0);
+  record->arrival = arrival.release();
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
+  guard.unlock_and_park();
   return signal;
 }
 
 std::uint64_t CpuQueue::append_empty(const Origin& command) {
-  std::uint64_t number;
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
-    number = publish_locked(reinterpret_cast<std::byte*>(record) + record->bytes());
-  }
-  schedule();
-  return number;
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<cpu::Record>(command, RecordKind::empty, 0);
+  if (command.id == 0) note_formality();
+  return publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 std::uint64_t CpuQueue::mark() {
@@ -436,14 +450,9 @@ std::uint64_t CpuQueue::mark() {
     return append_empty(Origin{});
   }
   if (!default_stream_is_new()) return tail();
-  std::uint64_t last;
-  {
-    const ProducerLock guard(*this);
-    order_with_default_stream();
-    last = tail();
-  }
-  schedule();
-  return last;
+  const ProducerLock guard(*this);
+  order_with_default_stream();
+  return tail();
 }
 
 }  // namespace weir::cpu

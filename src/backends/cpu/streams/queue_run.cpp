@@ -10,7 +10,7 @@
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cpu {
 
@@ -61,28 +61,15 @@ class Chain {
 
 }  // namespace
 
-bool CpuQueue::try_acquire() {
-  std::uint32_t state = state_.load(std::memory_order_relaxed);
-  while ((state & running) == 0) {
-    if (state_.compare_exchange_weak(state, state | running, std::memory_order_seq_cst)) return true;
-  }
-  return false;
-}
-
 std::uint64_t CpuQueue::run_popped(Runner& runner) {
-  std::uint32_t state = state_.load(std::memory_order_relaxed);
-  for (;;) {
-    const bool taken = (state & running) != 0;  // by a host thread that helps, or parked
-    const std::uint32_t next = taken ? state & ~listed : (state & ~listed) | running;
-    if (!state_.compare_exchange_weak(state, next, std::memory_order_seq_cst)) continue;
-    return taken ? 0 : run(runner, ~std::uint64_t{0}, true);
-  }
+  return take_popped() ? run(runner, ~std::uint64_t{0}, true) : 0;  // else a host thread helps, or it is parked
 }
 
 /// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
 /// Returns how many it ran.
 std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   int share = fair_share;
+  runner.level = level();
   const std::uint64_t first = done_;
   std::uint64_t tail = 0;
   while (done_ < until) {
@@ -90,12 +77,12 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       tail = this->tail();
       if (done_ >= tail) break;
     }
-    auto* record = reinterpret_cast<Record*>(read_);
+    auto* record = reinterpret_cast<Record*>(consumer_.read);
     const RecordKind kind = record->kind();
     if (kind == RecordKind::next_chunk) {
-      Chunk* old = read_chunk_;
-      read_chunk_ = old->next;
-      read_ = read_chunk_->begin();
+      Chunk* old = consumer_.chunk;
+      consumer_.chunk = old->next;
+      consumer_.read = consumer_.chunk->begin();
       give_chunk(old);
       continue;
     }
@@ -122,8 +109,8 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
     } else {
       run_record(*record, runner);
     }
-    read_ += record->bytes();
-    complete(++done_);
+    consumer_.read += record->bytes();
+    complete();
     if (worker) {
       if (pool_.more_urgent_than(level()) || runner.must_leave()) break;
       if (--share == 0) {
@@ -133,51 +120,27 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
     }
   }
   const std::uint64_t ran = done_ - first;
-  release();
+  give_up();
   return ran;
 }
 
-void CpuQueue::release() {
-  const std::uint64_t mine = done_;  // the next consumer's from here on
-  const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);
-  if (tail_.load(std::memory_order_seq_cst) >> 1 != mine) {
-    std::uint32_t idle = 0;
-    if ((before & listed) == 0 && state_.compare_exchange_strong(idle, listed)) pool_.push(this, level());
-  } else if (retired_.load(std::memory_order_seq_cst)) {
-    finish_retirement();
-  }
+void CpuQueue::give_up() { settle(release()); }
+
+/// Does what giving the queue up left to do.
+void CpuQueue::settle(Left left) {
+  if (left == Left::ready) pool_.push(this, level());
+  if (left == Left::retired) finish_retirement();
 }
 
-void CpuQueue::complete(std::uint64_t sequence) {
-  // A full barrier, as in park() and sleep_until(): either the waiter sees this command done, or it is seen waiting.
-  completed_.exchange(sequence, std::memory_order_seq_cst);
-  if (!waiters_.empty()) [[unlikely]]
-    wake_waiters();
-}
-
-void CpuQueue::wake_waiters() {
-  Waiter* woken = nullptr;
-  {
-    const std::lock_guard guard(waiters_);
-    const std::uint64_t now = completed_.load(std::memory_order_relaxed);
-    for (Waiter** link = &waiters_.first; *link != nullptr;) {
-      Waiter* waiter = *link;
-      if (waiter->sequence <= now) {
-        *link = waiter->next;
-        waiter->next = woken;
-        woken = waiter;
-      } else {
-        link = &waiter->next;
-      }
-    }
-  }
+/// `woken` as complete_next() returned it.
+void CpuQueue::wake(Waiter* woken) {
   Chain chain;
   Waiter* hosts = nullptr;
   Waiter* signals = nullptr;
   while (woken != nullptr) {
     Waiter* waiter = woken;
-    woken = waiter->next;             // a waiter is gone once it was woken
-    CpuQueue* queue = waiter->queue;  // whoever runs it next may park it again, in the same waiter
+    woken = waiter->next;                                  // a waiter is gone once it was woken
+    auto* queue = static_cast<CpuQueue*>(waiter->strand);  // whoever runs it may park it again, in the same waiter
     if (queue == nullptr) {
       Waiter*& kind = waiter->awake != nullptr ? hosts : signals;
       waiter->next = kind;
@@ -199,22 +162,8 @@ void CpuQueue::wake_waiters() {
 
 /// True if the queue now waits for the source and belongs to nobody; false if the wait is over.
 bool CpuQueue::park(const WaitRecord& wait) {
-  CpuQueue& source = *wait.source;
-  const std::uint64_t sequence = wait.sequence;
-  if (!source.reached(sequence)) {
-    parked_until_.store(sequence, std::memory_order_relaxed);
-    parked_on_.store(&source, std::memory_order_release);
-    park_waiter_.sequence = sequence;
-    park_waiter_.queue = this;
-    const std::lock_guard guard(source.waiters_);
-    if (source.completed_.load(std::memory_order_seq_cst) < sequence) {
-      park_waiter_.next = source.waiters_.first;
-      source.waiters_.first = &park_waiter_;
-      return true;
-    }
-    parked_on_.store(nullptr, std::memory_order_release);
-  }
-  inherit_failure(source, sequence, wait.reports_seen);
+  if (park_on(*wait.source, wait.sequence)) return true;
+  inherit_failure(*wait.source, wait.sequence, wait.reports_seen);
   return false;
 }
 
@@ -228,38 +177,14 @@ void CpuQueue::help_source(const WaitRecord& wait, Runner& runner) {
   --runner.depth;
 }
 
-/// A wait that nothing stands before need not go by way of a worker: the queue is parked at once.
-void CpuQueue::schedule_wait() {
-  pool_.note_host();
-  if (state_.load(std::memory_order_seq_cst) != 0 || !try_acquire()) return;
-  auto* record = reinterpret_cast<Record*>(read_);
+/// Of a queue that this thread has just acquired: ends its turn, parked if a wait is all it has.
+void CpuQueue::park_head() {
+  auto* record = reinterpret_cast<Record*>(consumer_.read);
   if (done_ + 1 == tail()) {
     if (record->kind() == RecordKind::wait && park(as<WaitRecord>(*record))) return;
     if (record->kind() == RecordKind::signal && park(as<SignalRecord>(*record))) return;
   }
-  release();
-}
-
-void WaiterList::lock_slowly() {
-  for (int tries = 0;; ++tries) {
-    if ((word_.load(std::memory_order_relaxed) & locked) == 0 &&
-        (word_.fetch_or(present | locked, std::memory_order_seq_cst) & locked) == 0)
-      return;
-    if (tries < 100) {
-      pause();
-    } else {
-      yield();
-    }
-  }
-}
-
-/// Ends parking: the queue is anybody's to run. True if the caller has to make it known to the workers.
-bool CpuQueue::unpark() {
-  parked_on_.store(nullptr, std::memory_order_release);
-  std::uint32_t state = state_.load(std::memory_order_relaxed);
-  while (!state_.compare_exchange_weak(state, (state & ~std::uint32_t{running}) | listed, std::memory_order_seq_cst)) {
-  }
-  return (state & listed) == 0;
+  give_up();
 }
 
 /// Runs what stands before `sequence` in this queue, or in the queue that it is parked on. False if others run it.
@@ -272,11 +197,8 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
       queue->run(runner, sequence, false);
       return true;
     }
-    CpuQueue* source = queue->parked_on_.load(std::memory_order_acquire);
-    if (source == nullptr) return false;
-    sequence = queue->parked_until_.load(std::memory_order_relaxed);
-    if (queue->parked_on_.load(std::memory_order_acquire) != source) return false;
-    queue = source;
+    queue = static_cast<CpuQueue*>(queue->parked_on(sequence));
+    if (queue == nullptr) return false;
     if (queue->reached(sequence)) return false;
   }
   return false;
@@ -305,14 +227,9 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
   thread_local std::atomic<std::uint32_t> awake;
   awake.store(0, std::memory_order_relaxed);
   Waiter waiter;
-  waiter.sequence = sequence;
+  waiter.number = sequence;
   waiter.awake = &awake;
-  {
-    const std::lock_guard guard(waiters_);
-    if (completed_.load(std::memory_order_seq_cst) >= sequence) return;
-    waiter.next = waiters_.first;
-    waiters_.first = &waiter;
-  }
+  if (!join(waiter)) return;
   pool_.host_sleeps();
   while (awake.load(std::memory_order_seq_cst) == 0) {
     if (!pool_.stopping()) {
@@ -321,20 +238,15 @@ void CpuQueue::sleep_until(std::uint64_t sequence) {
     }
     // Nobody may come any more: leave the list, and let the caller help or give up.
     futex_wait_for(awake, 0, std::chrono::milliseconds(1));
-    const std::lock_guard guard(waiters_);
-    for (Waiter** link = &waiters_.first; *link != nullptr; link = &(*link)->next) {
-      if (*link == &waiter) {
-        *link = waiter.next;
-        return;
-      }
-    }
+    if (leave(waiter)) return;
   }
 }
 
 void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause) {
-  const char* operation = code == Errc::kernel_failed ? "weir::launch"
-                          : record.flag()             ? "weir::external"
-                                                      : "weir::host_call";
+  const char* operation = record.kind() == RecordKind::launch_blocks ? "weir::launch_blocks"
+                          : code == Errc::kernel_failed              ? "weir::launch"
+                          : record.flag()                            ? "weir::external"
+                                                                     : "weir::host_call";
   auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
   detail::note_unseen(error);
   failures_.fail(done_ + 1, std::move(error));
@@ -359,13 +271,8 @@ void CpuQueue::begin_anew() {
       pause(4);
       continue;
     }
-    lock_producers();
-    if (tail() == done_) {
-      tail_.store(tail_.load(std::memory_order_relaxed) + 2, std::memory_order_release);
-      complete(++done_);
-    }
-    unlock_producers();
-    release();
+    wake(pass_number());
+    give_up();
     return;
   }
 }

@@ -122,16 +122,21 @@ class Strand {
     tail_.store(next, std::memory_order_release);                   // with tail()
     return next >> 1;
   }
-  /// True if the strand had work and was idle: it is listed now, and the caller has to push it.
+  /// True if the strand is idle and has work: the caller has to list() it, and to push it if that succeeds.
   [[nodiscard]] bool unlock() {
     const Number last = tail_.fetch_and(~Number{1}, std::memory_order_seq_cst) >> 1;  // A1
-    // Without work there is nothing to list it for. Relaxed: an old value only lists it in vain.
-    return idle() && completed_.load(std::memory_order_relaxed) != last && list();
+    // Relaxed: an old value only lists it in vain.
+    return idle() && completed_.load(std::memory_order_relaxed) != last;
   }
   /// publish() and unlock() by one exchange.
   [[nodiscard]] bool publish_and_unlock() {
     tail_.fetch_add(1, std::memory_order_seq_cst);  // A1; the lock's bit becomes one more command
-    return idle() && list();
+    return idle();
+  }
+  /// Fails if somebody took or listed it meanwhile: who did that came after A1, and sees the tail when it gives it up.
+  [[nodiscard]] bool list() {
+    std::uint32_t expected = 0;
+    return state_.compare_exchange_strong(expected, listed, std::memory_order_seq_cst);
   }
   /// Where nothing was published since the lock was taken.
   void unlock_unchanged() { tail_.fetch_and(~Number{1}, std::memory_order_release); }
@@ -208,17 +213,17 @@ class Strand {
     retired_.store(true, std::memory_order_seq_cst);  // C1
     return try_acquire() ? release() : Left::nothing;
   }
-  /// By the consumer of a strand that has no work: a number passes without a command, so that places taken from now on
-  /// differ from those before. False if work came. `woken` as from complete_next().
-  [[nodiscard]] bool pass_number(Waiter*& woken) {
+  /// By the consumer: a number passes without a command, so that places taken from now on differ from those before. Not
+  /// if work came, which does the same. Returns what complete_next() does.
+  [[nodiscard]] Waiter* pass_number() {
+    Waiter* woken = nullptr;
     lock();
-    const bool over = tail() == done_;
-    if (over) {
+    if (tail() == done_) {
       woken = complete_next();  // before it is published: at no time is there a command that is not done
       publish();
     }
     unlock_unchanged();  // the caller is the consumer: it will look for work when it gives the strand up
-    return over;
+    return woken;
   }
 
   // For counting: a strand without commands, whose numbers are taken here and reached by complete_next(). Nobody runs it.
@@ -243,11 +248,6 @@ class Strand {
   enum : std::uint32_t { present = 1, locked = 2 };  ///< bits of waiters_
 
   bool idle() const { return state_.load(std::memory_order_seq_cst) == 0; }  // A2
-  /// Fails if somebody took or listed it meanwhile; who took it came after A1, and sees the tail when it gives it up.
-  bool list() {
-    std::uint32_t expected = 0;
-    return state_.compare_exchange_strong(expected, listed, std::memory_order_seq_cst);
-  }
   bool end_retirement() { return reached(tail()) && retired_.exchange(false, std::memory_order_seq_cst); }
 
   [[gnu::noinline]] void lock_slowly() {
@@ -302,14 +302,14 @@ class Strand {
   /// Twice the number of the last command, plus one while a producer has the lock: publishing a command and giving the
   /// lock back is one exchange.
   alignas(64) Atomic<Number> tail_{0};
-  typename Parts::Producer producer{};
+  typename Parts::Producer producer_{};
 
   alignas(64) Atomic<std::uint32_t> state_{0};
   Atomic<bool> retired_{false};
-  typename Parts::Listed ready{};
+  typename Parts::Listed in_list_{};
 
   alignas(64) Data<Number> done_{0};  ///< the consumer's copy of completed_
-  typename Parts::Consumer consumer{};
+  typename Parts::Consumer consumer_{};
   Atomic<Strand*> parked_on_{nullptr};
   Atomic<Number> parked_until_{0};
   Waiter park_waiter_;

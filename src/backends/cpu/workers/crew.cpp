@@ -18,6 +18,7 @@ namespace weir::cpu {
 namespace {
 
 using std::chrono::nanoseconds;
+constexpr int looks_at_helpers = 20;  ///< before who waits for them counts as blocked: they, too, may wait for a core
 constexpr std::uint32_t looks_between_questions = 16;  ///< about a worker that is known to be blocked
 
 nanoseconds time_of(clockid_t clock) {
@@ -107,6 +108,7 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
   seen.completed = completed;
   if (progress) {
     seen.without_progress = Nanoseconds{0};
+    seen.awaiting = 0;
     seen.helped = false;
   }
   if (anew) {
@@ -120,6 +122,8 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
     unblock(member);
     return State::computing;
   }
+  seen.awaiting = member.awaits_helpers.load(std::memory_order_relaxed) ? seen.awaiting + 1 : 0;
+  if (seen.awaiting > 0 && seen.awaiting < looks_at_helpers) return State::computing;
   const bool was_blocked = member.blocked.load(std::memory_order_relaxed);
   if (was_blocked && looks_ % looks_between_questions != 0) return State::blocked;
   if (!waits(member)) {

@@ -23,10 +23,12 @@ struct alignas(64) Member {
   std::atomic<bool> leave{false};               ///< the worker gives its queue up as soon as it may
   std::atomic<std::uint32_t> steps{0};          ///< the worker's: things begun
   std::atomic<const CpuQueue*> queue{nullptr};  ///< the worker's: what it took last
-  std::atomic<std::uint32_t> naps{0};           ///< the worker's: how often it slept for want of work
-  clockid_t clock = 0;                          ///< written before `thread`
-  bool extra = false;                           ///< beyond the pool's width; written before `thread`
+  std::atomic<std::uint32_t> naps{0};       ///< the worker's: how often it slept for other reasons than its commands'
+  std::atomic<bool> awaits_helpers{false};  ///< the worker's: of its loop, nothing of which is left for itself
+  clockid_t clock = 0;                      ///< written before `thread`
+  bool extra = false;                       ///< beyond the pool's width; written before `thread`
 
+  void note_nap() { naps.store(naps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void note_progress() { steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   // The monitor's.
@@ -34,6 +36,7 @@ struct alignas(64) Member {
     pid_t thread = nobody;
     std::uint32_t steps = 0;
     std::uint32_t naps = 0;
+    int awaiting = 0;             ///< looks in a row that found it waiting for helpers
     std::uint64_t completed = 0;  ///< by its queue
     std::chrono::nanoseconds clock{0};
     std::chrono::nanoseconds without_progress{0};  ///< time of a core used since it last made progress

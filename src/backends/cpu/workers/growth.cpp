@@ -79,7 +79,8 @@ bool WorkerPool::watch() {
   const std::uint32_t pops = ready_.pops();
   const bool taken = std::exchange(watched_pops_, pops) != pops;
   if (!any_ready()) {
-    if (look.extra > 0 || ++quiet_ticks_ < quiet_ticks) return true;
+    if (loops_.any() && awake() < width_) sleepers_.wake_ordinary();
+    if (look.extra > 0 || loops_.any() || ++quiet_ticks_ < quiet_ticks) return true;
     quiet_ticks_ = 0;
     crew_.rest();
     armed_.store(false, std::memory_order_seq_cst);

@@ -1,129 +1,119 @@
-// Parallel loops: a kernel, a copy or a fill on several workers.
-#include <algorithm>
-#include <chrono>
+// Parallel loops: shares, chunks, and helpers that come and go.
+#include "backends/cpu/workers/parallel_loop.hpp"
 
-#include "backends/cpu/workers/worker_pool.hpp"
+#include <algorithm>
 
 namespace weir::cpu {
 
-namespace {
-using Clock = std::chrono::steady_clock;
-constexpr double probe_nanoseconds = 3'000;     ///< how long a loop runs alone before its cost is judged
-constexpr double alone_nanoseconds = 12'000;    ///< less than this is finished alone: a wake-up would cost as much
-constexpr double least_nanoseconds = 40'000;    ///< a chunk long enough to take
-constexpr double most_nanoseconds = 1'000'000;  ///< and one after which more urgent work is not late
-constexpr std::size_t shares_per_worker = 2;
-constexpr std::size_t longest_piece = 16;  ///< of copies and fills, in pieces
-}  // namespace
-
-bool ParallelLoop::take(std::size_t& begin, std::size_t& end) {
-  begin = next_.load(std::memory_order_relaxed);
-  do {
-    if (begin >= end_) return false;
-    const std::size_t left = end_ - begin;
-    end = begin + std::min(left, std::clamp(left / chunks_.shares, chunks_.least, chunks_.most));
-  } while (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
-  return true;
+std::size_t ParallelLoop::share_begin(std::size_t count, int shares, int share) {
+  const auto all = static_cast<std::size_t>(shares);
+  const auto i = static_cast<std::size_t>(share);
+  const std::size_t begin = count / all * i + count % all * i / all;
+  // Two cores should not write to one cache line, where that costs no evenness.
+  return share == shares || count / all < 4096 ? begin : begin / 64 * 64;
 }
 
-void ParallelLoop::participate(Runner& runner, const WorkerPool* leave_for) {
-  try {
-    std::size_t begin;
-    std::size_t end;
-    while (take(begin, end)) {
-      runner.note_progress();
-      body_(context_, begin, end, runner);
-      if (leave_for != nullptr && leave_for->any_ready()) return;
+ParallelLoop::ParallelLoop(Body body, void* context, std::size_t count, int shares, int first, std::size_t done,
+                           Chunks chunks)
+    : chunks_(chunks), body_(body), context_(context), shares_(shares) {
+  int open = 0;
+  for (int i = 0; i < shares; ++i) {
+    const std::size_t begin = share_begin(count, shares, i) + (i == first ? done : 0);
+    share_[i].end = share_begin(count, shares, i + 1);
+    share_[i].next = begin;
+    share_[i].claimed = false;
+    if (begin < share_[i].end) ++open;
+  }
+  open_shares_.store(open, std::memory_order_relaxed);
+}
+
+/// The share to begin with: the worker's own, else one that is nobody's.
+int ParallelLoop::claim(const Runner& runner) {
+  const int own = runner.place < shares_ ? runner.place : 0;
+  for (int i = 0; i < shares_; ++i) {
+    const int share = (own + i) % shares_;
+    const std::atomic_ref claimed(share_[share].claimed);
+    if (!claimed.load(std::memory_order_relaxed) && !claimed.exchange(true, std::memory_order_relaxed)) return share;
+  }
+  return own;
+}
+
+bool ParallelLoop::take(int mine, std::size_t& begin, std::size_t& end, bool& last) {
+  for (int i = 0; i < shares_; ++i) {
+    Share& share = share_[(mine + i) % shares_];
+    const std::atomic_ref next(share.next);
+    begin = next.load(std::memory_order_relaxed);
+    while (begin < share.end) {
+      const std::size_t left = share.end - begin;
+      end = begin + std::min(left, std::clamp(left / 2, chunks_.least, chunks_.most));
+      if (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      last = end == share.end && exhausted(1);
+      return true;
     }
-  } catch (...) {
-    next_.store(end_, std::memory_order_relaxed);
-    SpinGuard guard(failure_lock_);
-    if (!failure_) failure_ = std::current_exception();
   }
+  return false;
 }
 
-void WorkerPool::share(ParallelLoop& loop, Runner& runner, std::size_t pieces) {
-  {
-    SpinGuard guard(lock_);
-    loop.next_loop_ = first_loop_;
-    first_loop_ = &loop;
-    loops_.fetch_add(1, std::memory_order_seq_cst);
+void ParallelLoop::fail(OpenLoops& list) {
+  int ended = 0;
+  for (int i = 0; i < shares_; ++i) {
+    const std::atomic_ref next(share_[i].next);
+    if (next.exchange(share_[i].end, std::memory_order_relaxed) < share_[i].end) ++ended;
   }
-  // No more than there are cores for: a thread that has to wait for its core would keep the others waiting for its chunk.
-  const int room = width_ - (runner.worker ? 0 : 1) - awake();
-  const int helpers = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(room, 0)), pieces - 1));
-  for (int i = 0; i < helpers; ++i) {
-    if (!sleepers_.wake_ordinary() && alive_.load(std::memory_order_relaxed) < width_) start_worker(false);
-  }
-  loop.participate(runner, nullptr);
-  {
-    SpinGuard guard(lock_);
-    ParallelLoop** link = &first_loop_;
-    while (*link != &loop) link = &(*link)->next_loop_;
-    *link = loop.next_loop_;
-    loops_.fetch_sub(1, std::memory_order_seq_cst);
-  }
-  for (int tries = 0; loop.helpers_.load(std::memory_order_acquire) != 0; ++tries) {
-    if (tries < 200) {
+  if (ended > 0 && exhausted(ended)) list.remove(*this);
+  SpinGuard guard(failure_lock_);
+  if (!failure_) failure_ = std::current_exception();
+}
+
+void ParallelLoop::leave() {
+  // The owner may be gone with the loop behind the decrement; to wake an address at which nobody sleeps does no harm.
+  if (helpers_.fetch_sub(1, std::memory_order_acq_rel) == (owner_sleeps | 1)) futex_wake(helpers_, 1);
+}
+
+void ParallelLoop::finish(Runner& runner) {
+  constexpr int spins = 200;
+  for (int tries = 0; (helpers_.load(std::memory_order_acquire) & ~owner_sleeps) != 0; ++tries) {
+    if (tries < spins) {
       pause(4);
-    } else {
-      yield();
+      continue;
     }
+    const std::uint32_t helpers = helpers_.fetch_or(owner_sleeps, std::memory_order_acq_rel) | owner_sleeps;
+    if (helpers == owner_sleeps) break;
+    runner.await_helpers(true);
+    futex_wait(helpers_, helpers);
   }
-  if (loop.failure_) std::rethrow_exception(loop.failure_);
+  runner.await_helpers(false);
+  if (failure_) std::rethrow_exception(failure_);
 }
 
-bool WorkerPool::help_loop(Runner& runner) {
-  ParallelLoop* loop;
-  {
-    SpinGuard guard(lock_);
-    for (loop = first_loop_; loop != nullptr && loop->used_up();) loop = loop->next_loop_;
-    if (loop == nullptr) return false;
-    loop->helpers_.fetch_add(1, std::memory_order_relaxed);  // before the lock is free, so that the owner sees it
-  }
-  loop->participate(runner, this);
-  loop->helpers_.fetch_sub(1, std::memory_order_release);
-  return true;
+void OpenLoops::add(ParallelLoop& loop, int level) {
+  owners_[level].fetch_add(1, std::memory_order_relaxed);
+  SpinGuard guard(lock_);
+  loop.level_ = level;
+  loop.listed_ = true;
+  loop.next_loop_ = first_[level];
+  first_[level] = &loop;
+  mask_.fetch_or(1u << level, std::memory_order_seq_cst);
 }
 
-void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk,
-                           Runner& runner) {
-  if (width_ == 1 || count <= chunk) {
-    body(context, 0, count, runner);
-    return;
-  }
-  ParallelLoop loop(body, context, 0, count,
-                    {chunk, longest_piece * chunk, shares_per_worker * static_cast<std::size_t>(width_)});
-  share(loop, runner, (count + chunk - 1) / chunk);
+void OpenLoops::remove(ParallelLoop& loop) {
+  SpinGuard guard(lock_);
+  if (!loop.listed_) return;
+  loop.listed_ = false;
+  ParallelLoop** link = &first_[loop.level_];
+  while (*link != &loop) link = &(*link)->next_loop_;
+  *link = loop.next_loop_;
+  if (first_[loop.level_] == nullptr) mask_.fetch_and(~(1u << loop.level_), std::memory_order_relaxed);
 }
 
-void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner) {
-  if (width_ == 1 || count == 1) {
-    body(context, 0, count, runner);
-    return;
-  }
-  // Begin alone, in growing steps, to learn what an element costs.
-  const auto start = Clock::now();
-  double spent = 0;
-  std::size_t done = 0;
-  for (std::size_t step = 1; done < count && spent < probe_nanoseconds; step *= 16) {
-    const std::size_t end = step < count - done ? done + step : count;
-    body(context, done, end, runner);
-    done = end;
-    spent = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-  }
-  if (done == count) return;
-  const double each = std::max(spent / static_cast<double>(done), 0.01);
-  const std::size_t left = count - done;
-  if (each * static_cast<double>(left) < alone_nanoseconds) {
-    body(context, done, count, runner);
-    return;
-  }
-  const std::size_t shares = shares_per_worker * static_cast<std::size_t>(width_);
-  const auto least = std::min(static_cast<std::size_t>(least_nanoseconds / each) + 1, left / (2 * shares) + 1);
-  const auto most = std::max(static_cast<std::size_t>(most_nanoseconds / each) + 1, least);
-  ParallelLoop loop(body, context, done, count, {least, most, shares});
-  share(loop, runner, (left + least - 1) / least);
+ParallelLoop* OpenLoops::join(int& level) {
+  SpinGuard guard(lock_);
+  const std::uint32_t mask = mask_.load(std::memory_order_relaxed);
+  if (mask == 0) return nullptr;
+  level = __builtin_ctz(mask);
+  ParallelLoop* loop = first_[level];
+  loop->helpers_.fetch_add(1, std::memory_order_relaxed);  // before the lock is free, so that the owner sees it
+  return loop;
 }
 
 }  // namespace weir::cpu

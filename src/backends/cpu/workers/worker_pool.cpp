@@ -90,6 +90,7 @@ void WorkerPool::work(Member& member) {
     Runner runner;
     runner.worker = true;
     runner.member = &member;
+    runner.place = crew_.index(member);
     Sleepers::Bed bed;
     bed.extra = member.extra;
     int patience = 0;
@@ -116,6 +117,10 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
   for (int left = ready_.count(); left > 0; --left) {
+    if (runner.joins_loops() && loops_.any() && !ready_.any_before(loops_.most_urgent() + 1)) {
+      help_loop(runner);
+      return true;
+    }
     CpuQueue* queue = ready_.pop();
     if (queue == nullptr) break;
     if (any_ready()) call_worker();  // one wakes the next only if there is more to do
@@ -126,7 +131,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
     if (member.blocked.load(std::memory_order_relaxed)) crew_.unblock(member);
     if (member.leave.load(std::memory_order_relaxed)) return true;
   }
-  if (turns == 0) return !member.extra && loops_.load(std::memory_order_relaxed) > 0 && help_loop(runner);
+  if (turns == 0) return runner.joins_loops() && loops_.any() && help_loop(runner);
   const bool cheap = Clock::now() - begin < (static_cast<std::int64_t>(commands) + turns) * cheap_command;
   const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
   patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most_looks) : 0;
@@ -143,7 +148,7 @@ bool WorkerPool::spin(int patience, bool loops) {
   std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
     pause(pauses_between_looks);
-    if (loops && loops_.load(std::memory_order_relaxed) > 0) {
+    if (loops && loops_.any()) {
       found = true;
     } else if (any_ready()) {
       const std::uint32_t now = host_turns_.load(std::memory_order_relaxed);
@@ -171,7 +176,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
     arm();
     work_left = false;
   }
-  work_left = work_left || (!extra && loops_.load(std::memory_order_seq_cst) > 0) || stopping;
+  work_left = work_left || (!extra && loops_.any_for_certain()) || stopping;
   if (!work_left && extra) {
     futex_wait_for(bed.called, 0, extra_worker_patience);
   } else if (!work_left) {
@@ -179,7 +184,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
   }
   const bool by_itself = sleepers_.get_up(bed);
   waking_.store(false, std::memory_order_seq_cst);
-  member.naps.store(member.naps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  member.note_nap();
   member.asleep.store(false, std::memory_order_relaxed);
   return !(extra && !work_left && by_itself);
 }

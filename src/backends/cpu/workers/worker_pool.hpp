@@ -6,68 +6,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-
-#include <weir/block.hpp>
 
 #include "backends/cpu/workers/crew.hpp"
 #include "backends/cpu/workers/futex.hpp"
+#include "backends/cpu/workers/parallel_loop.hpp"
 #include "backends/cpu/workers/ready_lists.hpp"
+#include "backends/cpu/workers/runner.hpp"
 #include "backends/cpu/workers/sleepers.hpp"
 
 namespace weir::cpu {
-
-class WorkerPool;
-
-/// What a thread needs to run commands: a worker's, or that of a host thread which helps while it waits.
-struct Runner {
-  detail::BlockMemory block_memory;
-  int depth = 0;  ///< of queues that it runs because others wait for them
-  bool worker = false;
-  Member* member = nullptr;  ///< of a worker
-
-  /// A worker that is asked to gives the queue up after its present command.
-  bool must_leave() const { return member != nullptr && member->leave.load(std::memory_order_relaxed); }
-  /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
-  void note_progress() {
-    if (member != nullptr) member->note_progress();
-  }
-};
-
-/// A loop that several threads share: each takes chunks until none is left. Chunks are a share of what is left, within limits:
-/// long at first, since a long run through memory is faster than a scattered one, and short at the end, for an even finish.
-class ParallelLoop {
- public:
-  using Body = void (*)(void* context, std::size_t begin, std::size_t end, Runner& runner);
-
-  struct Chunks {
-    std::size_t least;
-    std::size_t most;
-    std::size_t shares;  ///< a chunk is what is left divided by this
-  };
-
-  ParallelLoop(Body body, void* context, std::size_t begin, std::size_t end, Chunks chunks)
-      : next_(begin), end_(end), chunks_(chunks), body_(body), context_(context) {}
-
-  /// Takes chunks until the loop is used up, a participant threw, or `pool` has more urgent work (never for the owner).
-  void participate(Runner& runner, const WorkerPool* leave_for);
-  bool used_up() const { return next_.load(std::memory_order_relaxed) >= end_; }
-
- private:
-  friend class WorkerPool;
-  /// False if nothing is left.
-  bool take(std::size_t& begin, std::size_t& end);
-
-  std::atomic<std::size_t> next_;
-  const std::size_t end_;
-  const Chunks chunks_;
-  const Body body_;
-  void* const context_;
-  std::atomic<int> helpers_{0};  ///< the last touch of a helper is its decrement
-  SpinLock failure_lock_;
-  std::exception_ptr failure_;
-  ParallelLoop* next_loop_ = nullptr;  ///< guarded by the pool's lock
-};
 
 class WorkerPool {
  public:
@@ -86,8 +33,8 @@ class WorkerPool {
   void push_quietly(CpuQueue* queue, int level);
   /// Somebody should look at what was pushed quietly.
   void nudge() { call_worker(); }
-  /// Whether a queue of a level before `level` waits for a worker.
-  bool more_urgent_than(int level) const { return ready_.any_before(level); }
+  /// Whether a queue of a level before `level` waits for a worker, or a loop of one for helpers.
+  bool more_urgent_than(int level) const { return ready_.any_before(level) || loops_.any_before(level); }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   int ready() const { return ready_.count(); }
   bool any_ready() const { return ready_.any(); }
@@ -111,6 +58,7 @@ class WorkerPool {
   void work(Member& member);
   bool sweep(Runner& runner, int& patience);
   bool help_loop(Runner& runner);
+  void await_loops(int level);
   bool spin(int patience, bool loops);
   bool sleep(Sleepers::Bed& bed, Member& member);
   /// Workers that are awake and not held up inside a command: they use a core.
@@ -143,9 +91,7 @@ class WorkerPool {
 
   ReadyLists ready_;
 
-  alignas(64) SpinLock lock_;
-  std::atomic<int> loops_{0};
-  ParallelLoop* first_loop_ = nullptr;  ///< guarded by lock_
+  OpenLoops loops_;
 
   alignas(64) std::atomic<std::uint32_t> host_turns_{0};  ///< a lost increment does no harm
   std::atomic<std::uint32_t> seen_host_turns_{0};

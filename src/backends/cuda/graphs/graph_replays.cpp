@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
@@ -64,6 +65,7 @@ void Replays::end() {
   launched_.pop_front();
   const std::shared_ptr<const Error> error = std::exchange(error_, nullptr);
   set_failed_at(FailureState::never);
+  if (error) detail::note_unseen(error);
   present.queue->settle(present.place, error);
 }
 

@@ -27,11 +27,17 @@ std::size_t PinnedMemory::class_of(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+/// Looks at some of them, in turn: what a held stream uses stands before nothing else.
 void PinnedMemory::collect_pending() {
-  while (!pending_.empty()) {
-    const Pending& oldest = pending_.front();
+  constexpr std::size_t most_asked = 8;
+  for (std::size_t left = std::min(pending_.size(), most_asked); left > 0; --left) {
+    const Pending oldest = pending_.front();
     const cudaError_t answer = cudaEventQuery(oldest.event);
-    if (answer == cudaErrorNotReady) return;
+    if (answer == cudaErrorNotReady) {
+      pending_.push_back(oldest);
+      pending_.pop_front();
+      continue;
+    }
     note(answer);
     {
       const std::shared_lock guard(ranges_mutex_);

@@ -6,6 +6,7 @@
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
@@ -187,7 +188,7 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
 }
 
 void CudaQueue::throw_failure() {
-  if (const std::shared_ptr<const Error> error = failures_.take()) throw Error(*error);
+  if (const std::shared_ptr<const Error> error = failures_.take()) detail::throw_seen(*error);
 }
 
 void CudaQueue::synchronize(const char* operation, SourceLocation where) {

@@ -18,9 +18,9 @@ bool FailureState::skips_all() const { return failed() && doubt_.load(std::memor
 
 void FailureState::set_flag(volatile unsigned long long* flag) {
   const std::lock_guard guard(mutex());
-  if (flag_ != nullptr) return;
+  if (has_flag()) return;
   *flag = failed_at_.load(std::memory_order_relaxed);
-  flag_ = flag;
+  flag_.store(flag, std::memory_order_release);  // with guard() and has_flag(): what it holds
 }
 
 std::uint64_t FailureState::open_place() {
@@ -47,8 +47,8 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
     error_ = error;
     failed_at_.store(place, std::memory_order_release);
-    if (flag_ != nullptr) {
-      *flag_ = place;
+    if (auto* flag = flag_.load(std::memory_order_relaxed)) {
+      *flag = place;
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
@@ -66,8 +66,18 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
 }
 
 void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
-  if (&source == this || !source.in_doubt()) return;
+  const bool lost = source.any_lost_.load(std::memory_order_acquire);
+  if (!lost && (&source == this || !source.in_doubt())) return;
   const std::lock_guard guard(mutex());
+  if (const auto error = source.lost_at(source_place)) {  // also of a stream that had this queue before
+    const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
+    place_.store(place, std::memory_order_release);
+    unsettled_.push_back(place);
+    doubt_.fetch_add(1, std::memory_order_release);
+    settle_locked(place, error);
+    return;
+  }
+  if (&source == this) return;
   const bool settled = source.settled_until(source_place);
   // While something before it may still fail, a failure is not the one that the source will report.
   const bool failed = settled && source.failed_at_.load(std::memory_order_relaxed) <= source_place;
@@ -84,17 +94,43 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
 }
 
 std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const {
-  if (!skips(place)) return nullptr;
+  if (!skips(place) && !any_lost_.load(std::memory_order_acquire)) return nullptr;
   const std::lock_guard guard(mutex());
+  if (auto error = lost_at(place)) return error;
   return failed_at_.load(std::memory_order_relaxed) <= place ? error_ : nullptr;
 }
 
 std::shared_ptr<const Error> FailureState::take() {
   if (!failed()) return nullptr;
   const std::lock_guard guard(mutex());
+  return take_locked();
+}
+
+std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
+  const auto covers = [&](const Lost& lost) { return lost.from <= place && place <= lost.until; };
+  const auto found = std::find_if(lost_.begin(), lost_.end(), covers);
+  return found != lost_.end() ? found->error : nullptr;
+}
+
+std::shared_ptr<const Error> FailureState::lose() {
+  if (!failed()) return nullptr;
+  const std::lock_guard guard(mutex());
+  if (!error_) return nullptr;
+  lost_.push_back({failed_at_.load(std::memory_order_relaxed), place_.load(std::memory_order_relaxed), error_});
+  any_lost_.store(true, std::memory_order_release);
+  return take_locked();
+}
+
+void FailureState::forget(const Error& error) noexcept {
+  const std::lock_guard guard(mutex());
+  std::erase_if(lost_, [&](const Lost& lost) { return lost.error.get() == &error; });
+  any_lost_.store(!lost_.empty(), std::memory_order_release);
+}
+
+std::shared_ptr<const Error> FailureState::take_locked() {
   if (!error_) return nullptr;
   failed_at_.store(never, std::memory_order_release);
-  if (flag_ != nullptr) *flag_ = never;
+  if (auto* flag = flag_.load(std::memory_order_relaxed)) *flag = never;
   // What is recorded from here on lies behind the failure, and must not be taken for what lay before.
   place_.store(place_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   doubt_.fetch_sub(1, std::memory_order_release);

@@ -27,10 +27,10 @@ class FailureState {
   bool skips(std::uint64_t place) const { return failed_at_.load(std::memory_order_acquire) <= place; }
   std::uint64_t place() const { return place_.load(std::memory_order_acquire); }
   /// For commands that are submitted now. `flag` is what the device reads.
-  detail::DeviceGuard guard() const { return {flag_, place()}; }
+  detail::DeviceGuard guard() const { return {flag_.load(std::memory_order_acquire), place()}; }
   /// Memory that device and host share; set once, before the first place.
   void set_flag(volatile unsigned long long* flag);
-  bool has_flag() const { return flag_ != nullptr; }
+  bool has_flag() const { return flag_.load(std::memory_order_acquire) != nullptr; }
 
   /// A host function is about to be submitted.
   std::uint64_t open_place();
@@ -43,8 +43,20 @@ class FailureState {
   std::shared_ptr<const Error> failure_at(std::uint64_t place) const;
   /// Takes the failure away: the host knows of it, and the queue runs again.
   std::shared_ptr<const Error> take();
+  /// The same where the stream is gone and nobody was told: who waits for places up to now still inherits the failure, until
+  /// it was reported. Throws without memory; then nothing has changed.
+  std::shared_ptr<const Error> lose();
+  /// It was reported.
+  void forget(const Error& error) noexcept;
 
  private:
+  struct Lost {
+    std::uint64_t from;
+    std::uint64_t until;
+    std::shared_ptr<const Error> error;
+  };
+  std::shared_ptr<const Error> take_locked();
+  std::shared_ptr<const Error> lost_at(std::uint64_t place) const;
   struct Dependent {
     std::uint64_t source_place;
     FailureState* queue;
@@ -56,8 +68,10 @@ class FailureState {
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
   std::atomic<unsigned long long> failed_at_{never};
-  volatile unsigned long long* flag_ = nullptr;
-  std::shared_ptr<const Error> error_;  ///< guarded by the module's mutex, as the rest
+  std::atomic<volatile unsigned long long*> flag_{nullptr};  ///< written under the mutex; submitters read it without
+  std::shared_ptr<const Error> error_;                       ///< guarded by the module's mutex, as the rest
+  std::vector<Lost> lost_;
+  std::atomic<bool> any_lost_{false};
   std::vector<std::uint64_t> unsettled_;
   std::vector<Dependent> dependents_;
 };

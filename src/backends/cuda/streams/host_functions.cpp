@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "failures.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 

@@ -10,6 +10,7 @@
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
+#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
@@ -34,6 +35,7 @@ void run_call(void* data) {
     const RunningScope scope("a host function", call->where);  // its destructor is the user's code, too
     call->function.reset();
   }
+  if (error) detail::note_unseen(error);
   call->failures->settle(call->place, error);
 }
 

@@ -1,0 +1,117 @@
+// Parallel loops on the CPU's workers: who helps, where, and what the others do meanwhile.
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "support/any_device.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+weir::Device cpu() { return weir::device("cpu"); }
+int cores() { return cpu().properties().multiprocessors; }
+
+double process_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Compute {
+  WEIR_KERNEL void operator()(std::size_t i, double* results, int steps) const {
+    double x = 1;
+    for (int step = 0; step < steps; ++step) x = x * 0.999999 + 1e-6;
+    results[i] = x;
+  }
+};
+
+/// Work, and a last element that sleeps until the gate is open.
+struct ComputeThenHold {
+  WEIR_KERNEL void operator()(std::size_t i, std::size_t count, double* results, int* opened, int* begun,
+                              int* given_up) const {
+    Compute{}(i, results, 20'000);
+    if (i + 1 != count) return;
+    add_to_word(begun, 1);
+#if !defined(__CUDA_ARCH__)
+    for (int naps = 0; load_word(opened) == 0; ++naps) {
+      if (naps > 2000) return add_to_word(given_up, 1), void();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+#endif
+  }
+};
+
+//  s: [a loop ...... last element held]      for a second: nobody computes, and nobody looks for work
+TEST(WorkersLoops, workers_sleep_beside_a_loop_with_nothing_left_to_take) {
+  constexpr std::size_t count = 500;
+  Marker opened, begun, given_up;
+  auto results = weir::zeros<double>(weir::pinned, count);
+  const weir::Stream s(cpu());
+  weir::launch(s, count, ComputeThenHold{}, count, results.data(), opened.word(), begun.word(), given_up.word());
+  ASSERT_TRUE(eventually([&] { return begun.value() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others finish their chunks
+  const double before = process_cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LT(process_cpu_seconds() - before, 0.1) << "CPU seconds in a second of waiting";
+  opened.set(1);
+  s.synchronize();
+  EXPECT_EQ(given_up.value(), 0);
+}
+
+//  low[0..3]: 10 loops each        urgent: 10 loops [how many of the low ones are done?]
+TEST(WorkersLoops, loops_of_an_urgent_stream_get_all_workers) {
+  constexpr int launches = 10;
+  constexpr std::size_t count = 400;
+  const weir::PriorityRange range = cpu().properties().stream_priorities;
+  Marker low_done, low_done_at_the_end;
+  auto results = weir::zeros<double>(weir::pinned, 5 * count);
+  std::vector<weir::Stream> low;
+  const weir::Stream urgent(cpu(), {.priority = range.greatest, .blocking = false});
+  for (int i = 0; i < 4; ++i) low.emplace_back(cpu(), weir::StreamOptions{.priority = range.least, .blocking = false});
+  for (int launch = 0; launch < launches; ++launch) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      weir::launch(low[i], count, Compute{}, results.data() + i * count, 20'000);
+      count_up(low[i], low_done);
+    }
+    weir::launch(urgent, count, Compute{}, results.data() + 4 * count, 20'000);
+  }
+  weir::host_call(urgent,
+                  [from = low_done.word(), to = low_done_at_the_end.word()] { store_word(to, load_word(from)); });
+  EXPECT_TRUE(eventually([&] { return urgent.done(); }));
+  EXPECT_LE(low_done_at_the_end.value(), 2 * cores() + 4)
+      << "of " << 4 * launches << " launches of less urgent streams";
+  for (const weir::Stream& s : low) s.synchronize();
+  EXPECT_EQ(low_done.value(), 4 * launches);
+}
+
+/// Each element counts itself: none may be lost or run twice.
+struct CountElement {
+  WEIR_KERNEL void operator()(std::size_t i, int* counts, int steps) const {
+    double x = 1;
+    Compute{}(0, &x, steps);
+    counts[i] += x > 0 ? 1 : 0;
+  }
+};
+
+TEST(WorkersLoops, every_element_runs_once_whatever_the_size_and_cost) {
+  const weir::Stream s(cpu());
+  for (const int steps : {0, 100, 20'000}) {
+    for (const std::size_t count : {2, 3, 5, 17, 63, 100, 1000, 10'007}) {
+      if (static_cast<double>(count) * steps > 3e7) continue;
+      auto counts = weir::zeros<int>(weir::pinned, count);
+      for (int round = 1; round <= 3; ++round) {
+        weir::launch(s, count, CountElement{}, counts.data(), steps);
+        ASSERT_TRUE(eventually([&] { return s.done(); }));
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(counts[i], round) << i << " of " << count;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir_test

@@ -1,0 +1,284 @@
+// Queues around a Strand as the CPU backend has them, as small as can be: commands that work or wait, a ready list, workers,
+// host threads that help and sleep. Made of the explorer's words, with the strand's invariants checked on the way.
+#pragma once
+
+#include <optional>
+
+#include "backends/cpu/streams/strand.hpp"
+#include "explorer.hpp"
+
+namespace model {
+
+struct Parts {
+  template <class T>
+  using Atomic = model::Atomic<T>;
+  template <class T>
+  using Data = model::Plain<T>;
+  static void pause() { spin(); }
+  static void yield() { spin(); }
+  struct Producer {
+    Plain<int> written{0};
+  };
+  struct Consumer {
+    Plain<int> read{0};
+  };
+  struct Listed {};
+  struct Waiter {
+    Plain<Atomic<std::uint32_t>*> awake{nullptr};
+  };
+};
+using PlainStrand = weir::cpu::Strand<Parts>;
+
+/// The ready list: a bit for each queue, as ordered as a list under a lock.
+class Ready {
+ public:
+  void push(int queue) {
+    const std::uint32_t before = listed_.fetch_or(1u << queue, std::memory_order_acq_rel);
+    check((before & (1u << queue)) == 0, "a queue that is listed is not pushed again (invariant 2)");
+  }
+  /// Waits until there is one; a scenario may end meanwhile.
+  int pop() {
+    const std::uint32_t before = listed_.await_update(
+        Condition::differs, 0u, [](std::uint32_t listed) { return listed & (listed - 1); }, std::memory_order_acq_rel,
+        true);
+    return __builtin_ctz(before);
+  }
+  bool empty() const { return listed_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  Atomic<std::uint32_t> listed_{0};
+};
+
+/// What a host thread sleeps in; used once.
+template <class Strand>
+struct Bed {
+  Atomic<std::uint32_t> awake{0};
+  typename Strand::Waiter waiter;
+};
+
+template <class Strand = PlainStrand>
+class Queue : public Strand {
+ public:
+  using Number = typename Strand::Number;
+  using Waiter = typename PlainStrand::Waiter;
+  static constexpr int most_commands = 4;
+
+  explicit Queue(Ready& ready, int name) : ready_(ready), name_(name) {}
+
+  // Producers.
+
+  void append() {
+    this->lock();
+    write({});
+    this->publish();
+    if (this->unlock()) ready_.push(name_);
+  }
+  /// As the hot path of a launch.
+  void append_fast() {
+    if (!this->try_lock()) return append();
+    write({});
+    if (this->publish_and_unlock()) ready_.push(name_);
+  }
+  void look_for_room() {
+    if (!this->try_lock()) return;
+    check(this->producer.written < most_commands, "there is room");
+    this->unlock_unchanged();
+  }
+  /// A wait goes before the command, which then fails to be written.
+  void append_and_throw(Queue& source, Number number) {
+    source.await_published(number);
+    struct Guard {
+      explicit Guard(Queue& queue) : queue(queue) { queue.lock(); }
+      ~Guard() { queue.leave_lock(); }
+      Queue& queue;
+    };
+    try {
+      const Guard guard(*this);
+      write({&source, number});
+      this->publish();
+      throw 1;
+    } catch (int) {
+    }
+  }
+  void append_wait(Queue& source, Number number) {
+    source.await_published(number);
+    this->lock();
+    write({&source, number});
+    this->publish();
+    if (this->unlock_and_acquire()) begin_wait();
+  }
+  /// Of the lane of a graph: the counting queue's next number is reached by it.
+  void append_ticket(Queue& timeline) {
+    this->lock();
+    write({&timeline, 0});
+    this->publish();
+    if (this->unlock()) ready_.push(name_);
+  }
+
+  /// Nobody waits for a number that he was not told by its producer.
+  void await_published(Number number) { this->tail_.await_at_least(2 * number, std::memory_order_acquire); }
+
+  // Consumers.
+
+  void run(Number until, bool host, int share = most_commands) {
+    Number tail = 0;
+    for (int left = share; left > 0; --left) {
+      const Number done = this->done_;
+      if (done >= until) break;
+      if (done >= tail) {
+        tail = this->tail();
+        check(done <= tail, "no more is done than there is (invariant 4)");
+        if (done >= tail) break;
+      }
+      const int at = this->consumer.read;
+      Queue* const source = commands_[at].source;
+      const Number number = commands_[at].number;
+      if (source != nullptr && number == 0) {
+        source->reach_next();
+      } else if (source != nullptr) {
+        if (host) source->wait_by_helping(number);
+        if (this->park_on(*source, number)) return;
+        check(source->reached(number), "a wait is over when its command is done");
+        source->seen(number);
+      }
+      this->consumer.read = at + 1;
+      effects_[done] = true;
+      complete();
+    }
+    give_up();
+  }
+  /// Of a counting queue.
+  void reach_next() {
+    effects_[this->done_] = true;
+    complete();
+  }
+  void complete() { wake(this->complete_next()); }
+  void wake(Waiter* waiter) {
+    while (waiter != nullptr) {
+      Waiter* const next = waiter->next;
+      check(waiter->number <= this->done_, "who is woken waited for what is done (invariant 5)");
+      PlainStrand* const parked = waiter->strand;
+      if (parked != nullptr) {
+        Queue& queue = static_cast<Queue&>(*parked);
+        if (queue.unpark()) ready_.push(queue.name_);
+      } else {
+        Atomic<std::uint32_t>* const awake = waiter->awake;
+        check(awake->exchange(1, std::memory_order_seq_cst) == 0, "a waiter is woken once (invariant 5)");
+      }
+      waiter = next;
+    }
+  }
+  void give_up() { left(this->release()); }
+  void left(typename PlainStrand::Left what) {
+    if (what == PlainStrand::Left::ready) ready_.push(name_);
+    if (what != PlainStrand::Left::retired) return;
+    check(times_retired_ == 0, "that a queue is over is told once (invariant 7)");
+    check(this->reached(this->tail()), "a queue that is over has nothing left");
+    times_retired_ = 1;
+  }
+  /// A worker's turn, of at most `share` commands.
+  void run_popped(int share = most_commands) {
+    if (this->take_popped()) run(~Number{0}, false, share);
+  }
+
+  // Hosts.
+
+  using Beds = std::optional<Bed<PlainStrand>>;
+  void wait(Number number, Beds& bed) {
+    await_published(number);
+    wait_by_helping(number);
+    if (!this->reached(number)) sleep(number, bed, false);
+    check(this->reached(number), "who is woken finds its command done");
+    seen(number);
+  }
+  /// `impatient`: takes itself off the list again, unless it is woken just then.
+  void sleep(Number number, Beds& bed, bool impatient) {
+    bed.emplace();
+    bed->waiter.number = number;
+    bed->waiter.awake = &bed->awake;
+    if (this->join(bed->waiter) && !(impatient && this->leave(bed->waiter)))
+      bed->awake.await_other(0, std::memory_order_seq_cst);
+    bed.reset();
+  }
+  void wait_by_helping(Number number) {
+    while (!this->reached(number) && help(number)) {
+    }
+  }
+  bool help(Number number) {
+    Queue* queue = this;
+    for (int depth = 0; depth < 3; ++depth) {
+      if (queue->try_acquire()) {
+        queue->run(number, true);
+        return true;
+      }
+      PlainStrand* const source = queue->parked_on(number);
+      if (source == nullptr) return false;
+      queue = static_cast<Queue*>(source);
+      if (queue->reached(number)) return false;
+    }
+    return false;
+  }
+  void retire_now() { left(this->retire()); }
+  /// A failure was reported: the next failure is another one.
+  void begin_anew() {
+    while (this->reached(this->tail())) {
+      if (!this->try_acquire()) {
+        spin();
+        continue;
+      }
+      Waiter* woken = nullptr;
+      if (this->pass_number(woken)) wake(woken);
+      return give_up();
+    }
+  }
+  void stop_counting() { left(this->end_counting()); }
+  void seen(Number number) { check(effects_[number - 1], "what a command did is seen by who waited"); }
+
+  /// Nothing is left, and nobody has it.
+  void check_over(Number commands) {
+    check((this->tail_.load() & 1) == 0, "the producers' lock is free at the end");
+    check(this->tail() == commands && this->completed() == commands && this->done_ == commands,
+          "all is done at the end");
+    check(this->state_.load() == 0, "nobody has the queue at the end (invariant 1)");
+    check(this->waiters_.load() == 0 && this->first_waiter_ == nullptr, "nobody waits at the end (invariant 5)");
+    check(this->parked_on_.load() == nullptr, "a queue that is over is parked on nothing");
+  }
+  /// What is left is listed, but nobody took it: for scenarios without workers.
+  void check_done(Number number) { check(this->reached(number), "the command is done at the end"); }
+  void check_all_done() { check_over(this->tail()); }
+  void check_retired() { check(times_retired_ == 1, "a retired queue is used again (invariant 7)"); }
+
+ private:
+  struct Command {
+    Plain<Queue*> source{nullptr};  ///< null: a command that works
+    Plain<Number> number{0};        ///< 0: one that reaches the next number of the source
+  };
+  struct Written {
+    Queue* source = nullptr;
+    Number number = 0;
+  };
+  void write(Written command) {
+    const int at = this->producer.written;
+    commands_[at].source = command.source;
+    commands_[at].number = command.number;
+    this->producer.written = at + 1;
+  }
+  void begin_wait() {
+    const int at = this->consumer.read;
+    if (this->done_ + 1 == this->tail() && commands_[at].source != nullptr &&
+        this->park_on(*commands_[at].source, commands_[at].number))
+      return;
+    give_up();
+  }
+  void leave_lock() {
+    if (this->unlock()) ready_.push(name_);
+  }
+
+  Ready& ready_;
+  const int name_;
+  Command commands_[most_commands];
+  Plain<bool> effects_[most_commands];
+  Plain<int> times_retired_{0};
+};
+
+}  // namespace model
