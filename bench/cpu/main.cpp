@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench.hpp"
+#include "raw/raw.hpp"
 #include "support/command_line.hpp"
 #include "support/disturbance.hpp"
 
@@ -61,7 +62,10 @@ bool run_all(const bench::Arguments& arguments, const std::vector<Bench>& chosen
   const std::filesystem::path probe = std::filesystem::read_symlink("/proc/self/exe").replace_filename("cpu_probe");
   bench::Report report(std::cout);
   bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
-  std::cout << context.device.properties().name << ", " << context.device.properties().multiprocessors << " cores, "
+  const int cores = context.device.properties().multiprocessors;
+  const double hand_over = bench::repeat(options, [] { return bench::raw::hop(20'000); }).median;
+  report.set_machine(cores, hand_over);
+  std::cout << context.device.properties().name << ", " << cores << " cores, raw hand-over " << hand_over << " us, "
             << options.repetitions << " repetitions: median [lowest to highest]" << std::endl;
   for (const Bench& bench : chosen) run(bench, context);
   report.print_table();

@@ -125,6 +125,7 @@ void Report::write_json(std::ostream& file) const {
          << (row.skipped ? "null"
              : row.ok()  ? "true"
                          : "false");
+    if (cores_ != 0) file << ", \"cores\": " << cores_ << ", \"hand_over_us\": " << number(hand_over_);
     if (!row.note.empty()) file << ", \"note\": " << quoted(row.note);
     file << (i + 1 == rows_.size() ? "}\n" : "},\n");
   }

@@ -47,6 +47,12 @@ class Report {
  public:
   explicit Report(std::ostream& out) : out_(out) {}
 
+  /// What every row was measured on, for the JSON: the cores that the process may use, and the microseconds in which two
+  /// spinning threads hand each other a task, which differ more between machines than anything else.
+  void set_machine(int cores, double hand_over) {
+    cores_ = cores;
+    hand_over_ = hand_over;
+  }
   void add(Row row);
   /// A benchmark that could not run.
   void fail(const std::string& name, const std::string& why);
@@ -63,6 +69,8 @@ class Report {
 
  private:
   std::ostream& out_;
+  int cores_ = 0;  ///< 0: not set
+  double hand_over_ = 0;
   std::vector<Row> rows_;
   std::vector<std::string> failures_;
 };

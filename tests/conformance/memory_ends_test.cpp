@@ -1,5 +1,6 @@
 // Where the life of memory ends: behind the streams that were given it, and behind no others (C7, C10, R95, R97).
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <thread>
 

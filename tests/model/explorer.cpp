@@ -54,11 +54,10 @@ class Explorer {
   Result run();
 
   bool running() const { return thread_ >= 0; }
-  void add_construct(const void* object, std::uint64_t value, std::source_location where);
+  void add_construct(const void* object, std::uint64_t value, Where where);
   void add_destroy(EventId place);
-  std::uint64_t add_read(EventId place, const Request& request, std::source_location where, bool update);
-  void add_write(EventId place, Kind kind, const char* name, std::memory_order order, std::uint64_t value,
-                 std::source_location where);
+  std::uint64_t add_read(EventId place, const Request& request, Where where, bool update);
+  void add_write(EventId place, Kind kind, const char* name, std::memory_order order, std::uint64_t value, Where where);
   std::uint64_t add_plain_read(EventId place);
   void add_plain_write(EventId place, std::uint64_t value);
   /// About the read that was added last: whether it belongs to a store, and of which order.
@@ -72,8 +71,8 @@ class Explorer {
  private:
   EventId replayed(Kind kind, EventId place);
   EventId add(Event event);
-  Event event_at(Kind kind, EventId place, std::source_location where) const;
-  std::memory_order order_of(const char* name, std::memory_order order, std::source_location where) const;
+  Event event_at(Kind kind, EventId place, Where where) const;
+  std::memory_order order_of(const char* name, std::memory_order order, Where where) const;
   void keep(const Graph& graph) { pending_.push_back(spare(graph)); }
   std::unique_ptr<Graph> spare(const Graph& graph);
   void check_races(EventId event, bool writes);
@@ -154,12 +153,12 @@ void Explorer::fail(const std::string& what) {
   stop(Stop::failed);
 }
 
-std::memory_order Explorer::order_of(const char* name, std::memory_order order, std::source_location where) const {
+std::memory_order Explorer::order_of(const char* name, std::memory_order order, Where where) const {
   if (!limits_.weaken) return order;
-  return limits_.weaken({name, where.function_name(), where.line(), order});
+  return limits_.weaken({name, where, order});
 }
 
-Event Explorer::event_at(Kind kind, EventId place, std::source_location where) const {
+Event Explorer::event_at(Kind kind, EventId place, Where where) const {
   Event event;
   event.kind = kind;
   event.thread = static_cast<std::uint8_t>(thread_);
@@ -187,7 +186,7 @@ EventId Explorer::add(Event event) {
   return last_ = graph_.add(event);
 }
 
-void Explorer::add_construct(const void* object, std::uint64_t value, std::source_location where) {
+void Explorer::add_construct(const void* object, std::uint64_t value, Where where) {
   EventId id = replayed(Kind::construct, none);
   if (id == none) {
     Event event = event_at(Kind::construct, none, where);
@@ -226,7 +225,7 @@ void Explorer::check_races(EventId id, bool writes) {
   }
 }
 
-std::uint64_t Explorer::add_read(EventId place, const Request& request, std::source_location where, bool update) {
+std::uint64_t Explorer::add_read(EventId place, const Request& request, Where where, bool update) {
   EventId id = replayed(Kind::load, place);
   if (id == none) {
     Event event = event_at(Kind::load, place, where);
@@ -255,7 +254,7 @@ std::uint64_t Explorer::add_read(EventId place, const Request& request, std::sou
 }
 
 void Explorer::add_write(EventId place, Kind kind, const char* name, std::memory_order order, std::uint64_t value,
-                         std::source_location where) {
+                         Where where) {
   if (const EventId known = replayed(kind, place); known != none) {
     if (graph_.events[known].value != value)
       fail("the scenario does not write the same when it is run again (something shared is no Atomic or Plain?)");
@@ -442,7 +441,7 @@ Result explore(const Scenario& scenario, const Limits& limits) {
   return result;
 }
 
-void check(bool right, const char* sentence, std::source_location where) {
+void check(bool right, const char* sentence, Where where) {
   if (!right) explorer->fail(std::string("not so: ") + sentence + " (" + describe_place(where) + ")");
 }
 
@@ -452,7 +451,7 @@ void assume(bool interesting) {
 
 void spin() { explorer->stop(Stop::spins); }
 
-void construct(const void* object, std::uint64_t value, std::source_location where) {
+void construct(const void* object, std::uint64_t value, Where where) {
   if (explorer != nullptr && explorer->running()) explorer->add_construct(object, value, where);
 }
 
@@ -460,17 +459,16 @@ void destroy(const void* object) noexcept {
   if (explorer != nullptr && explorer->running()) explorer->add_destroy(explorer->place_of(object));
 }
 
-std::uint64_t read(const void* object, const Request& request, std::source_location where) {
+std::uint64_t read(const void* object, const Request& request, Where where) {
   return explorer->add_read(explorer->place_of(object), request, where, false);
 }
 
-void write(const void* object, const char* name, std::memory_order order, std::uint64_t value,
-           std::source_location where) {
+void write(const void* object, const char* name, std::memory_order order, std::uint64_t value, Where where) {
   explorer->add_write(explorer->place_of(object), Kind::store, name, order, value, where);
 }
 
 bool update(const void* object, const Request& request, std::uint64_t& value,
-            std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, std::source_location where) {
+            std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, Where where) {
   const EventId place = explorer->place_of(object);
   value = explorer->add_read(place, request, where, true);
   if (!explorer->read_to_write()) return false;

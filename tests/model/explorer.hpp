@@ -17,7 +17,6 @@
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -28,9 +27,8 @@
 namespace model {
 
 struct Operation {
-  const char* name;      ///< "load", "store", "exchange", "fetch_or", ...
-  const char* function;  ///< that contains it, as the compiler writes it
-  unsigned line;
+  const char* name;  ///< "load", "store", "exchange", "fetch_or", ...
+  Where where;       ///< with the function that contains it
   std::memory_order order;
 };
 
@@ -88,7 +86,7 @@ Result explore(const std::vector<Role<State>>& roles, const std::function<void(S
 // For threads of a scenario.
 
 /// Fails the scenario if this is not so.
-void check(bool right, const char* sentence, std::source_location where = std::source_location::current());
+void check(bool right, const char* sentence, Where where = Where::current());
 /// Executions in which this is not so are of no interest.
 void assume(bool interesting);
 
@@ -103,14 +101,13 @@ struct Request {
   bool waits = false;  ///< the thread goes on only if the condition holds
   bool idle = false;   ///< and may wait so at the end
 };
-void construct(const void* object, std::uint64_t value, std::source_location where);
+void construct(const void* object, std::uint64_t value, Where where);
 void destroy(const void* object) noexcept;
-std::uint64_t read(const void* object, const Request& request, std::source_location where);
-void write(const void* object, const char* name, std::memory_order order, std::uint64_t value,
-           std::source_location where);
+std::uint64_t read(const void* object, const Request& request, Where where);
+void write(const void* object, const char* name, std::memory_order order, std::uint64_t value, Where where);
 /// True if it wrote; `value` is what it read. `next` makes what it writes.
 bool update(const void* object, const Request& request, std::uint64_t& value,
-            std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, std::source_location where);
+            std::uint64_t (*next)(std::uint64_t, std::uint64_t), std::uint64_t operand, Where where);
 std::uint64_t plain_read(const void* object);
 void plain_write(const void* object, std::uint64_t value);
 /// The thread spins: it stays here, in this execution.
@@ -134,7 +131,6 @@ T from_word(std::uint64_t word) {
 template <class T>
 class Atomic {
   using Order = std::memory_order;
-  using Where = std::source_location;
   static constexpr Order sequential = std::memory_order_seq_cst;
 
  public:
@@ -228,7 +224,7 @@ class Atomic {
 template <class T>
 class Plain {
  public:
-  Plain(T value = T{}, std::source_location where = std::source_location::current())  // NOLINT: as a T
+  Plain(T value = T{}, Where where = Where::current())  // NOLINT: as a T
   {
     construct(this, to_word(value), where);
   }

@@ -6,10 +6,21 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <source_location>
 #include <vector>
 
 namespace model {
+
+/// A place in the source: std::source_location, which clang 14 has not.
+struct Where {
+  const char* file = "";
+  const char* function = "";
+  unsigned line = 0;
+
+  static constexpr Where current(const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
+                                 unsigned line = __builtin_LINE()) {
+    return {file, function, line};
+  }
+};
 
 /// The set-up, up to four threads, and the check at the end, which is ordered after all of them.
 constexpr int most_threads = 6;
@@ -74,7 +85,7 @@ struct Event {
   EventId last = none;                ///< constructions: the last event at this place
   std::uint64_t value = 0;            ///< read or written
   std::uint64_t expected = 0;
-  std::source_location where;
+  Where where;
   const void* object = nullptr;  ///< constructions: what was made
 
   Clock causes;       ///< by program order and reads-from, itself included

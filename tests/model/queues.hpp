@@ -71,17 +71,17 @@ class Queue : public Strand {
     this->lock();
     write({});
     this->publish();
-    if (this->unlock()) ready_.push(name_);
+    if (this->unlock()) schedule();
   }
   /// As the hot path of a launch.
   void append_fast() {
     if (!this->try_lock()) return append();
     write({});
-    if (this->publish_and_unlock()) ready_.push(name_);
+    if (this->publish_and_unlock()) schedule();
   }
   void look_for_room() {
     if (!this->try_lock()) return;
-    check(this->producer.written < most_commands, "there is room");
+    check(this->producer_.written < most_commands, "there is room");
     this->unlock_unchanged();
   }
   /// A wait goes before the command, which then fails to be written.
@@ -112,7 +112,7 @@ class Queue : public Strand {
     this->lock();
     write({&timeline, 0});
     this->publish();
-    if (this->unlock()) ready_.push(name_);
+    if (this->unlock()) schedule();
   }
 
   /// Nobody waits for a number that he was not told by its producer.
@@ -130,7 +130,7 @@ class Queue : public Strand {
         check(done <= tail, "no more is done than there is (invariant 4)");
         if (done >= tail) break;
       }
-      const int at = this->consumer.read;
+      const int at = this->consumer_.read;
       Queue* const source = commands_[at].source;
       const Number number = commands_[at].number;
       if (source != nullptr && number == 0) {
@@ -141,7 +141,7 @@ class Queue : public Strand {
         check(source->reached(number), "a wait is over when its command is done");
         source->seen(number);
       }
-      this->consumer.read = at + 1;
+      this->consumer_.read = at + 1;
       effects_[done] = true;
       complete();
     }
@@ -172,9 +172,8 @@ class Queue : public Strand {
   void left(typename PlainStrand::Left what) {
     if (what == PlainStrand::Left::ready) ready_.push(name_);
     if (what != PlainStrand::Left::retired) return;
-    check(times_retired_ == 0, "that a queue is over is told once (invariant 7)");
     check(this->reached(this->tail()), "a queue that is over has nothing left");
-    times_retired_ = 1;
+    times_retired_.fetch_add(1, std::memory_order_acq_rel);
   }
   /// A worker's turn, of at most `share` commands.
   void run_popped(int share = most_commands) {
@@ -218,6 +217,8 @@ class Queue : public Strand {
     }
     return false;
   }
+  /// Until the queue may be used again for the so many-th time.
+  void await_retired(int times) { times_retired_.await_at_least(times, std::memory_order_acquire); }
   void retire_now() { left(this->retire()); }
   /// A failure was reported: the next failure is another one.
   void begin_anew() {
@@ -226,8 +227,7 @@ class Queue : public Strand {
         spin();
         continue;
       }
-      Waiter* woken = nullptr;
-      if (this->pass_number(woken)) wake(woken);
+      wake(this->pass_number());
       return give_up();
     }
   }
@@ -246,7 +246,10 @@ class Queue : public Strand {
   /// What is left is listed, but nobody took it: for scenarios without workers.
   void check_done(Number number) { check(this->reached(number), "the command is done at the end"); }
   void check_all_done() { check_over(this->tail()); }
-  void check_retired() { check(times_retired_ == 1, "a retired queue is used again (invariant 7)"); }
+  void check_retired(int times = 1) {
+    check(times_retired_.load() >= times, "a retired queue is used again (invariant 7)");
+    check(times_retired_.load() <= times, "that a queue is over is told once (invariant 7)");
+  }
 
  private:
   struct Command {
@@ -258,27 +261,30 @@ class Queue : public Strand {
     Number number = 0;
   };
   void write(Written command) {
-    const int at = this->producer.written;
+    const int at = this->producer_.written;
     commands_[at].source = command.source;
     commands_[at].number = command.number;
-    this->producer.written = at + 1;
+    this->producer_.written = at + 1;
+  }
+  void schedule() {
+    if (this->list()) ready_.push(name_);
   }
   void begin_wait() {
-    const int at = this->consumer.read;
+    const int at = this->consumer_.read;
     if (this->done_ + 1 == this->tail() && commands_[at].source != nullptr &&
         this->park_on(*commands_[at].source, commands_[at].number))
       return;
     give_up();
   }
   void leave_lock() {
-    if (this->unlock()) ready_.push(name_);
+    if (this->unlock()) schedule();
   }
 
   Ready& ready_;
   const int name_;
   Command commands_[most_commands];
   Plain<bool> effects_[most_commands];
-  Plain<int> times_retired_{0};
+  Atomic<int> times_retired_{0};
 };
 
 }  // namespace model

@@ -175,6 +175,36 @@ std::vector<StrandScenario<Strand>> strand_scenarios() {
          q.b.check_over(1);
          q.b.check_retired();
        }},
+      {"a_queue_is_used_again",
+       {{"owner",
+         [](All& q) {
+           q.a.append_fast();
+           q.a.retire_now();
+           q.a.await_retired(1);
+           q.a.append_fast();
+           q.a.retire_now();
+         }},
+        worker},
+       [](All& q) {
+         q.a.check_over(2);
+         q.a.check_retired(2);
+       }},
+      {"a_queue_retires_while_it_begins_anew",
+       {{"owner",
+         [](All& q) {
+           q.a.append_fast();
+           q.a.retire_now();
+         }},
+        {"host",
+         [](All& q) {
+           q.a.await_published(1);
+           q.a.begin_anew();
+         }},
+        worker},
+       [](All& q) {
+         q.a.check_all_done();
+         q.a.check_retired();
+       }},
       {"a_queue_begins_anew_while_work_comes",
        {{"host", [](All& q) { q.a.begin_anew(); }}, a_appends_fast, worker},
        [](All& q) { q.a.check_all_done(); }},

@@ -2,6 +2,7 @@
 #include "trace.hpp"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -10,15 +11,18 @@ namespace model {
 
 namespace {
 
-std::string source_line(std::source_location where) {
+std::string source_line(Where where) {
   static std::map<std::string, std::vector<std::string>> files;
-  auto [file, fresh] = files.try_emplace(where.file_name());
+  auto [file, fresh] = files.try_emplace(where.file);
   if (fresh) {
-    std::ifstream in(where.file_name());
+    std::ifstream in(where.file);
+    std::error_code none_there;  // a path from the build folder, beside whose programs this one is
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", none_there);
+    if (!in) in.open(program.parent_path().parent_path() / where.file);
     for (std::string line; std::getline(in, line);) file->second.push_back(line);
   }
-  if (where.line() == 0 || where.line() > file->second.size()) return "";
-  const std::string& line = file->second[where.line() - 1];
+  if (where.line == 0 || where.line > file->second.size()) return "";
+  const std::string& line = file->second[where.line - 1];
   const std::size_t begin = line.find_first_not_of(' ');
   return begin == std::string::npos ? "" : line.substr(begin);
 }
@@ -87,9 +91,9 @@ const char* name_of(std::memory_order order) {
 
 }  // namespace
 
-std::string describe_place(std::source_location where) {
-  const char* file = std::strrchr(where.file_name(), '/');
-  return std::string(file != nullptr ? file + 1 : where.file_name()) + ":" + std::to_string(where.line());
+std::string describe_place(Where where) {
+  const char* file = std::strrchr(where.file, '/');
+  return std::string(file != nullptr ? file + 1 : where.file) + ":" + std::to_string(where.line);
 }
 
 std::string describe(const Graph& graph, const std::vector<std::string>& names) {

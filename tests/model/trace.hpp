@@ -1,7 +1,6 @@
 // An execution as a person reads it.
 #pragma once
 
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,7 @@
 namespace model {
 
 /// "strand.hpp:120".
-std::string describe_place(std::source_location where);
+std::string describe_place(Where where);
 /// One line for each atomic operation, in an order in which they could have happened: thread, place in the source, values.
 std::string describe(const Graph& graph, const std::vector<std::string>& names);
 

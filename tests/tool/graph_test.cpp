@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -210,7 +211,9 @@ TEST_F(GraphShow, reads_pipes) {
     std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << contents; });
     const Arguments arguments = {"graph", "show", pipe, "--json"};
     result = run(arguments);
+    const int end = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // lets the writer go if the program did not
     writer.join();
+    close(end);
     std::filesystem::remove(pipe);
   };
   const std::string good = bytes(file);

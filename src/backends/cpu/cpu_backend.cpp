@@ -30,7 +30,7 @@ class CpuBackend final : public Backend {
   CpuBackend() {
     const int count = wanted_devices();
     for (int i = 0; i < count; ++i) {
-      const int workers = std::max(1, usable_cores() / count);
+      const int workers = std::max(1, wanted_workers() / count);
       devices_.emplace_back(*this, i, workers, physical_memory() / static_cast<std::size_t>(count));
     }
     peers_.resize(static_cast<std::size_t>(count * count));

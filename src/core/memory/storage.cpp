@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <weir/array.hpp>
@@ -84,6 +85,10 @@ void observe_memory(const Storage& storage, bool freed, SourceLocation where) no
   observe(command);
 }
 
+bool home_is_open(const Storage& storage) {
+  return storage.home.state()->id.load(std::memory_order_acquire) == storage.home.id();
+}
+
 End end_of_device_memory(const Storage& storage, StreamRef in_order_of, SourceLocation where) {
   End end;
   end.data = allocation_of(storage);
@@ -94,13 +99,12 @@ End end_of_device_memory(const Storage& storage, StreamRef in_order_of, SourceLo
     end.open = true;
   } else {
     end.queue = storage.queue;
-    end.open = storage.home.state()->id.load(std::memory_order_acquire) == storage.home.id();
+    end.open = home_is_open(storage);
   }
   return end;
 }
 
-void end_life(Storage& storage, StreamRef in_order_of, SourceLocation where) {
-  std::unique_ptr<Users> users = take_users(storage);
+void end_life(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order_of, SourceLocation where) {
   End end;
   if (storage.foreign.release != nullptr) {
     end.owner = storage.foreign;
@@ -129,11 +133,18 @@ void end_life(Storage& storage, StreamRef in_order_of, SourceLocation where) {
   end_behind(std::move(users), std::move(end));
 }
 
-void give_back(Storage& storage, StreamRef in_order_of, SourceLocation where) {
+void give_back(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order_of, SourceLocation where) {
   try_ends_again();
   if (storage.data == nullptr && storage.foreign.release == nullptr) return;
   observe_memory(storage, true, where);
-  end_life(storage, in_order_of, where);
+  const bool plain = storage.kind == MemoryKind::device && users == nullptr && storage.base == nullptr;
+  if (plain && in_order_of.state() == nullptr && storage.foreign.release == nullptr) [[likely]] {
+    QueuePlaces nobody_else;
+    storage.pool->backend->release(*storage.pool, *storage.queue, home_is_open(storage), nobody_else,
+                                   allocation_of(storage), where);
+    return;
+  }
+  end_life(storage, std::move(users), in_order_of, where);
 }
 
 /// Host memory that is aligned as the storage wants it.
@@ -268,12 +279,13 @@ void release(Storage* storage) noexcept {
   // Memory of a graph stays when its array is freed; it goes with the last of both.
   if (!forked() && (!storage->freed.exchange(true) || captured_in != 0)) {
     try {
-      give_back(*storage, {}, {});
+      // The last owner: nobody else looks at the users.
+      give_back(*storage, std::unique_ptr<Users>(std::exchange(storage->users, nullptr)), {}, {});
     } catch (...) {
       // The device answers no more.
     }
   }
-  take_users(*storage);  // whom a use on another thread noted while the array was freed
+  delete storage->users;  // noted by a use on another thread while the array was freed
 }
 
 void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
@@ -306,7 +318,7 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
     note_freed(storage->buffer, storage->captured_in, stream, where);  // the memory itself is the graph's, too
     return;
   }
-  give_back(*storage, in_order_of, where);
+  give_back(*storage, take_users(*storage), in_order_of, where);
 }
 
 Device storage_device(const Storage& storage) { return Device(storage.device); }

@@ -8,16 +8,24 @@
 
 namespace weir::cpu {
 
+namespace {
+/// One for a few threads each; a pool of two or three workers has one.
+std::size_t heaps_for(int width) {
+  return width < 4 ? 1 : std::min<std::size_t>(static_cast<std::size_t>(width) / 4 + 1, 8);
+}
+}  // namespace
+
 CpuGraph::CpuGraph(CpuDevice& device, const detail::GraphForm& form)
     : device_(device),
       record_of_node_(form.nodes.size(), -1),
       current_(std::make_unique<Plan>(form)),
-      waits_(current_->waits.size()) {
+      waits_(current_->waits.size()),
+      heaps_(current_->segments.size() > 1 ? heaps_for(device.pool().width()) : 1) {
   QueueOptions options;
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
   options.label = "a graph";
-  ready_.reserve(current_->segments.size());
+  for (Heap& heap : heaps_) heap.ready.reserve(current_->segments.size());
   records_.reserve(current_->records.size());
   timeline_ = &device.open_queue(options);
   timeline_->begin_counting();
@@ -117,72 +125,101 @@ void CpuGraph::finished(Plan& plan) noexcept {
   release();
 }
 
-/// The most urgent segment that nobody runs. Who comes by a ticket ends it: what becomes ready from then on needs another.
-std::uint32_t CpuGraph::take(bool by_ticket) {
-  if (!by_ticket && ready_count_.load(std::memory_order_acquire) == 0) return none;
+std::uint32_t CpuGraph::take_from(Heap& heap) {
   std::uint32_t segment = none;
   bool more = false;
-  bool offered = false;
   {
-    SpinGuard guard(lock_);
-    // Inside the lock, as in push(): either this thread finds what was pushed, or the pusher finds no ticket.
-    if (by_ticket) ticket_.store(false, std::memory_order_relaxed);
-    if (ready_.empty()) return none;
-    offered = ticket_.load(std::memory_order_relaxed);
-    std::pop_heap(ready_.begin(), ready_.end());
-    segment = ready_.back().segment;
-    ready_.pop_back();
-    more = !ready_.empty();
-    for (std::size_t i = 0; i < std::min<std::size_t>(ready_.size(), 3); ++i) {  // one of these is next
-      __builtin_prefetch(&plan_->segments[ready_[i].segment]);
-      __builtin_prefetch(&plan_->steps[ready_[i].step]);
+    SpinGuard guard(heap.lock);
+    std::vector<Ready>& ready = heap.ready;
+    if (ready.empty()) return none;
+    std::pop_heap(ready.begin(), ready.end());
+    segment = ready.back().segment;
+    ready.pop_back();
+    more = !ready.empty();
+    for (std::size_t i = 0; i < std::min<std::size_t>(ready.size(), 3); ++i) {  // one of these is next
+      __builtin_prefetch(&plan_->segments[ready[i].segment]);
+      __builtin_prefetch(&plan_->steps[ready[i].step]);
     }
-    ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
+    heap.first.store(more ? ready.front().urgency + 1 : 0, std::memory_order_release);
   }
-  if (more) offer(offered);
+  if (more) offer();
   return segment;
 }
 
-void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count) {
-  bool offered = false;
-  {
-    SpinGuard guard(lock_);
-    offered = ticket_.load(std::memory_order_relaxed);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const Segment& segment = plan_->segments[segments[i]];
-      ready_.push_back({segment.urgency, segments[i], segment.first_step});
-      std::push_heap(ready_.begin(), ready_.end());
-    }
-    ready_count_.store(static_cast<std::uint32_t>(ready_.size()), std::memory_order_release);
+/// A segment that nobody runs: the most urgent, or, of several heaps, the more urgent of two heaps' first.
+std::uint32_t CpuGraph::take(Part& part) {
+  if (!wide()) return heaps_[0].first.load(std::memory_order_seq_cst) == 0 ? none : take_from(heaps_[0]);
+  const std::size_t count = heaps_.size();
+  const std::size_t other = (part.heap + 1 + ++part.looks % (count - 1)) % count;
+  const std::uint64_t mine = heaps_[part.heap].first.load(std::memory_order_acquire);
+  const std::uint64_t theirs = heaps_[other].first.load(std::memory_order_acquire);
+  if (mine != 0 || theirs != 0) {
+    const std::uint32_t segment = take_from(heaps_[theirs > mine ? other : part.heap]);
+    if (segment != none) return segment;
   }
-  offer(offered);
+  for (std::size_t i = 0; i < count; ++i) {
+    Heap& heap = heaps_[(part.heap + i) % count];
+    if (heap.first.load(std::memory_order_seq_cst) == 0) continue;
+    const std::uint32_t segment = take_from(heap);
+    if (segment != none) return segment;
+  }
+  return none;
+}
+
+bool CpuGraph::any_ready() const {
+  return std::any_of(heaps_.begin(), heaps_.end(),
+                     [](const Heap& heap) { return heap.first.load(std::memory_order_relaxed) != 0; });
+}
+
+/// Several segments are dealt out over the heaps.
+void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count, Part& part) {
+  const auto heaps = static_cast<std::uint32_t>(heaps_.size());
+  for (std::uint32_t first = 0; first < std::min(heaps, count); ++first) {
+    Heap& heap = heaps_[(part.heap + first) % heaps];
+    SpinGuard guard(heap.lock);
+    for (std::uint32_t i = first; i < count; i += heaps) {
+      const Segment& segment = plan_->segments[segments[i]];
+      heap.ready.push_back({segment.urgency, segments[i], segment.first_step});
+      std::push_heap(heap.ready.begin(), heap.ready.end());
+    }
+    // A full barrier, whose partner is in help(): offer() sees that the last ticket was taken, or its taker sees these.
+    heap.first.store(heap.ready.front().urgency + 1, std::memory_order_seq_cst);
+  }
+  offer();
 }
 
 /// While segments are ready there is a ticket, so that a node that lasts, or waits for another one, holds up nothing. A
-/// short replay writes it without waking anybody: most often it is over before anybody could have come. `offered`: there
-/// was one when the segments became ready.
-void CpuGraph::offer(bool offered) {
-  const bool loud =
-      loud_.load(std::memory_order_relaxed) && helpers_.load(std::memory_order_relaxed) + 1 < device_.pool().width();
-  if (offered) {
+/// short replay writes it without waking anybody: most often it is over before anybody could have come. In a wide pool
+/// several are on their way while more threads may join, so that these become more and more quickly.
+void CpuGraph::offer() {
+  const int width = device_.pool().width();
+  const int helpers = helpers_.load(std::memory_order_relaxed);
+  const bool loud = loud_.load(std::memory_order_relaxed) && helpers + 1 < width;
+  if (ticket_.load(std::memory_order_seq_cst)) {
     if (loud && !ticket_loud_.load(std::memory_order_relaxed) && !ticket_loud_.exchange(true)) device_.pool().nudge();
+    const int tickets = tickets_.load(std::memory_order_relaxed);
+    if (!wide() || !loud || tickets > width / 8 || helpers + 1 + tickets >= width) return;
+  } else if (ticket_.exchange(true, std::memory_order_acq_rel)) {
     return;
+  } else {
+    ticket_loud_.store(loud, std::memory_order_relaxed);
   }
-  if (ticket_.exchange(true, std::memory_order_acq_rel)) return;
-  ticket_loud_.store(loud, std::memory_order_relaxed);
+  tickets_.fetch_add(1, std::memory_order_relaxed);
   retain();
   CpuQueue* lane = nullptr;
   try {
     lane = &take_lane();
-    lane->append_ticket(*this, none, level_, loud);
+    lane->append_ticket(*this, none, level_, loud && !wide());
   } catch (const std::exception&) {
     // No memory for a ticket: those who are here do the work.
     if (lane != nullptr) give_lane(*lane);
+    tickets_.fetch_sub(1, std::memory_order_relaxed);
     ticket_.store(false, std::memory_order_release);
     release();
     return;
   }
   timeline_->help_by(*lane);
+  if (loud && wide()) device_.pool().nudge();  // what it is for lasts, whatever other work was like of late
 }
 
 void CpuGraph::give_lane(CpuQueue& lane) noexcept {
@@ -209,9 +246,13 @@ CpuQueue& CpuGraph::take_lane() {
 }
 
 void CpuGraph::help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool worker) {
+  if (segment == none) {
+    tickets_.fetch_sub(1, std::memory_order_relaxed);
+    // A full barrier, whose partner is in push(): what is pushed without a further ticket is found below.
+    ticket_.exchange(false, std::memory_order_seq_cst);
+  }
   helpers_.fetch_add(1, std::memory_order_relaxed);
-  if (segment == none) segment = take(true);
-  if (segment != none) participate(segment, runner, worker);
+  participate(segment, runner, worker);
   helpers_.fetch_sub(1, std::memory_order_relaxed);
   give_lane(lane);
   release();

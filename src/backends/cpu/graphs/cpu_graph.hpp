@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "backends/cpu/graphs/graph_plan.hpp"
@@ -60,31 +59,45 @@ class CpuGraph final : public detail::GraphExecutable {
   void help(CpuQueue& lane, std::uint32_t segment, Runner& runner, bool worker);
 
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  static constexpr std::uint32_t begin = none - 1;
 
  private:
   ~CpuGraph() override;
   void retain() { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
+  /// One thread's share of a replay.
+  struct Part {
+    std::uint32_t heap = 0;      ///< where it puts segments, and first looks for some
+    std::uint32_t finished = 0;  ///< segments of scope 0 that are not counted yet
+    std::uint32_t looks = 0;
+  };
+
   // graph_replay.cpp
   void participate(std::uint32_t segment, Runner& runner, bool worker);
-  std::uint32_t run(std::uint32_t segment, Runner& runner);
+  std::uint32_t run(std::uint32_t segment, Runner& runner, Part& part);
+  bool settle(Part& part);
+  std::uint32_t linger(Part& part, Runner& runner, int level);
   void look_ahead(const Segment& segment) const;
   void run_steps(const Segment& segment, Runner& runner);
   void run_step(const Step& step, Runner& runner);
   void record_event(const Step& step);
-  std::uint32_t finish(std::uint32_t segment);
-  std::uint32_t release_successors(const Segment& segment);
-  std::uint32_t begin_scope(std::uint32_t scope);
-  std::uint32_t enter_body(const Segment& segment, bool again);
+  std::uint32_t finish(std::uint32_t segment, Part& part);
+  std::uint32_t release_successors(const Segment& segment, Part& part);
+  std::uint32_t begin_scope(std::uint32_t scope, Part& part);
+  std::uint32_t enter_body(const Segment& segment, bool again, Part& part);
   bool defer(std::uint32_t segment);
   void fail(const Step& step, std::exception_ptr cause);
   void complete();
 
   // cpu_graph.cpp
-  std::uint32_t take(bool by_ticket = false);
-  void push(const std::uint32_t* segments, std::uint32_t count);
-  void offer(bool offered);
+  struct Heap;
+  std::uint32_t take(Part& part);
+  std::uint32_t take_from(Heap& heap);
+  void push(const std::uint32_t* segments, std::uint32_t count, Part& part);
+  void offer();
+  bool wide() const { return heaps_.size() > 1; }
+  bool any_ready() const;
   CpuQueue& take_lane();
   void give_lane(CpuQueue& lane) noexcept;
   void add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline);
@@ -115,20 +128,29 @@ class CpuGraph final : public detail::GraphExecutable {
   std::atomic<bool> loud_{false};
   std::atomic<bool> failed_{false};
 
-  alignas(64) SpinLock lock_;
-  std::atomic<std::uint32_t> ready_count_{0};
   struct Ready {
     std::uint64_t urgency;
     std::uint32_t segment;
     std::uint32_t step;  ///< its first
     bool operator<(const Ready& other) const { return urgency < other.urgency; }
   };
-  std::vector<Ready> ready_;              ///< guarded by lock_: a heap, the most urgent first
-  std::shared_ptr<const Error> failure_;  ///< guarded by lock_
+  /// Segments that are ready: the most urgent first. A wide pool has several, so that its threads seldom meet; each takes the
+  /// more urgent of its own heap's first and another's.
+  struct alignas(64) Heap {
+    SpinLock lock;
+    std::atomic<std::uint64_t> first{0};  ///< the urgency of the first plus one, 0: empty; written under lock
+    std::vector<Ready> ready;             ///< guarded by lock
+  };
+  std::vector<Heap> heaps_;
 
-  alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker; ends, and counts, under lock_
+  SpinLock failure_lock_;
+  std::shared_ptr<const Error> failure_;  ///< guarded by failure_lock_
+
+  alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker
   std::atomic<bool> ticket_loud_{false};
+  std::atomic<int> tickets_{0};  ///< on their way; where there are many workers, several
   std::atomic<int> helpers_{0};
+  alignas(64) std::atomic<bool> over_{true};  ///< no replay is under way: nothing to linger for
   SpinLock lanes_lock_;
   std::vector<CpuQueue*> lanes_;       ///< guarded by lanes_lock_
   std::vector<CpuQueue*> free_lanes_;  ///< guarded by lanes_lock_

@@ -15,6 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::int64_t alone_nanoseconds = 15'000;  ///< a replay that lasts less is over before a helper would be awake
 constexpr int fair_share = 256;                     ///< segments before other work of the same priority has its turn
+constexpr int host = -1;                            ///< for a level: a host thread's, that does nothing else
+constexpr int lingering_looks = 40;                 ///< of about half a microsecond, for a segment to become ready
 
 std::int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
@@ -55,31 +57,42 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
       return;
     }
     level_ = queue.level();
-    participate(plan_->scopes[0].roots == 1 ? begin_scope(0) : none, runner, worker);
+    participate(0, runner, worker);
     return;
   }
   level_ = std::min(queue.level(), std::max(0, plan_->most_urgent + WorkerPool::levels - 1));
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
-  {
-    SpinGuard guard(lock_);
-    if (ready_.capacity() < plan_->segments.size()) ready_.reserve(plan_->segments.size());
+  over_.store(false, std::memory_order_relaxed);
+  for (Heap& heap : heaps_) {
+    if (heap.ready.capacity() >= plan_->segments.size()) continue;
+    SpinGuard guard(heap.lock);
+    heap.ready.reserve(plan_->segments.size());
   }
-  participate(begin_scope(0), runner, worker);
+  participate(begin, runner, worker);
 }
 
+/// Works through what is ready. `segment`: to begin with; none: whatever there is; begin: the replay's first.
 void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
   WorkerPool& pool = device_.pool();
+  Part part;
   int share = fair_share;
-  runner.level = level_;
-  if (segment == none) segment = take();
+  if (wide()) part.heap = static_cast<std::uint32_t>(helpers_.load(std::memory_order_relaxed)) % heaps_.size();
+  if (segment == begin) segment = begin_scope(0, part);
+  if (segment == none) segment = take(part);
   while (segment != none) {
-    segment = run(segment, runner);
-    if (segment == none) segment = take();
-    if (segment == none) return;
+    const int level = level_;  // the next replay may have another, but it begins behind this segment
+    runner.level = level;
+    segment = run(segment, runner, part);
+    if (segment == none) segment = take(part);
+    if (segment == none) {
+      if (settle(part) || !wide() || !loud_.load(std::memory_order_relaxed)) return;
+      segment = linger(part, runner, worker ? level : host);
+      if (segment == none) return;
+    }
     if (!loud_.load(std::memory_order_relaxed) && now_nanoseconds() - began_ > alone_nanoseconds) {
       loud_.store(true, std::memory_order_relaxed);
-      if (ready_count_.load(std::memory_order_relaxed) != 0) offer(ticket_.load(std::memory_order_relaxed));
+      if (any_ready()) offer();
     }
     runner.note_progress();
     if (!worker) {
@@ -89,24 +102,57 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
     const bool turn = --share == 0;
     if (turn) share = fair_share;
     if (pool.more_urgent_than(level_) || runner.must_leave() ||
-        (turn && pool.ready() > (ticket_.load(std::memory_order_relaxed) ? 1 : 0))) {
-      push(&segment, 1);
+        (turn && pool.ready() > tickets_.load(std::memory_order_relaxed))) {
+      settle(part);  // never the end: the segment is still to be run
+      push(&segment, 1, part);
       return;
     }
   }
 }
 
+/// Counts what this thread has finished, once it finds nothing more: a counter for all, that every segment of every thread
+/// counted down, would be a place where they all meet. True if that was the last of the replay. Before that nobody can have
+/// ended it; afterwards the next one may be running.
+bool CpuGraph::settle(Part& part) {
+  if (part.finished == 0) return false;
+  // Releases what the segments did, and acquires what the others' did for whoever is the last.
+  const std::uint32_t before = plan_->remaining[0].fetch_sub(part.finished, std::memory_order_acq_rel);
+  const bool last = before == part.finished;
+  part.finished = 0;
+  if (!last) return false;
+  plan_->remaining[0].store(plan_->scopes[0].segments, std::memory_order_relaxed);
+  complete();
+  return true;
+}
+
+/// Waits a moment for a segment of a replay that lasts: to leave and to be called again takes longer than most nodes do.
+/// Leaves for work that is more urgent than `level`, and now and then for any; a host thread has no other work.
+std::uint32_t CpuGraph::linger(Part& part, Runner& runner, int level) {
+  WorkerPool& pool = device_.pool();
+  for (int looks = 0; looks < lingering_looks; ++looks) {
+    pause(16);
+    if (any_ready()) {
+      const std::uint32_t segment = take(part);
+      if (segment != none) return segment;
+    }
+    if (over_.load(std::memory_order_relaxed) || !loud_.load(std::memory_order_relaxed) || runner.must_leave())
+      return none;
+    if (level != host && (looks % 4 == 3 ? pool.any_ready() : pool.more_urgent_than(level))) return none;
+  }
+  return none;
+}
+
 /// Runs a segment. What to go on with, or none.
-std::uint32_t CpuGraph::run(std::uint32_t index, Runner& runner) {
+std::uint32_t CpuGraph::run(std::uint32_t index, Runner& runner, Part& part) {
   const Segment& segment = plan_->segments[index];
   if (segment.control >= 0) {
-    const std::uint32_t first = enter_body(segment, false);
-    return first != none ? first : finish(index);
+    const std::uint32_t first = enter_body(segment, false, part);
+    return first != none ? first : finish(index, part);
   }
   if (segment.steps != 0 && plan_->steps[segment.first_step].kind == Step::Kind::wait && defer(index)) return none;
   look_ahead(segment);
   run_steps(segment, runner);
-  return finish(index);
+  return finish(index, part);
 }
 
 /// Asks for the memory that will be needed next, while the segment runs: its successors' counters, and work that comes
@@ -196,7 +242,7 @@ bool CpuGraph::defer(std::uint32_t index) {
 }
 
 /// Counts down what depends on the segment. The most urgent that became ready is this thread's to go on with.
-std::uint32_t CpuGraph::release_successors(const Segment& segment) {
+std::uint32_t CpuGraph::release_successors(const Segment& segment, Part& part) {
   std::uint32_t next = none;
   const std::uint32_t* successor = plan_->successors.data() + segment.first_successor;
   for (std::uint32_t i = 0; i < segment.successors; ++i, ++successor) {
@@ -208,25 +254,25 @@ std::uint32_t CpuGraph::release_successors(const Segment& segment) {
     if (next == none) {
       next = *successor;
     } else if (plan_->segments[next].urgency < after.urgency) {
-      push(&next, 1);
+      push(&next, 1, part);
       next = *successor;
     } else {
-      push(successor, 1);
+      push(successor, 1, part);
     }
   }
   return next;
 }
 
 /// Makes a scope's roots ready. One of them is the caller's.
-std::uint32_t CpuGraph::begin_scope(std::uint32_t index) {
+std::uint32_t CpuGraph::begin_scope(std::uint32_t index, Part& part) {
   const Scope& scope = plan_->scopes[index];
   const std::uint32_t* roots = plan_->roots.data() + scope.first_root;
-  if (scope.roots > 1) push(roots, scope.roots - 1);
+  if (scope.roots > 1) push(roots, scope.roots - 1, part);
   return roots[scope.roots - 1];
 }
 
 /// The body that a condition asks for now; none if there is none (any more).
-std::uint32_t CpuGraph::enter_body(const Segment& segment, bool again) {
+std::uint32_t CpuGraph::enter_body(const Segment& segment, bool again, Part& part) {
   const detail::Condition& condition = plan_->conditions[static_cast<std::size_t>(segment.control)];
   std::uint32_t body = 0;
   if (failed_.load(std::memory_order_relaxed)) return none;
@@ -248,24 +294,24 @@ std::uint32_t CpuGraph::enter_body(const Segment& segment, bool again) {
     }
   }
   const std::uint32_t scope = segment.bodies + body;
-  return plan_->scopes[scope].segments == 0 ? none : begin_scope(scope);
+  return plan_->scopes[scope].segments == 0 ? none : begin_scope(scope, part);
 }
 
-std::uint32_t CpuGraph::finish(std::uint32_t index) {
+std::uint32_t CpuGraph::finish(std::uint32_t index, Part& part) {
   for (;;) {
     const Segment& segment = plan_->segments[index];
-    const std::uint32_t next = release_successors(segment);
+    const std::uint32_t next = release_successors(segment, part);
+    if (segment.scope == 0) {
+      ++part.finished;
+      return next;
+    }
     const Scope& scope = plan_->scopes[segment.scope];
-    // The last segment of a scope ends it; whoever was not the last touches neither again.
+    // The last segment of a scope ends it; whoever was not the last touches it no more.
     if (scope.segments != 1 && plan_->remaining[segment.scope].fetch_sub(1, std::memory_order_acq_rel) != 1)
       return next;
     plan_->remaining[segment.scope].store(scope.segments, std::memory_order_relaxed);
-    if (scope.parent < 0) {
-      complete();
-      return none;
-    }
     index = static_cast<std::uint32_t>(scope.parent);
-    const std::uint32_t first = enter_body(plan_->segments[index], true);
+    const std::uint32_t first = enter_body(plan_->segments[index], true, part);
     if (first != none) return first;
   }
 }
@@ -285,7 +331,7 @@ void CpuGraph::fail(const Step& step, std::exception_ptr cause) {
                                       queue_->label(),
                                       step.payload->where()};
   std::shared_ptr<const Error> error = detail::failure_of(command, std::move(cause));
-  SpinGuard guard(lock_);
+  SpinGuard guard(failure_lock_);
   if (!failure_) failure_ = std::move(error);
   failed_.store(true, std::memory_order_release);
 }
@@ -301,13 +347,14 @@ void CpuGraph::finish_records() {
 void CpuGraph::complete() {
   if (plan_->segments.size() > 1) lasted_ = now_nanoseconds() - began_;
   if (failed_.load(std::memory_order_acquire)) {
-    SpinGuard guard(lock_);
+    SpinGuard guard(failure_lock_);
     detail::note_unseen(failure_);
     queue_->failures().fail(sequence_, std::move(failure_));
     failed_.store(false, std::memory_order_relaxed);
   }
   finish_records();
   ++replays_;
+  over_.store(true, std::memory_order_relaxed);
   timeline_->reach_next();  // from here on the next replay may be running
 }
 

@@ -96,7 +96,7 @@ std::size_t CpuPool::class_of(std::size_t bytes) {
   return std::min(4 * (log - 9) + quarter, classes - 1);
 }
 
-void CpuPool::List::push_front(Block& block) {
+inline void CpuPool::List::push_front(Block& block) {
   block.next = first;
   first = &block;
   if (last == nullptr) last = &block;
@@ -108,7 +108,7 @@ void CpuPool::List::push_back(Block& block) {
   last = &block;
 }
 
-CpuPool::Block& CpuPool::List::pop_front() {
+inline CpuPool::Block& CpuPool::List::pop_front() {
   Block& block = *first;
   first = block.next;
   if (first == nullptr) last = nullptr;
@@ -159,7 +159,7 @@ CpuPool::Block* CpuPool::take_free(CpuQueue& queue, std::size_t bytes, int candi
 }
 
 /// The lock is held.
-void* CpuPool::hand_out(Block& block, std::size_t bytes) {
+inline void* CpuPool::hand_out(Block& block, std::size_t bytes) {
   block.live = true;
   block.asked = bytes;
   last_ = &block;
@@ -176,6 +176,11 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operatio
   detail::QueuePlaces spent;  // ends without the lock
   {
     SpinGuard guard(lock_);
+    List& list = free_[class_of(wanted)];
+    if (Block* first = list.first; first != nullptr && first->bytes >= wanted && first->queue == &queue &&
+                                   first->legacy_number == 0 && first->others.empty()) [[likely]] {
+      return hand_out(list.pop_front(), wanted);
+    }
     if (Block* block = take_free(queue, wanted, few_candidates, spent)) return hand_out(*block, wanted);
   }
   return allocate_slowly(queue, bytes, operation, where);

@@ -183,7 +183,7 @@ class Strand {
       // Where it was listed, somebody will pop it, now that it is nobody's.
       return (before & listed) == 0 && list() ? Left::ready : Left::nothing;
     }
-    return retired_.load(std::memory_order_seq_cst) && end_retirement() ? Left::retired : Left::nothing;  // C4
+    return end_retirement(mine) ? Left::retired : Left::nothing;
   }
   /// Ends the consumer's turn: `source` will end the wait. False if the command is complete: the turn goes on.
   [[nodiscard]] bool park_on(Strand& source, Number number) {
@@ -210,7 +210,7 @@ class Strand {
 
   /// Nobody will append any more, once what is pending is done. Left::retired comes from here or from a later call.
   [[nodiscard]] Left retire() {
-    retired_.store(true, std::memory_order_seq_cst);  // C1
+    retired_.store(tail() + 1, std::memory_order_seq_cst);  // C1
     return try_acquire() ? release() : Left::nothing;
   }
   /// By the consumer: a number passes without a command, so that places taken from now on differ from those before. Not
@@ -239,7 +239,7 @@ class Strand {
   }
   [[nodiscard]] Left end_counting() {
     parked_on_.store(nullptr, std::memory_order_release);
-    retired_.store(true, std::memory_order_seq_cst);
+    retired_.store(tail() + 1, std::memory_order_seq_cst);
     return release();
   }
 
@@ -248,7 +248,13 @@ class Strand {
   enum : std::uint32_t { present = 1, locked = 2 };  ///< bits of waiters_
 
   bool idle() const { return state_.load(std::memory_order_seq_cst) == 0; }  // A2
-  bool end_retirement() { return reached(tail()) && retired_.exchange(false, std::memory_order_seq_cst); }
+  /// By who gave the strand up when `mine` was the last command: it may be told so late that the strand was used again
+  /// meanwhile, and retired again with work that is not done. So a retirement has a number.
+  bool end_retirement(Number mine) {
+    Number retired = retired_.load(std::memory_order_seq_cst);  // C4
+    return retired != 0 && retired <= mine + 1 &&               // less where pass_number() came after it
+           retired_.compare_exchange_strong(retired, 0, std::memory_order_seq_cst);
+  }
 
   [[gnu::noinline]] void lock_slowly() {
     for (int tries = 0;; ++tries) {
@@ -305,7 +311,7 @@ class Strand {
   typename Parts::Producer producer_{};
 
   alignas(64) Atomic<std::uint32_t> state_{0};
-  Atomic<bool> retired_{false};
+  Atomic<Number> retired_{0};  ///< one more than the last command; 0: not retired
   typename Parts::Listed in_list_{};
 
   alignas(64) Data<Number> done_{0};  ///< the consumer's copy of completed_

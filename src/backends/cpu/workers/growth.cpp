@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <system_error>
+#include <exception>
 #include <thread>
 
 #include "backends/cpu/workers/worker_pool.hpp"
@@ -22,7 +22,8 @@ constexpr int quiet_ticks = 5;
 }  // namespace
 
 void WorkerPool::arm() {
-  if (!armed_.load(std::memory_order_relaxed) && !armed_.exchange(true, std::memory_order_seq_cst)) arm_monitor();
+  // seq_cst, as the write to the ready lists before it: the monitor disarms and then looks at these.
+  if (!armed_.load(std::memory_order_seq_cst) && !armed_.exchange(true, std::memory_order_seq_cst)) arm_monitor();
 }
 
 void WorkerPool::start_worker(bool extra) {
@@ -39,7 +40,7 @@ void WorkerPool::start_worker(bool extra) {
   pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
   try {
     std::thread([this, member] { work(*member); }).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for one: the queue is listed all the same
     crew_.leave(*member);
     alive_.fetch_sub(1, std::memory_order_seq_cst);  // those that live go on; waiting hosts help
   }
@@ -87,7 +88,7 @@ bool WorkerPool::watch() {
     return ready_.any_for_certain() && !armed_.exchange(true, std::memory_order_seq_cst);
   }
   quiet_ticks_ = 0;
-  if (spinning_.load(std::memory_order_relaxed)) return true;
+  if (spinners_.load(std::memory_order_relaxed) > 0) return true;
   if (const int room = allowed() - awake(); room > 0) {  // those that are on their way are awake
     if (!taken || crew_.blocked() > 0) grow(std::min(room, ready_.count()));
     return true;

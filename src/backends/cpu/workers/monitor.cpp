@@ -5,8 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -67,7 +67,7 @@ void arm_monitor() {
   pthread_sigmask(SIG_BLOCK, &all, &before);
   try {
     std::thread([&m] { m.run(); }).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for one
     m.started = false;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -50,6 +50,19 @@ const Facts& facts() {
   return all;
 }
 
+/// A whole number from the environment; `otherwise` if it is not set.
+int number_from(const char* variable, const char* what, int most, int otherwise) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return otherwise;
+  int count = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), count);
+  if (error != std::errc{} || *end != '\0' || count < 1 || count > most) {
+    throw Error(Errc::invalid_value, "weir: starting the CPU backend", variable,
+                "'" + std::string(text) + "' is not a number of " + what + " from 1 to " + std::to_string(most), {});
+  }
+  return count;
+}
+
 }  // namespace
 
 int usable_cores() {
@@ -66,16 +79,7 @@ std::size_t physical_memory() {
 std::size_t cache_bytes() { return facts().cache_bytes; }
 std::string processor_name() { return facts().processor; }
 
-int wanted_devices() {
-  const char* text = std::getenv("WEIR_CPU_DEVICES");
-  if (text == nullptr || *text == '\0') return 1;
-  int count = 0;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), count);
-  if (error != std::errc{} || *end != '\0' || count < 1 || count > 64) {
-    throw Error(Errc::invalid_value, "weir: starting the CPU backend", "WEIR_CPU_DEVICES",
-                "'" + std::string(text) + "' is not a number of devices from 1 to 64", {});
-  }
-  return count;
-}
+int wanted_devices() { return number_from("WEIR_CPU_DEVICES", "devices", 64, 1); }
+int wanted_workers() { return number_from("WEIR_CPU_WORKERS", "workers", 128, usable_cores()); }
 
 }  // namespace weir::cpu

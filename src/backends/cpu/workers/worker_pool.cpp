@@ -7,6 +7,7 @@
 #include <csignal>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "backend.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
@@ -20,40 +21,85 @@ constexpr int pauses_between_looks = 32;  ///< about a microsecond
 constexpr int usual_looks = 32;           ///< at ready queues, while a host thread is at work
 constexpr int most_looks = 256;
 constexpr auto cheap_command = std::chrono::nanoseconds(250);
+constexpr auto cheap_turn = std::chrono::nanoseconds(1'000);  ///< that part of a turn which is handing over
+constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
+constexpr std::int64_t soon = 50'000;  ///< nanoseconds in which a worker with brief turns comes back
+constexpr int most_signs = 4;          ///< one sweep that differs from those before says little
+constexpr int turns_of_a_sweep = 16;   ///< in a wide pool, where to count what is ready costs more than a turn
 constexpr auto host_presence =
     std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
 constexpr auto stop_patience = std::chrono::milliseconds(500);
+
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+/// The worker that this thread is, if any.
+struct Place {
+  const WorkerPool* pool = nullptr;
+  int home = ReadyLists::anywhere;
+  std::uint32_t pops = 0;
+  int cheap = most_signs;  ///< how sure it is of what sweeps are like
+  int brief = most_signs;
+};
+thread_local Place place;
+
 }  // namespace
 
-WorkerPool::WorkerPool(int workers) : width_(workers) { register_pool(*this); }
+WorkerPool::WorkerPool(int workers) : width_(workers), ready_(workers) { register_pool(*this); }
 
 void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
-  ready_.push(first, last, count, level);
+  ready_.push(first, last, count, level, home());
   call_worker();
 }
 
 void WorkerPool::push_quietly(CpuQueue* queue, int level) {
-  ready_.push(queue, queue, 1, level);
+  ready_.push(queue, queue, 1, level, home());
   arm();
 }
 
+/// A worker lists what it wakes where it looks first. What hosts list is spread, unless one worker serves them best.
+int WorkerPool::home() const {
+  if (place.pool == this) return place.home;
+  return cheap_.load(std::memory_order_relaxed) ? ready_.home_of(0) : ReadyLists::anywhere;
+}
+
 /// Sees to it that ready queues find a worker. One more than there are cores for is woken by the monitor alone: the host
-/// thread is at work, too, and would lose its core to it.
-void WorkerPool::call_worker() {
-  // The other side of this check is in sleep(): a sleeper is counted before it looks at the mask for the last time.
-  if (spinning_.load(std::memory_order_seq_cst) || waking_.load(std::memory_order_seq_cst)) return;
+/// thread is at work, too, and would lose its core to it. So is one that would come for work which costs less than that.
+void WorkerPool::call_worker() { call_unless_left(false); }
+
+void WorkerPool::nudge() {
+  if (cheap_.load(std::memory_order_relaxed)) cheap_.store(false, std::memory_order_relaxed);
+  if (brief_.load(std::memory_order_relaxed)) brief_.store(false, std::memory_order_relaxed);
+  call_unless_left(true);
+}
+
+void WorkerPool::call_unless_left(bool lasts) {
+  // Pairs with spin() and sleep(): who stops looking, or sleeps, is counted before it looks at the ready lists once more.
+  if (spinners_.load(std::memory_order_seq_cst) > 0 || waking_.load(std::memory_order_seq_cst)) return;
   const int others = awake();
-  if (others > 0 && others + 1 >= width_ && host_is_active()) {
+  if (others > 0 && better_left(others, lasts)) {
     arm();
   } else {
     wake_one();
   }
 }
 
-bool WorkerPool::host_is_active() {
-  const std::int64_t now =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+/// Whether the awake ones will soon have done what is ready, for less than handing it over costs: what a host feeds, and
+/// what workers with brief turns list for themselves. If they do not come back after all, the monitor finds it.
+bool WorkerPool::better_left(int others, bool lasts) {
+  const bool all = others + 1 >= width_;
+  const bool light = wide() && !lasts;
+  const bool cheap = light && cheap_.load(std::memory_order_relaxed);
+  const bool brief = light && place.pool == this && brief_.load(std::memory_order_relaxed);
+  if (!all && !cheap && !brief) return false;
+  const std::int64_t now = nanoseconds(Clock::now());
+  if (brief && now < soon_.load(std::memory_order_relaxed)) return true;
+  return (all || (cheap && now < soon_.load(std::memory_order_relaxed))) && host_is_active(now);
+}
+
+bool WorkerPool::host_is_active(std::int64_t now) {
   const std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
   if (turns != seen_host_turns_.load(std::memory_order_relaxed)) {
     seen_host_turns_.store(turns, std::memory_order_relaxed);
@@ -91,6 +137,7 @@ void WorkerPool::work(Member& member) {
     runner.worker = true;
     runner.member = &member;
     runner.place = crew_.index(member);
+    place = {this, ready_.home_of(crew_.index(member)), 0};
     Sleepers::Bed bed;
     bed.extra = member.extra;
     int patience = 0;
@@ -116,14 +163,18 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   std::uint64_t commands = 0;
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
-  for (int left = ready_.count(); left > 0; --left) {
+  const bool light = wide() && (cheap_.load(std::memory_order_relaxed) || brief_.load(std::memory_order_relaxed));
+  for (int left = light || !wide() ? ready_.count() : turns_of_a_sweep; left > 0; --left) {
     if (runner.joins_loops() && loops_.any() && !ready_.any_before(loops_.most_urgent() + 1)) {
       help_loop(runner);
       return true;
     }
-    CpuQueue* queue = ready_.pop();
+    CpuQueue* queue = ready_.pop(place.home, place.pops++);
     if (queue == nullptr) break;
-    if (any_ready()) call_worker();  // one wakes the next only if there is more to do
+    if (light) soon_.store(nanoseconds(Clock::now()) + soon, std::memory_order_relaxed);
+    // One wakes the next only if there is more to do. The first turn answers for whatever others left to this worker while
+    // it was coming; what came later its pushers saw to.
+    if (turns == 0 ? ready_.any_for_certain() : ready_.any_at(place.home)) call_worker();
     member.queue.store(queue, std::memory_order_relaxed);
     member.note_progress();
     commands += queue->run_popped(runner);
@@ -132,34 +183,61 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
     if (member.leave.load(std::memory_order_relaxed)) return true;
   }
   if (turns == 0) return runner.joins_loops() && loops_.any() && help_loop(runner);
-  const bool cheap = Clock::now() - begin < (static_cast<std::int64_t>(commands) + turns) * cheap_command;
+  const auto spent = Clock::now() - begin;
+  const bool cheap = spent < static_cast<std::int64_t>(commands) * cheap_command + turns * cheap_turn;
   const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
+  if (wide()) learn(cheap, spent < turns * brief_turn, fed);
   patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most_looks) : 0;
   return true;
 }
 
-/// Looks for work for a short while; one worker at a time. Looks seldom, and leaves ready queues alone while a
-/// host thread lists or runs some, up to a limit: a host thread that is about to wait runs its own work in a fraction of the time that handing
-/// it over takes, and every look of a spinner slows a submitter down.
+/// What most of the last sweeps of this worker were like, all others go by, too.
+void WorkerPool::learn(bool cheap, bool brief, bool fed) {
+  const auto note = [](int& signs, bool sign, std::atomic<bool>& flag) {
+    signs = std::clamp(signs + (sign ? 1 : -1), 0, most_signs);
+    const bool now = signs > most_signs / 2;
+    if (flag.load(std::memory_order_relaxed) != now) flag.store(now, std::memory_order_relaxed);
+  };
+  if (!cheap || fed) note(place.cheap, cheap, cheap_);
+  note(place.brief, brief, brief_);
+}
+
+/// Looks for work for a short while; one worker at a time in a narrow pool, a few in a wide one. Looks seldom, and leaves
+/// ready queues alone while a host thread lists or runs some, up to a limit: a host thread that is about to wait runs its own
+/// work in a fraction of the time that handing it over takes, and every look of a spinner slows a submitter down. In a wide
+/// pool only while commands are cheap, and it leaves queues that another worker takes one after another to that, too.
 bool WorkerPool::spin(int patience, bool loops) {
-  if (spinning_.exchange(true, std::memory_order_seq_cst)) return false;
+  if (spinners_.load(std::memory_order_relaxed) >= most_spinners()) return false;
+  // Who is one too many goes to sleep, and looks at the ready lists before: a pusher that relied on it is served.
+  if (spinners_.fetch_add(1, std::memory_order_seq_cst) >= most_spinners()) {
+    spinners_.fetch_sub(1, std::memory_order_seq_cst);
+    return false;
+  }
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
-  std::uint32_t turns = host_turns_.load(std::memory_order_relaxed);
+  std::uint32_t turns = spin_signs();
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
     pause(pauses_between_looks);
     if (loops && loops_.any()) {
       found = true;
     } else if (any_ready()) {
-      const std::uint32_t now = host_turns_.load(std::memory_order_relaxed);
-      found = now == turns || --patience == 0;
+      const std::uint32_t now = spin_signs();
+      found = now == turns || --patience <= 0;
       turns = now;
     } else if (Clock::now() >= deadline) {
       break;
     }
   }
-  spinning_.store(false, std::memory_order_seq_cst);
+  spinners_.fetch_sub(1, std::memory_order_seq_cst);
   return found;
+}
+
+/// Changes while others are about to do what is ready.
+std::uint32_t WorkerPool::spin_signs() const {
+  const bool cheap = cheap_.load(std::memory_order_relaxed);
+  const bool brief = brief_.load(std::memory_order_relaxed);
+  if (!wide()) return host_turns_.load(std::memory_order_relaxed);
+  return (cheap ? host_turns_.load(std::memory_order_relaxed) : 0) + (brief ? ready_.pops() : 0);
 }
 
 /// False if an extra worker was not called for so long that it may leave.

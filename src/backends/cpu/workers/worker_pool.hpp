@@ -31,8 +31,8 @@ class WorkerPool {
   void push_chain(CpuQueue* first, CpuQueue* last, int count, int level);
   /// One for which nobody is woken: workers that are awake find it, or the monitor, if nobody took it for a while.
   void push_quietly(CpuQueue* queue, int level);
-  /// Somebody should look at what was pushed quietly.
-  void nudge() { call_worker(); }
+  /// Somebody should look at what was pushed quietly: it lasts.
+  void nudge();
   /// Whether a queue of a level before `level` waits for a worker, or a loop of one for helpers.
   bool more_urgent_than(int level) const { return ready_.any_before(level) || loops_.any_before(level); }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -60,6 +60,12 @@ class WorkerPool {
   bool help_loop(Runner& runner);
   void await_loops(int level);
   bool spin(int patience, bool loops);
+  bool better_left(int others, bool lasts);
+  void learn(bool cheap, bool brief, bool fed);
+  std::uint32_t spin_signs() const;
+  int home() const;
+  int most_spinners() const { return wide() && !cheap_.load(std::memory_order_relaxed) ? std::max(1, width_ / 4) : 1; }
+  bool wide() const { return ready_.sharded(); }
   bool sleep(Sleepers::Bed& bed, Member& member);
   /// Workers that are awake and not held up inside a command: they use a core.
   int awake() const {
@@ -68,7 +74,8 @@ class WorkerPool {
   /// How many may be: as many as there are cores, and those that the monitor has granted.
   int allowed() const { return width_ + granted_.load(std::memory_order_relaxed); }
   void call_worker();
-  bool host_is_active();
+  void call_unless_left(bool lasts);
+  bool host_is_active(std::int64_t now);
   void wake_one();
 
   // growing (growth.cpp)
@@ -82,7 +89,7 @@ class WorkerPool {
 
   const int width_;
 
-  alignas(64) std::atomic<bool> spinning_{false};
+  alignas(64) std::atomic<int> spinners_{0};
   std::atomic<bool> waking_{false};
   Sleepers sleepers_;
   std::atomic<bool> armed_{false};  ///< the monitor watches
@@ -92,6 +99,11 @@ class WorkerPool {
   ReadyLists ready_;
 
   OpenLoops loops_;
+
+  // What the last sweeps were like. Written when that changes.
+  alignas(64) std::atomic<bool> cheap_{true};      ///< commands from a host cost less than to hand them over
+  std::atomic<bool> brief_{true};                  ///< a queue's turn does
+  alignas(64) std::atomic<std::int64_t> soon_{0};  ///< until then a worker with such turns will probably look again
 
   alignas(64) std::atomic<std::uint32_t> host_turns_{0};  ///< a lost increment does no harm
   std::atomic<std::uint32_t> seen_host_turns_{0};
