@@ -5,9 +5,14 @@ include_guard()
 function(weir_target target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # A precompiled header that ccache gives back is older than the headers of a fresh clone.
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+  endif()
   if(PROJECT_IS_TOP_LEVEL OR WEIR_WERROR)
     # nvcc's own code for the host does not pass -Wpedantic.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>
+                                             $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
                                              $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
       # g++ 12 sees overlapping copies in "literal" + std::string where there are none (GCC bug 105651).

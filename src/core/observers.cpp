@@ -2,10 +2,11 @@
 #include "core/observers.hpp"
 
 #include <algorithm>
-#include <shared_mutex>
+#include <mutex>
 #include <vector>
 
 #include "core/runtime.hpp"
+#include "thread_safety.hpp"
 
 namespace weir {
 
@@ -15,8 +16,8 @@ namespace {
 
 struct Observers {
   std::mutex order;  ///< commands enter their streams in the order in which observers saw them
-  std::shared_mutex mutex;
-  std::vector<Observer*> all;  ///< guarded by mutex
+  SharedMutex mutex;
+  std::vector<Observer*> all WEIR_GUARDED_BY(mutex);
   std::atomic<CommandId> next_command{1};
 };
 
@@ -46,7 +47,7 @@ template <class F>
 void tell(F&& f) noexcept {
   Observers& o = observers();
   const CallbackScope scope;
-  const std::shared_lock guard(o.mutex);
+  const SharedGuard guard(o.mutex);
   for (Observer* observer : o.all) {
     try {
       f(*observer);
@@ -112,7 +113,7 @@ void attach(Observer& observer) {
   detail::enter("weir::attach", SourceLocation{});
   detail::Runtime::get();
   detail::Observers& o = detail::observers();
-  const std::unique_lock guard(o.mutex);
+  const detail::LockGuard guard(o.mutex);
   o.all.push_back(&observer);
   detail::hooks.fetch_or(detail::observed, std::memory_order_seq_cst);
 }
@@ -120,7 +121,7 @@ void attach(Observer& observer) {
 void detach(Observer& observer) {
   detail::enter("weir::detach", SourceLocation{});
   detail::Observers& o = detail::observers();
-  const std::unique_lock guard(o.mutex);
+  const detail::LockGuard guard(o.mutex);
   std::erase(o.all, &observer);
   if (o.all.empty()) detail::hooks.fetch_and(~std::uint32_t{detail::observed}, std::memory_order_seq_cst);
 }

@@ -21,10 +21,8 @@ void fork_and_wait(const std::function<void()>& in_child, bool exit) {
   if (child == 0) {
     alarm(20);  // a child that hangs dies, and its parent says so
     in_child();
-#if defined(__SANITIZE_ADDRESS__)
-    exit = false;  // in a child, the leak check takes what the parent's other threads hold for lost
-#endif
-    if (exit) std::exit(0);
+    // In a child, the leak check takes what the parent's other threads hold for lost.
+    if (exit && !under_address_sanitizer) std::exit(0);
     std::_Exit(0);
   }
   int status = 0;

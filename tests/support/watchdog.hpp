@@ -7,19 +7,12 @@
 #include <mutex>
 #include <thread>
 
+#include "support/sanitizers.hpp"
+
 namespace weir_test {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr int patience = 4;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr int patience = 4;
-#else
-inline constexpr int patience = 1;
-#endif
-#else
-inline constexpr int patience = 1;  ///< how much longer every wait may take: sanitizers slow everything down
-#endif
+/// How much longer every wait may take: sanitizers slow everything down.
+inline constexpr int patience = under_address_sanitizer || under_thread_sanitizer ? 4 : 1;
 
 /// The longest that a test may take: a minute, or WEIR_TEST_LIMIT in seconds.
 std::chrono::seconds test_limit();

@@ -39,8 +39,8 @@ class CpuGraph final : public detail::GraphExecutable {
     std::uint64_t sequence;    ///< of this replay in the timeline
     std::uint64_t wait_until;  ///< an earlier replay that this queue has to wait for; 0: none
   };
-  void lock() { launch_lock_.lock(); }
-  void unlock() { launch_lock_.unlock(); }
+  void lock() WEIR_TAKES(launch_lock_) { launch_lock_.lock(); }
+  void unlock() WEIR_GIVES(launch_lock_) { launch_lock_.unlock(); }
   std::size_t marks() const { return waits_; }
   /// With the lock held, and nothing left that may fail.
   Launching launch(CpuQueue& queue, CpuEvent::Mark* marks);

@@ -1,8 +1,6 @@
 // The map of known addresses.
 #include "backends/cpu/memory/address_map.hpp"
 
-#include <mutex>
-
 namespace weir::cpu {
 
 AddressMap& address_map() {
@@ -12,7 +10,7 @@ AddressMap& address_map() {
 
 AddressMap::Answer AddressMap::add(const void* data, const Entry& entry) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  const std::unique_lock guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   const auto after = entries_.lower_bound(begin);
   const auto refuse = [&](const Entry& other) {
     return other.registered == entry.registered ? Answer::overlaps : Answer::other_kind;
@@ -27,7 +25,7 @@ AddressMap::Answer AddressMap::add(const void* data, const Entry& entry) {
 }
 
 AddressMap::Answer AddressMap::remove(const void* data, bool registered) {
-  const std::unique_lock guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   const auto found = entries_.find(reinterpret_cast<std::uintptr_t>(data));
   if (found == entries_.end()) return Answer::absent;
   if (found->second.registered != registered) return Answer::other_kind;
@@ -37,7 +35,7 @@ AddressMap::Answer AddressMap::remove(const void* data, bool registered) {
 
 std::optional<PointerInfo> AddressMap::find(const void* data) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::shared_lock guard(mutex_);
+  const detail::SharedGuard guard(mutex_);
   auto after = entries_.upper_bound(address);
   if (after == entries_.begin()) return std::nullopt;
   const auto& [begin, entry] = *std::prev(after);

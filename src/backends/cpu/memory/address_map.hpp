@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <shared_mutex>
 
 #include <weir/memory.hpp>
+
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -27,8 +28,8 @@ class AddressMap {
   std::optional<PointerInfo> find(const void* data) const;
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::map<std::uintptr_t, Entry> entries_;  ///< guarded by mutex_; by begin; never overlapping
+  mutable detail::SharedMutex mutex_;
+  std::map<std::uintptr_t, Entry> entries_ WEIR_GUARDED_BY(mutex_);  ///< by begin; never overlapping
 };
 
 AddressMap& address_map();

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "thread_safety.hpp"
+
 namespace weir::cpu {
 
 /// Sleeps while `word` holds `expected`; may wake for no reason. Forever without a limit.
@@ -34,23 +36,23 @@ inline void prefetch_to_write(const void* at) {
 }
 
 /// For sections of a few instructions. A thread that loses its core inside one makes the others yield.
-class SpinLock {
+class WEIR_LOCK SpinLock {
  public:
-  void lock() {
+  void lock() WEIR_TAKES() {
     if (!taken_.exchange(true, std::memory_order_acquire)) return;
     lock_slowly();
   }
-  void unlock() { taken_.store(false, std::memory_order_release); }
+  void unlock() WEIR_GIVES() { taken_.store(false, std::memory_order_release); }
 
  private:
   void lock_slowly();
   std::atomic<bool> taken_{false};
 };
 
-class SpinGuard {
+class WEIR_LOCK_HOLDER SpinGuard {
  public:
-  explicit SpinGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~SpinGuard() { lock_.unlock(); }
+  explicit SpinGuard(SpinLock& lock) WEIR_TAKES(lock) : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() WEIR_GIVES() { lock_.unlock(); }
   SpinGuard(const SpinGuard&) = delete;
   SpinGuard& operator=(const SpinGuard&) = delete;
 

@@ -33,7 +33,7 @@ class Sleepers {
   bool wake(bool extra_too);
 
   SpinLock lock_;
-  Bed* first_ = nullptr;  ///< guarded by lock_; extra workers come last
+  Bed* first_ WEIR_GUARDED_BY(lock_) = nullptr;  ///< extra workers come last
   std::atomic<int> count_{0};
 };
 

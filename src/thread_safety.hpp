@@ -1,0 +1,76 @@
+// What Clang's thread-safety analysis is told: which lock guards what, and who must hold it. Other compilers see plain locks.
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+
+#if defined(__clang__)
+#define WEIR_TOLD_CLANG(attribute) __attribute__((attribute))
+#else
+#define WEIR_TOLD_CLANG(attribute)
+#endif
+
+/// Of a type: objects of it are locks, or hold a lock while they live.
+#define WEIR_LOCK WEIR_TOLD_CLANG(capability("lock"))
+#define WEIR_LOCK_HOLDER WEIR_TOLD_CLANG(scoped_lockable)
+/// Of a member or variable: used only while the lock is held.
+#define WEIR_GUARDED_BY(lock) WEIR_TOLD_CLANG(guarded_by(lock))
+/// Of a function: the caller holds the lock.
+#define WEIR_NEEDS(...) WEIR_TOLD_CLANG(requires_capability(__VA_ARGS__))
+/// Of a function: it takes the lock, or gives it back.
+#define WEIR_TAKES(...) WEIR_TOLD_CLANG(acquire_capability(__VA_ARGS__))
+#define WEIR_TAKES_SHARED(...) WEIR_TOLD_CLANG(acquire_shared_capability(__VA_ARGS__))
+#define WEIR_GIVES(...) WEIR_TOLD_CLANG(release_capability(__VA_ARGS__))
+#define WEIR_GIVES_SHARED(...) WEIR_TOLD_CLANG(release_shared_capability(__VA_ARGS__))
+/// Of a function that the analysis cannot follow; say why beside it.
+#define WEIR_NOT_ANALYSED WEIR_TOLD_CLANG(no_thread_safety_analysis)
+
+namespace weir::detail {
+
+/// std::mutex and std::shared_mutex, known to the analysis. They serve std::condition_variable_any, too.
+class WEIR_LOCK Mutex {
+ public:
+  void lock() WEIR_TAKES() { mutex_.lock(); }
+  void unlock() WEIR_GIVES() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class WEIR_LOCK SharedMutex {
+ public:
+  void lock() WEIR_TAKES() { mutex_.lock(); }
+  void unlock() WEIR_GIVES() { mutex_.unlock(); }
+  void lock_shared() WEIR_TAKES_SHARED() { mutex_.lock_shared(); }
+  void unlock_shared() WEIR_GIVES_SHARED() { mutex_.unlock_shared(); }
+
+ private:
+  std::shared_mutex mutex_;
+};
+
+/// Holds any of the locks while it lives.
+template <class Lock>
+class WEIR_LOCK_HOLDER LockGuard {
+ public:
+  explicit LockGuard(Lock& lock) WEIR_TAKES(lock) : lock_(lock) { lock_.lock(); }
+  ~LockGuard() WEIR_GIVES() { lock_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+/// The same beside others that share it.
+class WEIR_LOCK_HOLDER SharedGuard {
+ public:
+  explicit SharedGuard(SharedMutex& lock) WEIR_TAKES_SHARED(lock) : lock_(lock) { lock_.lock_shared(); }
+  ~SharedGuard() WEIR_GIVES() { lock_.unlock_shared(); }
+  SharedGuard(const SharedGuard&) = delete;
+  SharedGuard& operator=(const SharedGuard&) = delete;
+
+ private:
+  SharedMutex& lock_;
+};
+
+}  // namespace weir::detail
