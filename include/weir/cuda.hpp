@@ -17,20 +17,20 @@ namespace detail {
 void submit_global(StreamRef stream, const GlobalCall& call, std::span<const Region> uses, const char* name,
                    const char* operation, SourceLocation where);
 
-/// The value that a parameter gets: views and pointers from arrays, everything else converted.
-template <class P, class A>
+/// The value that a parameter gets: views and pointers from arrays, everything else converted. F is the function's type.
+template <class P, class F, std::size_t number, class A>
 P global_argument(A&& argument, StreamRef stream, SourceLocation where, Region*& region) {
   using Plain = std::remove_cvref_t<A>;
   constexpr const char* operation = "weir::cuda::launch";
   if constexpr (regions_of<A> != 0 && is_view<P>) {
-    return bind_argument<P>(static_cast<A&&>(argument), stream, where, operation, region);
+    return bind_argument<P, F, number>(static_cast<A&&>(argument), stream, where, operation, region);
   } else if constexpr (is_argument<Plain>) {
     using T = typename decltype(Plain::view)::element_type;
     check_reshape(argument.view.contiguous(), argument.view.size(), argument.view.shape(), where);
     bind_one<AnyView<T>>(argument, stream, where, operation, region);
     return argument.view.data();
   } else if constexpr (array_object<Plain>) {
-    return global_argument<P>(in(argument, where), stream, where, region);
+    return global_argument<P, F, number>(in(argument, where), stream, where, region);
   } else {
     return static_cast<P>(static_cast<A&&>(argument));
   }
@@ -51,7 +51,7 @@ void launch_global(StreamRef stream, SourceLocation where, dim3 grid, dim3 block
   Region regions[count == 0 ? 1 : count];
   [[maybe_unused]] Region* region = regions;
   Slots<std::index_sequence<I...>, std::remove_cv_t<P>...> values{Slot<I, std::remove_cv_t<P>>{
-      global_argument<std::remove_cv_t<P>>(static_cast<A&&>(arguments), stream, where, region)}...};
+      global_argument<std::remove_cv_t<P>, void(P...), I + 1>(static_cast<A&&>(arguments), stream, where, region)}...};
   void* pointers[sizeof...(P) + 1] = {&static_cast<Slot<I, std::remove_cv_t<P>>&>(values).value..., nullptr};
   const GlobalCall call{reinterpret_cast<const void*>(function),
                         {grid.x, grid.y, grid.z},

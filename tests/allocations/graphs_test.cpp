@@ -156,6 +156,9 @@ TEST(OneFailingAllocation, Changes) {
   const auto call = b.host_call([] {});
   const auto fill = b.fill(y, 1);
   const auto copy = b.copy(x, y);
+  b.depends(call, launch);
+  b.depends(fill, call);
+  b.depends(copy, fill);
   weir::Graph graph = b.build();
   with_every_allocation_failing([&] {
     graph.launch(s);

@@ -20,11 +20,14 @@ namespace {
 weir::Device cpu() { return weir::device("cpu"); }
 int cores() { return cpu().properties().multiprocessors; }
 
-/// Threads of this process that are neither the test's own nor the monitor.
-int workers() {
+int threads() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<int>(std::distance(begin(tasks), end(tasks))) - 2;
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
 }
+/// Those that were there before Weir's: the test's own, and a sanitizer's.
+const int threads_at_start = threads();
+/// Threads of this process that Weir started, but for the monitor.
+int workers() { return threads() - threads_at_start - 1; }
 
 /// The most workers seen until all streams are done. This thread gives no help.
 int most_workers_until_done(const std::vector<weir::Stream>& streams) {
@@ -116,10 +119,12 @@ WEIR_SCENE(held_kernels_resume_while_others_compute) {
   for (int i = 0; i < cores() + 3; ++i) gate.hold(held.emplace_back(cpu(), weir::StreamOptions{.blocking = false}));
   insist(eventually([&] { return gate.begun() == cores() + 3; }), "every held kernel has begun");
   insist(workers() > cores(), "the pool has grown for them");
-  auto results = weir::zeros<double>(weir::pinned, 64);
-  for (int i = 0; i < 8; ++i) {
+  // Enough for every core, for longer than the test lasts.
+  const int streams = std::max(8, 2 * cores());
+  auto results = weir::zeros<double>(weir::pinned, 8 * static_cast<std::size_t>(streams));
+  for (int i = 0; i < streams; ++i) {
     const weir::Stream& s = computing.emplace_back(cpu());
-    for (int launch = 0; launch < 4000; ++launch)
+    for (int launch = 0; launch < 8000; ++launch)
       weir::launch(s, 1, Compute{}, std::size_t{1'000'000}, results.data() + 8 * i);
   }
   gate.open();
@@ -167,7 +172,7 @@ TEST(WorkersGrowth, kernels_that_spin_for_another_stream_get_help) {
 /// Work at first, wherever a worker begins, and then a wait.
 struct ComputeThenSpin {
   WEIR_KERNEL void operator()(std::size_t i, double* results, int* begun, int* word, int* gave_up) const {
-    Compute{}(i % 64, 20'000, results);
+    Compute{}(i, 20'000, results);
     if (i % 100 < 50) return;
     add_to_word(begun, 1);
     SpinUntilSet{}(i, word, gave_up);
@@ -179,7 +184,7 @@ struct ComputeThenSpin {
 TEST(WorkersGrowth, a_loop_that_waits_for_another_stream_on_all_cores_gets_help) {
   const std::size_t count = 100 * static_cast<std::size_t>(cores());
   Marker begun, set, gave_up;
-  auto results = weir::zeros<double>(weir::pinned, 64);
+  auto results = weir::zeros<double>(weir::pinned, count);
   const weir::Stream a(cpu(), {.blocking = false}), b(cpu(), {.blocking = false});
   weir::launch(a, count, ComputeThenSpin{}, results.data(), begun.word(), set.word(), gave_up.word());
   ASSERT_TRUE(eventually([&] { return begun.value() == cores(); }));

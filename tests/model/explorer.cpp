@@ -358,6 +358,14 @@ Stop Explorer::run_body(const std::function<void()>& body) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
+#define WEIR_LEAKS_ARE_CHECKED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEIR_LEAKS_ARE_CHECKED 1
+#endif
+#endif
+
+#if defined(WEIR_LEAKS_ARE_CHECKED)
 // The exception on its way in a thread that is left is lost.
 extern "C" void __lsan_disable();
 extern "C" void __lsan_enable();

@@ -61,7 +61,7 @@ Member* Crew::reserve(bool extra) {
     pid_t nobody = Member::nobody;
     if (member.thread.load(std::memory_order_relaxed) != nobody) continue;
     if (!member.thread.compare_exchange_strong(nobody, Member::starting, std::memory_order_acquire)) continue;
-    member.extra = extra;
+    member.extra.store(extra, std::memory_order_relaxed);
     member.asleep.store(false, std::memory_order_relaxed);
     member.leave.store(false, std::memory_order_relaxed);
     member.queue.store(nullptr, std::memory_order_relaxed);
@@ -99,7 +99,7 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
   const Nanoseconds clock = time_of(member.clock);
   const Nanoseconds used = clock - std::exchange(seen.clock, clock);
   const std::uint32_t steps = member.steps.load(std::memory_order_relaxed);
-  const CpuQueue* queue = member.queue.load(std::memory_order_relaxed);
+  const CpuQueue* queue = member.queue.load(std::memory_order_acquire);
   const std::uint64_t completed = queue != nullptr ? queue->completed() : 0;
   const bool progress = anew || steps != seen.steps || completed != seen.completed;
   seen.thread = thread;
@@ -143,7 +143,7 @@ Crew::Look Crew::look(std::chrono::steady_clock::time_point now) {
   for (Member& member : members_) {
     const State state = judge(member, elapsed);
     if (state == State::idle) continue;
-    if (member.extra) ++found.extra;
+    if (member.extra.load(std::memory_order_relaxed)) ++found.extra;
     if (state == State::blocked) continue;
     ++found.computing;
     if (member.seen.helped) {

@@ -23,12 +23,12 @@ struct alignas(64) Member {
   std::atomic<bool> blocked{false};             ///< set by the monitor; taken back by it and by the worker
   std::atomic<bool> leave{false};               ///< the worker gives its queue up as soon as it may
   std::atomic<std::uint32_t> steps{0};          ///< the worker's: things begun
-  std::atomic<const CpuQueue*> queue{nullptr};  ///< the worker's: what it took last
+  std::atomic<const CpuQueue*> queue{nullptr};  ///< the worker's: what it took last; released for the monitor
   std::atomic<std::uint32_t> naps{0};       ///< the worker's: how often it slept for other reasons than its commands'
   std::atomic<bool> awaits_helpers{false};  ///< the worker's: of its loop, nothing of which is left for itself
   clockid_t clock = 0;                      ///< written before `thread`
   WorkerPool* pool = nullptr;               ///< written before its thread starts
-  bool extra = false;                       ///< beyond the pool's width; written before `thread`
+  std::atomic<bool> extra{false};           ///< beyond the pool's width
 
   void note_nap() { naps.store(naps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void note_progress() { steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
