@@ -181,7 +181,8 @@ TEST_F(GraphShow, refuses_what_it_cannot_show_in_one_line) {
 TEST_F(GraphShow, looks_at_the_head_of_a_file_first) {
   const auto refused = [](const std::string& path, const char* says) {
     // Memory for the program itself, and not for the file; AddressSanitizer needs all addresses there are.
-    const std::size_t memory = under_address_sanitizer || under_thread_sanitizer ? 0 : std::size_t{1} << 30;
+    const std::size_t memory =
+        weir_test::under_address_sanitizer || weir_test::under_thread_sanitizer ? 0 : std::size_t{1} << 30;
     const auto begin = std::chrono::steady_clock::now();
     const Arguments arguments = {"graph", "show", path, "--json"};
     const Result result = run(arguments, {.memory = memory});
