@@ -12,6 +12,7 @@
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "support/gate.hpp"
+#include "support/sanitizers.hpp"
 
 namespace weir_test {
 namespace {
@@ -179,9 +180,8 @@ TEST(Formalities, the_legacy_stream_is_done_once_what_it_stands_for_is) {
 //  legacy: [work]
 //  b:             [a wait for it]  [no memory]
 TEST(Scheduling, a_stream_is_ready_when_there_is_no_memory_for_the_command_behind_its_wait) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "sanitizers end the program where there is no memory";
-#endif
+  if (under_thread_sanitizer || under_address_sanitizer)
+    GTEST_SKIP() << "sanitizers end the program where there is no memory";
   weir::cpu::CpuQueue& legacy = device_without_workers().legacy();
   weir::cpu::CpuQueue& b = open_queue(true);
   submit_work(legacy);
