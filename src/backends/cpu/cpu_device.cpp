@@ -90,8 +90,9 @@ void CpuDevice::drain() noexcept {
 
 void CpuDevice::keep_failure_of(CpuQueue& queue) noexcept {
   const std::lock_guard guard(queues_mutex_);
-  queue.lose_failure(++losses_);
+  // Counted first: who finds that the queue has it no more finds the count, and waits for this lock.
   lost_.fetch_add(1, std::memory_order_release);
+  queue.lose_failure(++losses_);
 }
 
 void CpuDevice::after_synchronize() {
