@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <thread>
 #include <vector>
 
@@ -23,9 +24,9 @@ constexpr int usual = ReadyLists::usual_level;
 /// Queues that nobody runs, of a device that lives as long as the program, as devices do.
 std::vector<CpuQueue*> make_queues(std::size_t count) {
   static auto& device = *new weir::cpu::CpuDevice(weir::cpu::backend(), 0, 1, std::size_t{1} << 20);
-  std::vector<CpuQueue*> queues;
-  for (std::size_t i = 0; i < count; ++i) queues.push_back(new CpuQueue(device));
-  return queues;
+  static auto& immortal = *new std::vector<CpuQueue*>;  // as queues are
+  for (std::size_t i = 0; i < count; ++i) immortal.push_back(new CpuQueue(device));
+  return {immortal.end() - static_cast<std::ptrdiff_t>(count), immortal.end()};
 }
 
 class ReadyListsOf : public testing::TestWithParam<int> {
