@@ -9,6 +9,7 @@
 
 #include "support/any_device.hpp"
 #include "support/gate.hpp"
+#include "support/sanitizers.hpp"
 
 namespace weir_test {
 namespace {
@@ -48,6 +49,7 @@ struct ComputeThenHold {
 
 //  s: [a loop ...... last element held]      for a second: nobody computes, and nobody looks for work
 TEST(WorkersLoops, workers_sleep_beside_a_loop_with_nothing_left_to_take) {
+  if (under_address_sanitizer || under_thread_sanitizer) GTEST_SKIP() << "a sanitizer's own time is measured along";
   constexpr std::size_t count = 500;
   Marker opened, begun, given_up;
   auto results = weir::zeros<double>(weir::pinned, count);
