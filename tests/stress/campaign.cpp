@@ -9,22 +9,11 @@
 #include "generate.hpp"
 #include "interpret.hpp"
 #include "shrink.hpp"
+#include "support/sanitizers.hpp"
 
 namespace weir::stress {
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool under_address_sanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool under_address_sanitizer = true;
-#else
-constexpr bool under_address_sanitizer = false;
-#endif
-#else
-constexpr bool under_address_sanitizer = false;
-#endif
 
 using Clock = std::chrono::steady_clock;
 
@@ -72,7 +61,7 @@ std::string report(const Program& program, const std::string& first) {
 
 std::size_t program_count(std::size_t plain) {
   if (const auto count = from_environment("WEIR_PROGRAMS")) return static_cast<std::size_t>(*count);
-  return under_thread_sanitizer || under_address_sanitizer ? plain / 6 : plain;
+  return weir_test::under_thread_sanitizer || weir_test::under_address_sanitizer ? plain / 6 : plain;
 }
 
 std::uint64_t first_seed() { return from_environment("WEIR_SEED").value_or(1); }

@@ -9,18 +9,6 @@
 
 namespace weir::stress {
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool under_thread_sanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool under_thread_sanitizer = true;
-#else
-inline constexpr bool under_thread_sanitizer = false;
-#endif
-#else
-inline constexpr bool under_thread_sanitizer = false;
-#endif
-
 /// How many programs a test runs: WEIR_PROGRAMS if set, else `plain`, or fewer where a sanitizer slows them down.
 std::size_t program_count(std::size_t plain);
 /// The seed of a test's first program: WEIR_SEED, else always the same.

@@ -10,6 +10,7 @@
 #include "mock.hpp"
 #include "sabotage.hpp"
 #include "shrink.hpp"
+#include "support/sanitizers.hpp"
 #include "valid.hpp"
 
 namespace weir::stress {
@@ -134,7 +135,7 @@ TEST(Shrinker, leaves_what_a_planted_defect_needs) {
 
 /// A wait is missing, and a gate holds what it should have waited for: the comparison must see it.
 TEST(Comparison, sees_a_missing_wait_when_a_gate_forces_the_order) {
-  if (under_thread_sanitizer) GTEST_SKIP() << "the race planted here is ThreadSanitizer's to see";
+  if (weir_test::under_thread_sanitizer) GTEST_SKIP() << "the race planted here is ThreadSanitizer's to see";
   const Theme theme{.max_commands = 25, .defaults = false};
   std::size_t tried = 0, seen = 0;
   for (std::uint64_t seed = 1; tried < 60; ++seed) {
