@@ -251,6 +251,26 @@ TEST_P(MemoryEnds, pinned_memory_stays_until_the_last_of_several_streams_is_thro
   EXPECT_EQ(read(s, first), std::vector<int>(n, 7));
 }
 
+// Arrays outlive their streams, whose queues other threads' streams take over meanwhile.
+TEST_P(MemoryEnds, arrays_of_gone_streams_are_freed_while_other_threads_open_streams) {
+  std::vector<weir::Array<int>> arrays;
+  for (int i = 0; i < 2000; ++i) {
+    const weir::Stream s(device(), {.blocking = i % 2 == 0});
+    arrays.push_back(weir::full<int>(s, 16, i));
+  }
+  std::atomic<bool> over{false};
+  std::thread opener([&] {
+    for (int i = 0; !over; ++i) {
+      const weir::Stream s(device(), {.blocking = i % 2 == 0});
+      const auto array = weir::full<int>(s, 16, 7);
+      EXPECT_EQ(read(s, array), std::vector<int>(16, 7));
+    }
+  });
+  arrays.clear();
+  over = true;
+  opener.join();
+}
+
 // Four threads take what a pool of limited size has room for once; what does not fit is refused, and nothing is lost.
 TEST_P(MemoryEnds, several_threads_never_exceed_the_limit_of_a_pool) {
   if (!on("cpu")) GTEST_SKIP() << "on a GPU the driver keeps the limit";

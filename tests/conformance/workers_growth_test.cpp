@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/child.hpp"
+#include "support/compute.hpp"
 #include "support/gate.hpp"
 #include "support/sanitizers.hpp"
 
@@ -109,15 +110,6 @@ TEST(WorkersGrowth, work_that_computes_gets_no_more_threads_than_there_are_cores
   EXPECT_TRUE(ended_well(outcome)) << outcome.output;
 }
 
-/// Computes for so long as it takes, without a look at anything.
-struct Compute {
-  WEIR_KERNEL void operator()(std::size_t i, std::size_t steps, double* result) const {
-    double x = 1;
-    for (std::size_t step = 0; step < steps; ++step) x = x * 0.999999 + 1e-6;
-    result[i] = x;
-  }
-};
-
 WEIR_SCENE(held_kernels_resume_while_others_compute) {
   Gate gate;
   std::vector<weir::Stream> held, computing;
@@ -129,8 +121,7 @@ WEIR_SCENE(held_kernels_resume_while_others_compute) {
   auto results = weir::zeros<double>(weir::pinned, 8 * static_cast<std::size_t>(streams));
   for (int i = 0; i < streams; ++i) {
     const weir::Stream& s = computing.emplace_back(cpu());
-    for (int launch = 0; launch < 8000; ++launch)
-      weir::launch(s, 1, Compute{}, std::size_t{1'000'000}, results.data() + 8 * i);
+    for (int launch = 0; launch < 8000; ++launch) weir::launch(s, 1, Compute{}, results.data() + 8 * i, 100'000);
   }
   gate.open();
   for (const weir::Stream& s : held) insist(eventually([&] { return s.done(); }), "held kernels end");
@@ -178,7 +169,7 @@ TEST(WorkersGrowth, kernels_that_spin_for_another_stream_get_help) {
 /// Work at first, wherever a worker begins, and then a wait.
 struct ComputeThenSpin {
   WEIR_KERNEL void operator()(std::size_t i, double* results, int* begun, int* word, int* gave_up) const {
-    Compute{}(i, 20'000, results);
+    Compute{}(i, results, 2'000);
     if (i % 100 < 50) return;
     add_to_word(begun, 1);
     SpinUntilSet{}(i, word, gave_up);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/compute.hpp"
 #include "support/gate.hpp"
 #include "support/sanitizers.hpp"
 
@@ -23,19 +24,11 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-struct Compute {
-  WEIR_KERNEL void operator()(std::size_t i, double* results, int steps) const {
-    double x = 1;
-    for (int step = 0; step < steps; ++step) x = x * 0.999999 + 1e-6;
-    results[i] = x;
-  }
-};
-
 /// Work, and a last element that sleeps until the gate is open.
 struct ComputeThenHold {
   WEIR_KERNEL void operator()(std::size_t i, std::size_t count, double* results, int* opened, int* begun,
                               int* given_up) const {
-    Compute{}(i, results, 20'000);
+    Compute{}(i, results, 2'000);
     if (i + 1 != count) return;
     add_to_word(begun, 1);
 #if !defined(__CUDA_ARCH__)
@@ -65,7 +58,7 @@ TEST(WorkersLoops, workers_sleep_beside_a_loop_with_nothing_left_to_take) {
   EXPECT_EQ(given_up.value(), 0);
 }
 
-//  low[0..3]: 10 loops each        urgent: 10 loops [how many of the low ones are done?]
+//  low[0..3]: wait, 10 loops each        urgent: wait, 10 loops [how many of the low ones are done?]
 TEST(WorkersLoops, loops_of_an_urgent_stream_get_all_workers) {
   constexpr int launches = 10;
   constexpr std::size_t count = 400;
@@ -75,15 +68,23 @@ TEST(WorkersLoops, loops_of_an_urgent_stream_get_all_workers) {
   std::vector<weir::Stream> low;
   const weir::Stream urgent(cpu(), {.priority = range.greatest, .blocking = false});
   for (int i = 0; i < 4; ++i) low.emplace_back(cpu(), weir::StreamOptions{.priority = range.least, .blocking = false});
+  // None begins before all are there, however late the host is.
+  Gate gate;
+  const weir::Stream held(cpu(), {.blocking = false});
+  gate.hold(held);
+  const weir::Event opened = held.record();
+  urgent.wait(opened);
+  for (const weir::Stream& s : low) s.wait(opened);
   for (int launch = 0; launch < launches; ++launch) {
     for (std::size_t i = 0; i < 4; ++i) {
-      weir::launch(low[i], count, Compute{}, results.data() + i * count, 20'000);
+      weir::launch(low[i], count, Compute{}, results.data() + i * count, 4'000);
       count_up(low[i], low_done);
     }
-    weir::launch(urgent, count, Compute{}, results.data() + 4 * count, 20'000);
+    weir::launch(urgent, count, Compute{}, results.data() + 4 * count, 4'000);
   }
   weir::host_call(urgent,
                   [from = low_done.word(), to = low_done_at_the_end.word()] { store_word(to, load_word(from)); });
+  gate.open();
   EXPECT_TRUE(eventually([&] { return urgent.done(); }));
   EXPECT_LE(low_done_at_the_end.value(), 2 * cores() + 4)
       << "of " << 4 * launches << " launches of less urgent streams";
@@ -102,7 +103,7 @@ struct CountElement {
 
 TEST(WorkersLoops, every_element_runs_once_whatever_the_size_and_cost) {
   const weir::Stream s(cpu());
-  for (const int steps : {0, 100, 20'000}) {
+  for (const int steps : {0, 100, 4'000}) {
     for (const std::size_t count : {2, 3, 5, 17, 63, 100, 1000, 10'007}) {
       if (static_cast<double>(count) * steps > 3e7) continue;
       auto counts = weir::zeros<int>(weir::pinned, count);

@@ -15,7 +15,7 @@ CpuDevice::CpuDevice(Backend& backend, int index, int workers, std::size_t memor
       default_pool_(backend, *this,
                     PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"}) {
   // The legacy queue comes first: every blocking queue refers to it.
-  legacy_ = new CpuQueue(*this);
+  legacy_ = new CpuQueue(*this, CpuQueue::Role::legacy);
   QueueOptions options;
   options.kind = QueueOptions::Kind::legacy;
   options.label = "the legacy stream";
@@ -34,7 +34,7 @@ CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
   const std::size_t all = open_.size() + free_.size();
   if (open_.capacity() <= all) open_.reserve(2 * all + 16);
   if (free_.capacity() <= all) free_.reserve(2 * all + 16);
-  if (free_.empty()) free_.push_back(new CpuQueue(*this));
+  if (free_.empty()) free_.push_back(new CpuQueue(*this, CpuQueue::Role::other));
   CpuQueue* queue = free_.back();
   queue->open(options);
   free_.pop_back();

@@ -12,7 +12,8 @@ namespace {
 const std::atomic<std::uint64_t> no_default_stream{0};
 }
 
-CpuQueue::CpuQueue(CpuDevice& device) : device_(device), pool_(device.pool()) {
+CpuQueue::CpuQueue(CpuDevice& device, Role role)
+    : device_(device), pool_(device.pool()), legacy_(role == Role::legacy) {
   Chunk* chunk = take_chunk(0);
   producer_.chunk = consumer_.chunk = chunk;
   producer_.write = consumer_.read = chunk->begin();
@@ -25,16 +26,16 @@ void CpuQueue::open(const QueueOptions& options) {
   label_ = options.label;
   stream_ = options.stream;
   level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
-  legacy_ = options.kind == QueueOptions::Kind::legacy;
   internal_ = options.kind == QueueOptions::Kind::internal;
-  blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
+  const bool blocking = options.kind == QueueOptions::Kind::stream && options.blocking;
+  blocking_.store(blocking, std::memory_order_relaxed);
   producer_.patience = 0;
   legacy_waited_ = tail();
   if (legacy_) {
     // The legacy stream looks for work of blocking streams at each of its commands: a tail that is never equal.
     static const std::atomic<std::uint64_t> always{1};
     producer_.default_tail = &always;
-  } else if (blocking_) {
+  } else if (blocking) {
     producer_.default_tail = &device_.legacy().tail_;
   } else {
     producer_.default_tail = &no_default_stream;
@@ -109,7 +110,7 @@ void CpuQueue::retire() noexcept { settle(QueueStrand::retire()); }
 
 void CpuQueue::lose_failure(std::uint64_t order) noexcept {
   const std::uint64_t last = tail();
-  const bool legacy_knows = !blocking_ || legacy_waited_ == last;
+  const bool legacy_knows = !blocking() || legacy_waited_ == last;
   failures_.lose(last, order, legacy_knows);
 }
 

@@ -63,7 +63,8 @@ void release_stamp(Stamp* stamp) noexcept;
 
 class CpuQueue final : public Queue, private QueueStrand {
  public:
-  explicit CpuQueue(CpuDevice& device);
+  enum class Role : bool { legacy, other };
+  CpuQueue(CpuDevice& device, Role role);
 
   /// Queues are immortal and used again; their sequence numbers go on, so old events stay right.
   void open(const QueueOptions& options);
@@ -83,7 +84,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   CpuDevice& device() { return device_; }
   const std::string& label() const { return label_; }
   bool legacy() const { return legacy_; }
-  bool blocking() const { return blocking_; }
+  bool blocking() const { return blocking_.load(std::memory_order_relaxed); }
   int level() const { return level_.load(std::memory_order_relaxed); }
 
   using QueueStrand::completed;
@@ -201,8 +202,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::string label_;
   StreamId stream_ = 0;
   std::atomic<int> level_{0};  ///< a worker that gives the queue up may look once its stream is another one
-  bool blocking_ = true;
-  bool legacy_ = false;
+  /// Memory whose home was this queue's former stream is freed by threads that do not know who opens the queue meanwhile.
+  std::atomic<bool> blocking_{true};
+  const bool legacy_;
   bool internal_ = false;
 
   QueueFailures failures_;

@@ -158,7 +158,7 @@ void CpuQueue::collect_blocking_queues() {
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
-    if (!queue.blocking_ || &queue == this) return;
+    if (!queue.blocking() || &queue == this) return;
     const std::uint64_t tail = queue.tail();
     if (tail == queue.legacy_waited_) return;
     if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
