@@ -34,7 +34,7 @@ CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
   const std::size_t all = open_.size() + free_.size();
   if (open_.capacity() <= all) open_.reserve(2 * all + 16);
   if (free_.capacity() <= all) free_.reserve(2 * all + 16);
-  if (free_.empty()) free_.push_back(new CpuQueue(*this, CpuQueue::Role::other));
+  if (free_.empty()) free_.push_back(new CpuQueue(*this));
   CpuQueue* queue = free_.back();
   queue->open(options);
   free_.pop_back();

@@ -64,7 +64,7 @@ void release_stamp(Stamp* stamp) noexcept;
 class CpuQueue final : public Queue, private QueueStrand {
  public:
   enum class Role : bool { legacy, other };
-  CpuQueue(CpuDevice& device, Role role);
+  explicit CpuQueue(CpuDevice& device, Role role = Role::other);
 
   /// Queues are immortal and used again; their sequence numbers go on, so old events stay right.
   void open(const QueueOptions& options);
