@@ -139,7 +139,7 @@ TEST_P(Liveness, R3_launches_behind_held_work_never_block) {
 
 //  s: [hold ......] then, 5,000 times: [fill][copy][host function][record][wait]
 TEST_P(Liveness, R3_commands_of_all_kinds_behind_held_work_never_block) {
-  if (!on("cpu")) GTEST_SKIP() << "the driver's launch queue is finite (R3)";
+  if (!on("cpu")) GTEST_SKIP() << "the driver's launch queue is finite (R3, R213)";
   Gate gate;
   Marker count;
   weir::Stream s(device()), other(device());

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 
+#include "places.hpp"
 #include "trace.hpp"
 
 namespace model {
@@ -14,38 +15,6 @@ namespace {
 
 /// Why a thread does not go on.
 enum class Stop { finished, waits, spins, idles, dead, failed };
-
-/// From objects to places.
-class Places {
- public:
-  void clear() {
-    if (++round_ == 0) slots_.assign(slots_.size(), {}), round_ = 1;
-  }
-  void put(const void* object, EventId place) {
-    Slot& slot = find(object);
-    slot = {object, round_, place};
-  }
-  EventId of(const void* object) {
-    const Slot& slot = find(object);
-    return slot.round == round_ ? slot.place : none;
-  }
-
- private:
-  struct Slot {
-    const void* object = nullptr;
-    std::uint32_t round = 0;
-    EventId place = none;
-  };
-  /// The object's slot, or the free one where it belongs.
-  Slot& find(const void* object) {
-    for (std::size_t at = (reinterpret_cast<std::uintptr_t>(object) * 0x9e3779b97f4a7c15u) >> 53;; ++at) {
-      Slot& slot = slots_[at % slots_.size()];
-      if (slot.round != round_ || slot.object == object) return slot;
-    }
-  }
-  std::vector<Slot> slots_ = std::vector<Slot>(2048);  // more than most_events
-  std::uint32_t round_ = 0;
-};
 
 class Explorer {
  public:

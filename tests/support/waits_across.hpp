@@ -9,57 +9,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <ostream>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include <weir/weir.hpp>
 
-#include "support/any_device.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
+#include "support/waits_across_failures.hpp"
+#include "support/waits_across_pairs.hpp"
 
 namespace weir_test {
-
-struct Across {
-  weir::Device waiting;
-  weir::Device recording;
-  void (*wait)(weir::StreamRef, weir::EventRef);
-  const char* missing = nullptr;  ///< why there is no such pair here
-};
-inline void PrintTo(const Across& across, std::ostream* out) {
-  *out << across.waiting.name() << " waits for " << across.recording.name();
-}
-inline std::string name_of_across(const testing::TestParamInfo<Across>& info) {
-  if (info.param.missing != nullptr) return "none";
-  return test_suffix(info.param.waiting.name() + "_waits_for_" + info.param.recording.name());
-}
-
-class WaitsAcross : public testing::TestWithParam<Across> {
- protected:
-  void SetUp() override {
-    if (GetParam().missing != nullptr) GTEST_SKIP() << GetParam().missing;
-  }
-  void TearDown() override {
-    for (const weir::Device& device : {waiting(), recording()}) {
-      try {
-        device.synchronize();
-      } catch (const weir::Error& error) {
-        if (!HasFailure()) ADD_FAILURE() << "the test left a failure behind: " << error.what();
-      }
-    }
-  }
-  weir::Device waiting() const { return GetParam().waiting; }
-  weir::Device recording() const { return GetParam().recording; }
-  static void wait(weir::StreamRef stream, weir::EventRef event) { GetParam().wait(stream, event); }
-  static void wait(weir::StreamRef stream, weir::StreamRef other) { wait(stream, other.record()); }
-  static void fail(weir::StreamRef stream) {
-    weir::host_call(stream, [] { throw std::runtime_error("the pipe burst"); });
-  }
-};
 
 //  a: [hold ......]|e
 //  b: [mark] wait(e) [mark]
@@ -356,123 +317,6 @@ TEST_P(WaitsAcross, R205_several_threads_use_the_same_streams_and_event) {
   a.synchronize();
 }
 
-//  a: [hold ......][fails]|e
-//  b:  wait(e) [mark: skipped]         b fails with a's error; also where a failed before the wait
-TEST_P(WaitsAcross, a_stream_that_waits_for_failed_work_fails_with_the_same_error) {
-  for (const bool held : {false, true}) {
-    Gate gate;
-    Marker marker;
-    weir::Stream a(recording(), {.name = "the culprit"}), b(waiting());
-    if (held) gate.hold(a);
-    fail(a);
-    ASSERT_TRUE(held || eventually([&] { return a.done(); }));
-    wait(b, a);
-    mark(b, marker);
-    gate.open();
-    EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { b.synchronize(); }, {"the pipe burst", "culprit"}));
-    EXPECT_EQ(marker.value(), 0);
-    EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { a.synchronize(); }, {"the pipe burst", "culprit"}));
-    mark(b, marker);
-    b.synchronize();
-    EXPECT_EQ(marker.value(), 1);
-    recording().synchronize();  // nothing is reported twice
-    waiting().synchronize();
-  }
-}
-
-//  a: [hold 1 ...][fails]|e                      reported and forgotten by a ...
-//  b: [hold 2 ......]  wait(e) [mark: skipped]                          ... while b has yet to reach its wait
-TEST_P(WaitsAcross, a_report_in_the_meantime_does_not_let_waiting_work_run_on_bad_data) {
-  for (const bool late : {false, true}) {
-    Gate first, second;
-    Marker marker;
-    weir::Stream a(recording()), b(waiting());
-    first.hold(a);
-    second.hold(b);
-    fail(a);
-    if (late) first.open();
-    wait(b, a);
-    mark(b, marker);
-    first.open();
-    EXPECT_TRUE(returns_while_held(second, [&] { EXPECT_THROW(a.synchronize(), weir::Error); }));
-    second.open();
-    EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { b.synchronize(); }, {"the pipe burst"}));
-    EXPECT_EQ(marker.value(), 0);
-  }
-}
-
-//  a: [fails]   b: wait(a) [skipped]   c, a's device: wait(b) [skipped]
-TEST_P(WaitsAcross, a_failure_travels_there_and_back) {
-  Gate gate;
-  Marker marker;
-  weir::Stream a(recording()), b(waiting()), c(recording());
-  gate.hold(a);
-  fail(a);
-  wait(b, a);
-  mark(b, marker);
-  wait(c, b);
-  mark(c, marker);
-  gate.open();
-  for (const weir::Stream* s : {&c, &b, &a}) {
-    EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { s->synchronize(); }, {"the pipe burst"}));
-    s->synchronize();
-  }
-  EXPECT_EQ(marker.value(), 0);
-}
-
-//  a: [mark]|e [fails]
-//  b:  wait(e) [mark]         e lies before the failure
-TEST_P(WaitsAcross, an_event_from_before_the_failure_carries_nothing) {
-  for (const bool held : {false, true}) {
-    Gate gate;
-    Marker marker;
-    weir::Stream a(recording()), b(waiting());
-    if (held) gate.hold(a);
-    const weir::Event e = a.record();
-    fail(a);
-    ASSERT_TRUE(held || eventually([&] { return a.done(); }));
-    wait(b, e);
-    mark(b, marker);
-    gate.open();
-    b.synchronize();
-    EXPECT_EQ(marker.value(), 1);
-    EXPECT_THROW(a.synchronize(), weir::Error);
-  }
-}
-
-//  a: [fails]|e       reported;  b: wait(e) [mark]
-TEST_P(WaitsAcross, a_wait_after_the_report_carries_nothing) {
-  Marker marker;
-  weir::Stream a(recording()), b(waiting());
-  fail(a);
-  const weir::Event e = a.record();
-  EXPECT_THROW(a.synchronize(), weir::Error);
-  wait(b, e);
-  mark(b, marker);
-  b.synchronize();
-  EXPECT_EQ(marker.value(), 1);
-}
-
-//  a: [fails]|e  [fails]|e ...   each reported;   b: wait(e) [skipped] ...   each reported
-TEST_P(WaitsAcross, failures_are_each_waits_own) {
-  Marker marker;
-  weir::Stream a(recording()), b(waiting());
-  for (int round = 0; round < 50; ++round) {
-    const bool fails = round % 3 != 0;
-    if (fails) fail(a);
-    wait(b, a);
-    mark(b, marker, round + 1);
-    if (fails) {
-      EXPECT_THROW(b.synchronize(), weir::Error) << round;
-      EXPECT_THROW(a.synchronize(), weir::Error) << round;
-    } else {
-      b.synchronize();
-      EXPECT_EQ(marker.value(), round + 1);
-      a.synchronize();
-    }
-  }
-}
-
 /// Sees waits and when they ran.
 class WaitWitness : public weir::Observer {
  public:
@@ -570,6 +414,6 @@ inline void leave_waits_pending(const Across& across) {
 
 }  // namespace weir_test
 
-/// Makes the tests of this header for each pair. In weir_test, once in a program.
+/// Makes the tests of this header, and of waits_across_failures.hpp, for each pair. In weir_test, once in a program.
 #define WAITS_ACROSS(pairs) \
   INSTANTIATE_TEST_SUITE_P(across, WaitsAcross, testing::ValuesIn(pairs), weir_test::name_of_across)
