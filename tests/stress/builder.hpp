@@ -19,6 +19,7 @@ struct Theme {
   bool failures = false;
   bool defaults = true;  ///< legacy and per-thread streams too
   bool graphs = false;
+  bool conditionals = false;  ///< conditional nodes in them
 };
 
 class Builder {

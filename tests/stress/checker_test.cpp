@@ -20,7 +20,7 @@ const std::vector<Theme> themes = {{},
                                    {.allocations = 40},
                                    {.threads = 3},
                                    {.threads = 2, .devices = 3},
-                                   {.graphs = true},
+                                   {.graphs = true, .conditionals = true},
                                    {.threads = 2, .devices = 2, .defaults = false, .graphs = true}};
 
 /// Whether some schedule of the serial machine shows a difference.
@@ -167,6 +167,27 @@ TEST(Comparison, sees_nothing_when_the_wait_is_there) {
       const auto text = difference(program, interpret(program), execute(program, hold));
       EXPECT_FALSE(text.has_value()) << *text << "\nseed " << seed << "\n" << to_text(program);
       break;
+    }
+  }
+}
+
+/// A conditional node runs its body once less, or once instead of never: the comparison must see it where it shows at all.
+TEST(Comparison, sees_a_body_that_runs_too_seldom_or_too_often) {
+  const Theme theme{.max_commands = 30, .defaults = false, .graphs = true, .conditionals = true};
+  std::size_t tried = 0;
+  for (std::uint64_t seed = 1; tried < 40; ++seed) {
+    const Program program = generate(theme, seed);
+    const Outcome expected = interpret(program);
+    for (std::size_t g = 0; g < program.graphs.size(); ++g) {
+      for (std::size_t i = 0; i < program.graphs[g].body.size(); ++i) {
+        if (program.graphs[g].body[i].control == Control::none) continue;
+        Program broken = program;
+        Command& inner = broken.graphs[g].body[i];
+        inner.turns = inner.turns == 0 ? 1 : inner.turns - 1;
+        if (!difference(program, expected, interpret(broken))) continue;
+        ++tried;
+        EXPECT_TRUE(difference(program, expected, execute(broken)).has_value()) << "seed " << seed;
+      }
     }
   }
 }

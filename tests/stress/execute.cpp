@@ -242,9 +242,53 @@ void Machine::objects(const Command& c) {
   }
 }
 
+namespace {
+
+struct CountDown {
+  WEIR_KERNEL void operator()(std::size_t, View<std::int32_t> left) const { left(0) -= 1; }
+};
+
+}  // namespace
+
+/// Inside a conditional node, which each replay decides anew.
+void Machine::capture_controlled(const Command& c, const Array<std::int32_t>& condition, Outcome& outcome) {
+  const auto turns = static_cast<std::int32_t>(c.turns);
+  const auto once = [&] { work(0, c, outcome); };
+  const auto nothing = [] {};
+  switch (c.control) {
+    case Control::if_: fill(stream(c), condition, turns); return capture_if(stream(c), condition, once);
+    case Control::if_else:
+      fill(stream(c), condition, 1 - turns);
+      return capture_if(stream(c), condition, nothing, once);
+    case Control::switch_:
+      fill(stream(c), condition, 2 * turns);
+      return capture_switch(stream(c), condition, nothing, nothing, once);
+    default:
+      fill(stream(c), condition, turns);
+      return capture_while(stream(c), condition, [&] {
+        once();
+        launch(stream(c), 1, CountDown{}, inout(condition));
+      });
+  }
+}
+
 void Machine::capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome) {
+  std::vector<Array<std::int32_t>> conditions;
+  for (const Command& inner : graph_of(program_, c).body) {
+    if (inner.control == Control::none) continue;
+    const Stream elsewhere(device_of(inner), {.blocking = false});
+    conditions.push_back(zeros<std::int32_t>(elsewhere, 1));
+    elsewhere.synchronize();
+  }
   const auto body = [&] {
-    for (const Command& inner : graph_of(program_, c).body) dispatch(number, inner, scopes, outcome);
+    auto condition = conditions.begin();
+    for (const Command& inner : graph_of(program_, c).body) {
+      if (inner.control == Control::none) {
+        dispatch(number, inner, scopes, outcome);
+      } else {
+        capture_controlled(inner, *condition++, outcome);
+      }
+    }
   };
   Graph& graph = graphs_[index(c.graph)];
   if (c.salt % 3 == 0) {

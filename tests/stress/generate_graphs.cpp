@@ -119,6 +119,13 @@ void Generator::join_capture(int stream) {
   joined_.push_back(stream);
 }
 
+void Generator::control(Command& c) {
+  if (!theme_.conditionals || joined_.empty() || !random_.percent(15)) return;
+  static const std::vector<Control> kinds = {Control::if_, Control::if_else, Control::switch_, Control::while_};
+  c.control = random_.pick(kinds);
+  c.turns = static_cast<std::uint32_t>(random_.below(c.control == Control::while_ ? 4 : 2));
+}
+
 void Generator::join_back(int origin) {
   std::erase(joined_, origin);
   while (!joined_.empty()) {

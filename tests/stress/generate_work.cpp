@@ -19,6 +19,7 @@ void Generator::kernel() {
   }
   c.delay = delay();
   choose_stream(c, d, true);
+  control(c);
   put(c);
 }
 
@@ -57,6 +58,7 @@ void Generator::blocks() {
   c.in.push_back(*in);
   c.delay = delay();
   choose_stream(c, d, true);
+  control(c);
   put(c);
 }
 
@@ -66,6 +68,7 @@ void Generator::fill() {
   c.out = part_to_write(a);
   const bool on_device = array(a).memory == Memory::device;
   choose_stream(c, on_device ? array(a).device : device(), on_device);
+  if (on_device) control(c);
   put(c);
 }
 

@@ -47,6 +47,8 @@ class Generator : public Builder {
   void next_in_body();
   void join_capture(int stream);
   void join_back(int origin);
+  /// Some commands of a body are inside a conditional node that runs them never, once or several times.
+  void control(Command& command);
   /// Ends most of what the body made: the program lets go of it or, perhaps, frees it in the order of a stream.
   void end_scratch(bool in_streams);
   void child();

@@ -128,7 +128,7 @@ class Interpreter {
     }
     if (c.out.array < 0 || c.kind == Kind::free_array) return;
     apply_work(c, in, window(program_, c.out, values_[index(c.out.array)].data()));
-    const bool all = is_whole(program_, c.out) && !reads_out(c.kind);
+    const bool all = writes_all(program_, c);
     const bool makes = c.kind == Kind::make_array || c.kind == Kind::make_host;
     const bool writes = !(makes && c.how == How::empty);
     if (!clear_input) murky_[index(c.out.array)] = true;

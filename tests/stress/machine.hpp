@@ -31,6 +31,7 @@ class Machine {
   void synchronize(const Command& c);
   void objects(const Command& c);
   void capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
+  void capture_controlled(const Command& c, const Array<std::int32_t>& condition, Outcome& outcome);
   void ask(std::size_t number, const Command& c, Outcome& outcome);
   void finish(Outcome& outcome);
   void complain(const std::string& text);

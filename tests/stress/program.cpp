@@ -102,6 +102,10 @@ bool reads_out(Kind kind) {
   }
 }
 
+bool writes_all(const Program& program, const Command& c) {
+  return is_whole(program, c.out) && !reads_out(c.kind) && c.control == Control::none;
+}
+
 bool is_wait(Kind kind) {
   switch (kind) {
     case Kind::wait_event:

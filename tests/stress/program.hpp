@@ -13,7 +13,8 @@ using Element = std::uint32_t;
 
 enum class StreamKind : std::uint8_t { blocking, non_blocking, legacy, per_thread, own };
 enum class Memory : std::uint8_t { device, pinned, pageable };
-enum class How : std::uint8_t { empty, zeros, full, from };  ///< how an array gets its first values
+enum class How : std::uint8_t { empty, zeros, full, from };                 ///< how an array gets its first values
+enum class Control : std::uint8_t { none, if_, if_else, switch_, while_ };  ///< the conditional node around a command
 
 struct StreamDecl {
   StreamKind kind;
@@ -127,6 +128,8 @@ struct Command {
   Operand out;  ///< without an array: none
   Element salt = 0;
   std::uint32_t delay = 0;  ///< turns of a busy loop within
+  Control control = Control::none;
+  std::uint32_t turns = 1;  ///< how often it runs inside a conditional node
   bool sabotaged = false;   ///< a defect planted on purpose: the machine ignores this command
 };
 
@@ -183,6 +186,8 @@ bool is_barrier(const Command& command);
 bool blocks_host(const Program& program, const Command& command);
 /// Whether the old values of `out` matter.
 bool reads_out(Kind kind);
+/// Whether it writes all of `out`, whatever was there.
+bool writes_all(const Program& program, const Command& command);
 bool is_wait(Kind kind);
 
 std::string to_text(const Program& program, const Command& command);

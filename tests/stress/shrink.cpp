@@ -21,7 +21,8 @@ std::size_t weight(const Program& program) {
     streams.insert({c.stream, c.other});
     const bool makes = c.kind == Kind::make_array || c.kind == Kind::clone_array || c.kind == Kind::make_host;
     if (c.kind == Kind::make_graph) extras += 4 * graph_of(program, c).body.size();
-    extras += (c.thread != 0 ? 1 : 0) + (c.delay != 0 ? 1 : 0) + (makes && !plain(c) ? 1 : 0);
+    extras += (c.thread != 0 ? 1 : 0) + (c.delay != 0 ? 1 : 0) + (c.control != Control::none ? 1 : 0) +
+              (makes && !plain(c) ? 1 : 0);
   }
   return 4 * program.commands.size() + streams.size() + extras;
 }
@@ -169,13 +170,19 @@ class Shrinker {
     return progress;
   }
 
-  /// Commands inside captures, alone and from the end.
+  /// Commands inside captures, alone and from the end; then without the conditional nodes around them.
   bool shrink_graphs() {
     bool progress = false;
     for (std::size_t g = 0; g < best_.graphs.size(); ++g) {
       for (std::size_t i = best_.graphs[g].body.size(); i-- > 0 && !late();) {
         if (i >= best_.graphs[g].body.size()) continue;
         Program candidate = best_;
+        if (candidate.graphs[g].body[i].control != Control::none) {
+          candidate.graphs[g].body[i].control = Control::none;
+          candidate.graphs[g].body[i].turns = 1;
+          progress = take(std::move(candidate)) || progress;
+          candidate = best_;
+        }
         std::vector<Command>& body = candidate.graphs[g].body;
         const int array = body[i].out.array;
         const bool makes = body[i].kind == Kind::make_array || body[i].kind == Kind::clone_array;

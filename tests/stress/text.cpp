@@ -148,6 +148,9 @@ std::string to_text(const Program& program, const Command& c) {
   if (makes) text += made_array(program, c);
   text += objects(program, c);
   if (c.kind == Kind::free_array && c.fresh) text += " by its own stream";
+  static constexpr const char* controls[] = {"", " if", " if/else", " switch", " while"};
+  text += controls[static_cast<std::size_t>(c.control)];
+  if (c.control != Control::none) text += " " + std::to_string(c.turns) + " times";
   if (c.delay > 0) text += " delay " + std::to_string(c.delay);
   if (c.kind == Kind::make_graph) {
     for (const Command& inner : graph_of(program, c).body) text += "\n    " + to_text(program, inner);

@@ -29,7 +29,7 @@ class Lives {
     for (const Operand& operand : c.in) {
       if (!defined_.contains(operand.array)) return "reads values never written";
     }
-    const bool whole_out = c.out.array >= 0 && is_whole(program_, c.out) && !reads_out(c.kind);
+    const bool whole_out = c.out.array >= 0 && writes_all(program_, c);
     const bool writes_out = c.out.array >= 0 && runs_in_stream(c.kind) && c.kind != Kind::free_array;
     if ((writes_out || c.kind == Kind::host_work) && !whole_out && !defined_.contains(c.out.array)) {
       return "writes a part of an array without values";
@@ -59,8 +59,7 @@ class Lives {
  private:
   void note_values(const Command& c) {
     const bool empty_array = (c.kind == Kind::make_array || c.kind == Kind::make_host) && c.how == How::empty;
-    if (c.out.array >= 0 && is_whole(program_, c.out) && !empty_array && !reads_out(c.kind))
-      defined_.insert(c.out.array);
+    if (c.out.array >= 0 && !empty_array && writes_all(program_, c)) defined_.insert(c.out.array);
   }
 
   std::string body_complaint(const Command& replay) const {

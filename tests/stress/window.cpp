@@ -86,7 +86,9 @@ Window window(const Program& program, const Operand& operand, Element* data) {
   return w;
 }
 
-void apply_work(const Command& c, const std::vector<Window>& in, const Window& y) {
+namespace {
+
+void apply_once(const Command& c, const std::vector<Window>& in, const Window& y) {
   const std::size_t n = y.count();
   switch (c.kind) {
     case Kind::set:
@@ -146,6 +148,12 @@ void apply_work(const Command& c, const std::vector<Window>& in, const Window& y
       return;
     default: return;
   }
+}
+
+}  // namespace
+
+void apply_work(const Command& c, const std::vector<Window>& in, const Window& y) {
+  for (std::uint32_t turn = 0; turn < c.turns; ++turn) apply_once(c, in, y);
 }
 
 std::vector<Element> range_of(Element salt, std::size_t count) {
