@@ -22,7 +22,8 @@ enum class Dependencies : std::uint8_t {
 
 /// Makes a graph node by node. Calls take what weir::launch, copy, fill, ... take, without a stream, and check it at once;
 /// nothing runs. A node depends on nothing until depends() says so, or on what it conflicts with if dependencies are
-/// inferred. Arrays are kept alive. Thread rule: one thread at a time; any number of builders.
+/// inferred. Arrays are kept alive. A call that throws leaves the graph as it was; what the body of a conditional node made
+/// before it threw is gone with the node. Thread rule: one thread at a time; any number of builders.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Device device, Dependencies dependencies = Dependencies::explicit_only,
@@ -36,16 +37,16 @@ class GraphBuilder {
 
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch(ExtentArg extent, F&& kernel, A&&... arguments) {
-    begin(extent.where);
+    Call call(*this, extent.where);
     detail::launch(stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch", extent.where));
+    return LaunchNode<std::decay_t<F>>(call.node());
   }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
-    begin(extent.where);
+    Call call(*this, extent.where);
     detail::launch_blocks(stream(), extent.extent, extent.where, static_cast<F&&>(kernel),
                           static_cast<A&&>(arguments)...);
-    return LaunchNode<std::decay_t<F>>(last("weir::GraphBuilder::launch_blocks", extent.where));
+    return LaunchNode<std::decay_t<F>>(call.node());
   }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch_blocks(const BlockExtentHere& extent, F&& kernel, A&&... arguments) {
@@ -54,45 +55,45 @@ class GraphBuilder {
   }
   template <detail::copyable_memory To, detail::copyable_memory From>
   Node copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
-    begin(where);
+    Call call(*this, where);
     weir::copy(stream(), static_cast<To&&>(to), static_cast<From&&>(from), where);
-    return last("weir::GraphBuilder::copy", where);
+    return call.node();
   }
   template <detail::copyable_memory To, class V>
   Node fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
-    begin(where);
+    Call call(*this, where);
     weir::fill(stream(), static_cast<To&&>(to), value, where);
-    return last("weir::GraphBuilder::fill", where);
+    return call.node();
   }
   /// The function is called once in each replay.
   template <class F>
   Node host_call(F&& function, SourceLocation where = SourceLocation::current()) {
-    begin(where);
+    Call call(*this, where);
     detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function));
-    return last("weir::GraphBuilder::host_call", where);
+    return call.node();
   }
   /// With what it reads and writes declared: in(x), out(x), inout(x), the first of which gives the line.
   template <class F, class... U>
     requires(sizeof...(U) > 0 && !(std::is_same_v<U, SourceLocation> || ...))
   Node host_call(F&& function, const U&... uses) {
     const SourceLocation where = detail::line_of(uses...);
-    begin(where);
+    Call call(*this, where);
     detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function), uses...);
-    return last("weir::GraphBuilder::host_call", where);
+    return call.node();
   }
   /// An array whose contents begin at this node. The memory is the graph's and the array's: it goes with the last of both.
   template <class T>
   std::pair<Array<T>, Node> allocate(const Shape& shape, SourceLocation where = SourceLocation::current()) {
-    begin(where);
+    Call call(*this, where);
     Array<T> array = weir::empty<T>(Place(stream(), where), shape);
-    return {std::move(array), last("weir::GraphBuilder::allocate", where)};
+    return {std::move(array), call.node()};
   }
   /// The end of the contents of an array that this builder allocated.
   template <class T>
   Node free(Array<T>& array, SourceLocation where = SourceLocation::current()) {
-    begin(where);
+    Call call(*this, where);
     array.free(stream(), where);
-    return last("weir::GraphBuilder::free", where);
+    return call.node();
   }
   /// A copy of a graph, as it is now.
   Node graph(const Graph& child, SourceLocation where = SourceLocation::current());
@@ -106,52 +107,69 @@ class GraphBuilder {
 
   template <class Then>
   Node if_(ConditionArg condition, Then&& then, SourceLocation where = SourceLocation::current()) {
+    Call call(*this, where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_, 1, where);
     run_body(scope, 0, then);
-    return end(scope, where);
+    return call.node();
   }
   template <class Then, class Else>
     requires(!std::is_same_v<std::remove_cvref_t<Else>, SourceLocation>)
   Node if_(ConditionArg condition, Then&& then, Else&& otherwise, SourceLocation where = SourceLocation::current()) {
+    Call call(*this, where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_else, 2, where);
     run_body(scope, 0, then);
     run_body(scope, 1, otherwise);
-    return end(scope, where);
+    return call.node();
   }
   /// Runs body number `selector[0]`; none if there is no such body.
   template <class... Body>
   Node switch_(ConditionArg selector, Body&&... bodies) {
     static_assert(sizeof...(Body) > 0, "weir::GraphBuilder::switch_ needs at least one body");
+    Call call(*this, selector.where);
     detail::ControlScope scope =
         control(*selector.array, detail::ControlKind::switch_, sizeof...(Body), selector.where);
     std::uint32_t number = 0;
     static_cast<void>(std::initializer_list<int>{(run_body(scope, number++, bodies), 0)...});
-    return end(scope, selector.where);
+    return call.node();
   }
   /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
   template <class Body>
   Node while_(ConditionArg condition, Body&& body, SourceLocation where = SourceLocation::current()) {
+    Call call(*this, where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::while_, 1, where);
     run_body(scope, 0, body);
-    return end(scope, where);
+    return call.node();
   }
 
   /// `node` runs after `before`. Throws graph_cycle, naming the nodes of the cycle, if `before` runs after `node` already.
   void depends(Node node, Node before, SourceLocation where = SourceLocation::current());
-  void depends(Node node, std::initializer_list<Node> before, SourceLocation where = SourceLocation::current()) {
-    for (const Node one : before) depends(node, one, where);
-  }
+  void depends(Node node, std::initializer_list<Node> before, SourceLocation where = SourceLocation::current());
 
   /// Instantiates what was built so far; the builder may go on, for another graph with the same nodes and more.
   Graph build(SourceLocation where = SourceLocation::current()) const;
 
  private:
+  struct State;
+  /// What makes one node. Unless it gets to it, nothing that it added stays.
+  class Call {
+   public:
+    Call(GraphBuilder& builder, SourceLocation where);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    Node node();
+
+   private:
+    State& state_;
+    std::size_t before_;  ///< nodes when it began
+    SourceLocation where_;
+    bool whole_ = false;
+  };
+
   StreamRef stream() const;
-  void begin(SourceLocation where);
-  Node last(const char* operation, SourceLocation where);
+  State& begin(SourceLocation where);
   detail::ControlScope control(const ArrayBase<std::int32_t>& condition, detail::ControlKind kind, std::size_t bodies,
                                SourceLocation where);
-  Node end(detail::ControlScope& scope, SourceLocation where);
   template <class Body>
   void run_body(detail::ControlScope& scope, std::uint32_t number, Body& body) {
     scope.begin_body(number);
@@ -163,7 +181,6 @@ class GraphBuilder {
     scope.end_body();
   }
 
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -81,20 +81,18 @@ TEST(OneFailingAllocation, TheBeginningOfACapture) {
 TEST(OneFailingAllocation, MemoryInACapture) {
   const weir::Stream s(cpu);
   const weir::Pool pool(cpu);
-  with_every_allocation_failing(
-      [&] {
-        const weir::Graph graph = captured(s, [&] {
-          auto x = weir::zeros<int>(s, 8);
-          weir::launch(s, 8, Set{}, weir::out(x), 1);
-          auto y = weir::zeros<int>(s, 8);
-          y.free(s);
-          void* data = pool.allocate(s, 1000);
-          pool.free(s, data);
-        });
-        graph.launch(s);
-        s.synchronize();
-      },
-      Whose::this_thread, true);
+  with_every_allocation_failing([&] {
+    const weir::Graph graph = captured(s, [&] {
+      auto x = weir::zeros<int>(s, 8);
+      weir::launch(s, 8, Set{}, weir::out(x), 1);
+      auto y = weir::zeros<int>(s, 8);
+      y.free(s);
+      void* data = pool.allocate(s, 1000);
+      pool.free(s, data);
+    });
+    graph.launch(s);
+    s.synchronize();
+  });
 }
 
 TEST(OneFailingAllocation, ControlFlowAndChildren) {

@@ -25,15 +25,13 @@ TEST(OneFailingAllocation, Arrays) {
 }
 
 TEST(OneFailingAllocation, HostMemory) {
-  with_every_allocation_failing(
-      [&] {
-        auto a = weir::zeros<int>(weir::pinned, 100);
-        auto b = weir::zeros<int>(weir::host, 100);
-        weir::copy(a, b);
-        std::vector<int> mine(1000);
-        const weir::ScopedPin pinned(mine);
-      },
-      Whose::this_thread, true);
+  with_every_allocation_failing([&] {
+    auto a = weir::zeros<int>(weir::pinned, 100);
+    auto b = weir::zeros<int>(weir::host, 100);
+    weir::copy(a, b);
+    std::vector<int> mine(1000);
+    const weir::ScopedPin pinned(mine);
+  });
 }
 
 TEST(OneFailingAllocation, Copies) {
@@ -57,23 +55,20 @@ TEST(OneFailingAllocation, Copies) {
 
 TEST(OneFailingAllocation, Pools) {
   const weir::Stream s(cpu);
-  with_every_allocation_failing(
-      [&] {
-        const weir::Pool pool(cpu,
-                              {.release_threshold = 1 << 20, .max_size = 0, .name = "a pool with a rather long name"});
-        void* a = pool.allocate(s, 1000);
-        try {
-          void* b = pool.allocate(s, 100000);
-          pool.free(s, b);
-        } catch (...) {
-          pool.free(s, a);
-          throw;
-        }
-        pool.free(s, a);
-        pool.trim();
-        static_cast<void>(pool.statistics());
-      },
-      Whose::this_thread, true);
+  with_every_allocation_failing([&] {
+    const weir::Pool pool(cpu, {.release_threshold = 1 << 20, .max_size = 0, .name = "a pool with a rather long name"});
+    void* a = pool.allocate(s, 1000);
+    try {
+      void* b = pool.allocate(s, 100000);
+      pool.free(s, b);
+    } catch (...) {
+      pool.free(s, a);
+      throw;
+    }
+    pool.free(s, a);
+    pool.trim();
+    static_cast<void>(pool.statistics());
+  });
 }
 
 TEST(OneFailingAllocation, Algorithms) {
@@ -89,20 +84,18 @@ TEST(OneFailingAllocation, Algorithms) {
 TEST(OneFailingAllocation, TensorsOfOtherLibraries) {
   const weir::Stream s(cpu);
   auto x = weir::full<float>(s, 100, 1.0f);
-  with_every_allocation_failing(
-      [&] {
-        auto* tensor = weir::to_dlpack<weir::dlpack::DLManagedTensorVersioned>(x);
-        const auto take = [&] {
-          try {
-            return weir::from_dlpack<float>(tensor, s);
-          } catch (...) {
-            tensor->deleter(tensor);
-            throw;
-          }
-        };
-        static_cast<void>(take().to_host());
-      },
-      Whose::this_thread, true);
+  with_every_allocation_failing([&] {
+    auto* tensor = weir::to_dlpack<weir::dlpack::DLManagedTensorVersioned>(x);
+    const auto take = [&] {
+      try {
+        return weir::from_dlpack<float>(tensor, s);
+      } catch (...) {
+        tensor->deleter(tensor);
+        throw;
+      }
+    };
+    static_cast<void>(take().to_host());
+  });
 }
 
 }  // namespace

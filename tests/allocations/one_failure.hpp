@@ -17,25 +17,7 @@
 #include "injector.hpp"
 #include "support/watchdog.hpp"
 
-// Where leaks are looked for at the end: memory that may stay is none.
-#if defined(__SANITIZE_ADDRESS__)
-#define WEIR_TEST_LEAKS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEIR_TEST_LEAKS
-#endif
-#endif
-#if defined(WEIR_TEST_LEAKS)
-#include <sanitizer/lsan_interface.h>
-#endif
-
 namespace weir_test {
-
-inline void expect_leaks([[maybe_unused]] bool expected) {
-#if defined(WEIR_TEST_LEAKS)
-  expected ? __lsan_disable() : __lsan_enable();
-#endif
-}
 
 /// Something that the library owns for a time: as many must be destroyed as were made.
 class Counted {
@@ -77,23 +59,18 @@ inline testing::AssertionResult works(weir::Device device) {
 }
 
 /// Calls `call` with its n-th allocation failing, for every n. Each time it either does what it should or says that there
-/// is no memory; afterwards the library works, and nothing is leaked. `may_keep`: memory whose end needs memory, for its
-/// order, may stay.
+/// is no memory; afterwards the library works, and nothing is leaked.
 template <class Call>
-void with_every_allocation_failing(Call&& call, Whose whose = Whose::this_thread, bool may_keep = false) {
+void with_every_allocation_failing(Call&& call, Whose whose = Whose::this_thread) {
   const weir::Device device = weir::device("cpu");
   const auto attempt = [&](std::int64_t n) {
     fail_allocation(whose, n);
     try {
-      if (may_keep) expect_leaks(true);
       call();
-      if (may_keep) expect_leaks(false);
       return stop_failing();
     } catch (const std::bad_alloc&) {
-      if (may_keep) expect_leaks(false);
       EXPECT_TRUE(stop_failing()) << "bad_alloc, although nothing failed";
     } catch (const weir::Error& error) {
-      if (may_keep) expect_leaks(false);
       EXPECT_TRUE(stop_failing()) << error.what();
       EXPECT_EQ(error.errc(), weir::Errc::out_of_memory) << error.what();
     }
@@ -110,7 +87,7 @@ void with_every_allocation_failing(Call&& call, Whose whose = Whose::this_thread
     if (!failed) return;
     // What the library keeps for use again is there in the end; a leak grows with each turn.
     std::int64_t before = live_blocks();
-    bool grew = !may_keep;
+    bool grew = true;
     for (int i = 0; i < rounds && grew; ++i) {
       attempt(n);
       ASSERT_TRUE(works(device));

@@ -32,14 +32,15 @@ struct GraphBuilder::State {
     close_recorders(capture, true);
   }
   GraphForm& form() { return capture.form; }
+  void take_last_node_back() noexcept;
+  void depend(std::uint32_t to, std::uint32_t from, SourceLocation where);
 
   Stream stream;
   Capture capture;
   Recorder* recorder = nullptr;
   bool inferred;
-  std::size_t before = 0;  ///< nodes when the present call began
-  Ancestors ancestors;     ///< with inferred dependencies
-  bool ascending = true;   ///< every node depends on nodes before it only: no cycle is possible
+  Ancestors ancestors;    ///< with inferred dependencies
+  bool ascending = true;  ///< every node depends on nodes before it only: no cycle is possible
   /// The dependencies of nodes that have too many to be looked through each time.
   std::unordered_map<std::uint32_t, std::unordered_set<std::uint32_t>> many;
 };
@@ -74,86 +75,116 @@ GraphBuilder::~GraphBuilder() = default;
 
 StreamRef GraphBuilder::stream() const { return state_->stream; }
 
-void GraphBuilder::begin(SourceLocation where) {
+GraphBuilder::State& GraphBuilder::begin(SourceLocation where) {
   enter("weir::GraphBuilder", where);
   if (!state_) throw Error(Errc::invalid_handle, "weir::GraphBuilder", "builder", "it was moved from", where);
   state_->recorder->tails.clear();
-  state_->before = state_->form().nodes.size();
+  return *state_;
 }
 
-Node GraphBuilder::last(const char*, SourceLocation where) {
-  State& state = *state_;
+GraphBuilder::Call::Call(GraphBuilder& builder, SourceLocation where)
+    : state_(builder.begin(where)), before_(state_.form().nodes.size()), where_(where) {}
+
+Node GraphBuilder::Call::node() {
   const std::lock_guard guard(captures_lock());
   // An extent of 0 launches nothing, and an empty copy copies nothing: a node all the same, for others to depend on.
-  if (state.form().nodes.size() == state.before) state.capture.add(*state.recorder, NodeKind::empty, nullptr, where);
-  state.recorder->tails.clear();
-  const auto node = static_cast<std::uint32_t>(state.before);
-  if (state.inferred) infer_dependencies(state.form(), state.ancestors, node);
-  return Node(state.capture.id, node);
+  if (state_.form().nodes.size() == before_) {
+    state_.capture.add(*state_.recorder, NodeKind::empty, nullptr, where_);
+  }
+  state_.recorder->tails.clear();
+  const auto node = static_cast<std::uint32_t>(before_);
+  // What a conditional node conflicts with is known only now that its bodies are.
+  if (state_.inferred) infer_dependencies(state_.form(), state_.ancestors, node);
+  whole_ = true;
+  return Node(state_.capture.id, node);
+}
+
+GraphBuilder::Call::~Call() {
+  if (whole_) return;
+  while (state_.form().nodes.size() > before_) state_.take_last_node_back();
+  state_.ancestors.forget();
+}
+
+/// Nothing depends on it yet.
+void GraphBuilder::State::take_last_node_back() noexcept {
+  std::unique_lock guard(captures_lock());
+  const auto index = static_cast<std::uint32_t>(form().nodes.size() - 1);
+  const FormNode gone = std::move(form().nodes.back());
+  form().nodes.pop_back();
+  many.erase(index);
+  capture.take_back(gone);
+  guard.unlock();  // the node's arrays may be others' memory: their code runs without the lock
 }
 
 Node GraphBuilder::graph(const Graph& child, SourceLocation where) {
-  begin(where);
+  Call call(*this, where);
   child.launch(stream(), where);
-  return last("weir::GraphBuilder::graph", where);
+  return call.node();
 }
 
-Node GraphBuilder::empty(SourceLocation where) {
-  begin(where);
-  return last("weir::GraphBuilder::empty", where);
-}
+Node GraphBuilder::empty(SourceLocation where) { return Call(*this, where).node(); }
 
 Node GraphBuilder::record(EventRef event, SourceLocation where) {
-  begin(where);
+  Call call(*this, where);
   record_external(stream(), event, where);
-  return last("weir::GraphBuilder::record", where);
+  return call.node();
 }
 
 Node GraphBuilder::wait(EventRef event, SourceLocation where) {
-  begin(where);
+  Call call(*this, where);
   wait_external(stream(), event, where);
-  return last("weir::GraphBuilder::wait", where);
+  return call.node();
 }
 
 ControlScope GraphBuilder::control(const ArrayBase<std::int32_t>& condition, ControlKind kind, std::size_t bodies,
                                    SourceLocation where) {
-  begin(where);
   return ControlScope(stream(), condition, kind, bodies, "weir::GraphBuilder: a conditional node", where);
 }
 
-Node GraphBuilder::end(ControlScope& scope, SourceLocation where) {
-  begin(where);
-  state_->before = scope.node();  // what it conflicts with is known only now that its bodies are
-  return last("weir::GraphBuilder: a conditional node", where);
+void GraphBuilder::depends(Node node, Node before, SourceLocation where) { depends(node, {before}, where); }
+
+void GraphBuilder::depends(Node node, std::initializer_list<Node> before, SourceLocation where) {
+  State& state = begin(where);
+  const auto& nodes = state.form().nodes;
+  const auto check = [&](Node one) {
+    if (one.graph() == state.capture.id && one.index() < nodes.size()) return;
+    throw Error(Errc::invalid_handle, "weir::GraphBuilder::depends", "node",
+                one.graph() == 0 ? "it is no node" : "it is of another builder", where);
+  };
+  check(node);
+  for (const Node one : before) check(one);
+  const auto to = static_cast<std::uint32_t>(node.index());
+  auto& depends = state.form().nodes[to].depends;
+  const std::size_t had = depends.size();
+  const bool ascending = state.ascending;
+  try {
+    for (const Node one : before) state.depend(to, static_cast<std::uint32_t>(one.index()), where);
+  } catch (...) {
+    depends.resize(had);
+    state.ascending = ascending;
+    state.many.erase(to);
+    state.ancestors.forget();
+    throw;
+  }
 }
 
-void GraphBuilder::depends(Node node, Node before, SourceLocation where) {
+void GraphBuilder::State::depend(std::uint32_t to, std::uint32_t from, SourceLocation where) {
   constexpr const char* operation = "weir::GraphBuilder::depends";
-  begin(where);
-  State& state = *state_;
-  auto& nodes = state.form().nodes;
-  for (const Node one : {node, before}) {
-    if (one.graph() == state.capture.id && one.index() < nodes.size()) continue;
-    throw Error(Errc::invalid_handle, operation, "node",
-                one.graph() == 0 ? "it is no node" : "it is of another builder", where);
-  }
-  const auto to = static_cast<std::uint32_t>(node.index());
-  const auto from = static_cast<std::uint32_t>(before.index());
+  auto& nodes = form().nodes;
   if (nodes[to].parent != nodes[from].parent || nodes[to].branch != nodes[from].branch) {
-    throw Error(Errc::invalid_value, operation,
-                describe_node(state.form(), to) + " and " + describe_node(state.form(), from),
+    throw Error(Errc::invalid_value, operation, describe_node(form(), to) + " and " + describe_node(form(), from),
                 "they are not in the same body: let the conditional or child node depend instead", where);
   }
-  const bool ascending = state.ascending && from < to;
-  if (!ascending) {
-    const std::vector<std::uint32_t> cycle = path_between(state.form(), to, from);
+  const bool still_ascending = ascending && from < to;
+  if (!still_ascending) {
+    const std::vector<std::uint32_t> cycle = path_between(form(), to, from);
     if (!cycle.empty())
-      throw Error(Errc::graph_cycle, operation, describe_node(state.form(), to), cycle_text(state.form(), cycle),
-                  where);
+      throw Error(Errc::graph_cycle, operation, describe_node(form(), to), cycle_text(form(), cycle), where);
   }
-  add_dependency(nodes[to].depends, from, state.many, to);
-  state.ascending = ascending;
-  if (state.inferred) state.ancestors.add(to, from);
+  if (inferred) ancestors.remember(form());
+  add_dependency(nodes[to].depends, from, many, to);
+  ascending = still_ascending;
+  if (inferred) ancestors.add(to, from);
 }
 
 Graph GraphBuilder::build(SourceLocation where) const {

@@ -102,6 +102,8 @@ class Capture {
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);
+  /// A node is out of the form again, as if it had never been added.
+  void take_back(const FormNode& node) noexcept;
   bool raw_contains(BufferId buffer) const {
     for (const auto& [data, raw_buffer] : raw) {
       if (raw_buffer == buffer) return true;

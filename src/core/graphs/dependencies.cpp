@@ -65,7 +65,19 @@ void Ancestors::add(std::uint32_t node, std::uint32_t before) {
   }
 }
 
+void Ancestors::forget() noexcept { known_ = false; }
+
+void Ancestors::remember(const GraphForm& form) {
+  if (known_) return;
+  sets_.clear();
+  for (std::uint32_t node = 0; node < form.nodes.size(); ++node) {
+    for (const std::uint32_t before : form.nodes[node].depends) add(node, before);
+  }
+  known_ = true;
+}
+
 void infer_dependencies(GraphForm& form, Ancestors& ancestors, std::uint32_t node) {
+  ancestors.remember(form);
   const std::vector<Region> mine = uses_of(form, node);
   FormNode& one = form.nodes[node];
   for (std::uint32_t i = node; i-- > 0;) {

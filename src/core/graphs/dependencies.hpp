@@ -9,14 +9,19 @@
 
 namespace weir::detail {
 
-/// For each node, the nodes that it depends on, directly or not.
+/// For each node of a graph, the nodes that it depends on, directly or not.
 class Ancestors {
  public:
   bool has(std::uint32_t node, std::uint32_t ancestor) const;
   /// `before` and all of its ancestors become `node`'s, and those of what depends on it.
   void add(std::uint32_t node, std::uint32_t before);
+  /// After a change that was not made whole: what the graph says is looked up again when it is next asked for.
+  void forget() noexcept;
+  /// Before add() and has(), which may follow a forget().
+  void remember(const GraphForm& form);
 
  private:
+  bool known_ = true;
   std::vector<std::vector<std::uint64_t>> sets_;
 };
 

@@ -75,6 +75,24 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
   return index;
 }
 
+void Capture::take_back(const FormNode& node) noexcept {
+  if (!node.payload) return;
+  const auto* alloc = std::get_if<Alloc>(&node.payload->op());
+  const auto* free = std::get_if<Free>(&node.payload->op());
+  for (Storage* storage : node.payload->arrays()) {
+    if (storage->captured_in != id) continue;
+    --kept[storage->buffer];
+    if (free != nullptr && free->buffer == storage->buffer) {
+      freed_by.erase(storage->buffer);
+      storage->freed = false;
+    }
+    if (alloc != nullptr && alloc->buffer == storage->buffer) {
+      made_by.erase(storage->buffer);
+      storage->captured_in = 0;  // if it is still somebody's, it is as one made elsewhere
+    }
+  }
+}
+
 void Recorder::submit(const Command& command) {
   if (edit != nullptr) return edit->take(command);
   const std::unique_lock guard(captures_lock());

@@ -315,7 +315,12 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
     throw Error(Errc::already_freed, operation, describe_storage(*storage), "it was given back before", where);
   }
   if (storage->captured_in != 0) {
-    note_freed(storage->buffer, storage->captured_in, stream, where);  // the memory itself is the graph's, too
+    try {
+      note_freed(storage->buffer, storage->captured_in, stream, where);  // the memory itself is the graph's, too
+    } catch (...) {
+      storage->freed = false;  // no node says that it ended
+      throw;
+    }
     return;
   }
   give_back(*storage, take_users(*storage), in_order_of, where);
