@@ -23,9 +23,9 @@ std::string level(const std::vector<weir::NodeInfo>& nodes, const weir::Node* pa
 }
 
 struct Attend {
-  WEIR_KERNEL void operator()(std::size_t, int* present, int* all_met, int wanted) const {
+  WEIR_KERNEL void operator()(std::size_t, int* present, int* all_met, int* given_up, int wanted) const {
     if (add_to_word(present, 1) + 1 == wanted) store_word(all_met, 1);
-    wait_for_word(all_met);
+    if (!wait_for_word(all_met)) store_word(given_up, 1);
   }
 };
 
@@ -34,11 +34,11 @@ struct Attend {
 std::string topology(const weir::Graph& graph) { return level(graph.nodes(), nullptr, 0); }
 
 void Meeting::attend(weir::StreamRef stream) {
-  weir::launch(stream, weir::Extent{.size = 1, .name = "meet"}, Attend{}, words_, words_ + 1, wanted_);
+  weir::launch(stream, weir::Extent{.size = 1, .name = "meet"}, Attend{}, words_, words_ + 1, words_ + 2, wanted_);
 }
 
 weir::Node Meeting::attend(weir::GraphBuilder& builder) {
-  return builder.launch(weir::Extent{.size = 1, .name = "meet"}, Attend{}, words_, words_ + 1, wanted_);
+  return builder.launch(weir::Extent{.size = 1, .name = "meet"}, Attend{}, words_, words_ + 1, words_ + 2, wanted_);
 }
 
 }  // namespace weir_test

@@ -18,13 +18,14 @@ std::string topology(const weir::Graph& graph);
 /// Kernels that each wait until `wanted` of them run at the same time.
 class Meeting {
  public:
-  explicit Meeting(int wanted) : words_(make_words(2)), wanted_(wanted) {}
+  explicit Meeting(int wanted) : words_(make_words(3)), wanted_(wanted) {}
   void attend(weir::StreamRef stream);
   weir::Node attend(weir::GraphBuilder& builder);
-  bool met() const { return load_word(words_) == wanted_; }
+  bool met() const { return load_word(words_) == wanted_ && load_word(words_ + 2) == 0; }
   void reset() {
     store_word(words_, 0);
     store_word(words_ + 1, 0);
+    store_word(words_ + 2, 0);
   }
 
  private:

@@ -168,7 +168,7 @@ std::uint32_t CpuGraph::take(Part& part) {
 
 bool CpuGraph::any_ready() const {
   return std::any_of(heaps_.begin(), heaps_.end(),
-                     [](const Heap& heap) { return heap.first.load(std::memory_order_relaxed) != 0; });
+                     [](const Heap& heap) { return heap.first.load(std::memory_order_seq_cst) != 0; });
 }
 
 /// Several segments are dealt out over the heaps.
@@ -182,7 +182,8 @@ void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count, Part& pa
       heap.ready.push_back({segment.urgency, segments[i], segment.first_step});
       std::push_heap(heap.ready.begin(), heap.ready.end());
     }
-    // A full barrier, whose partner is in help(): offer() sees that the last ticket was taken, or its taker sees these.
+    // A full barrier, whose partner is in help(): offer() sees that the last ticket was taken, or its taker sees these,
+    // as it takes one (take()) or looks whether there are more (any_ready()).
     heap.first.store(heap.ready.front().urgency + 1, std::memory_order_seq_cst);
   }
   offer();

@@ -79,7 +79,10 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
   int share = fair_share;
   if (wide()) part.heap = static_cast<std::uint32_t>(helpers_.load(std::memory_order_relaxed)) % heaps_.size();
   if (segment == begin) segment = begin_scope(0, part);
-  if (segment == none) segment = take(part);
+  if (segment == none) {
+    segment = take(part);
+    if (wide() && any_ready()) offer();  // the ticket stood for all heaps' segments
+  }
   while (segment != none) {
     const int level = level_;  // the next replay may have another, but it begins behind this segment
     runner.level = level;

@@ -20,7 +20,8 @@ constexpr int quiet_ticks = 5;
 
 void WorkerPool::arm() {
   // seq_cst, as the write to the ready lists before it: the monitor disarms and then looks at these.
-  if (!armed_.load(std::memory_order_seq_cst) && !armed_.exchange(true, std::memory_order_seq_cst)) arm_monitor();
+  if (armed_.load(std::memory_order_seq_cst) || armed_.exchange(true, std::memory_order_seq_cst)) return;
+  if (!arm_monitor()) armed_.store(false, std::memory_order_seq_cst);  // the next one tries again
 }
 
 void WorkerPool::start_worker(bool extra) {
@@ -29,6 +30,7 @@ void WorkerPool::start_worker(bool extra) {
   Member* member = extra || others < width_ ? crew_.reserve(extra) : nullptr;
   if (member == nullptr) {
     alive_.fetch_sub(1, std::memory_order_seq_cst);
+    if (!extra) arm();  // another thread started the last one, which may have other work by now
     return;
   }
   member->pool = this;
@@ -38,7 +40,8 @@ void WorkerPool::start_worker(bool extra) {
   };
   if (start_thread(run, member)) return;
   crew_.leave(*member);
-  alive_.fetch_sub(1, std::memory_order_seq_cst);  // those that live go on; who waits or polls helps
+  alive_.fetch_sub(1, std::memory_order_seq_cst);
+  arm();  // those that live go on; who waits or polls helps
 }
 
 void WorkerPool::grow(int count) {

@@ -51,13 +51,13 @@ void register_pool(WorkerPool& pool) {
   monitor().pools.push_back(&pool);
 }
 
-void arm_monitor() {
+bool arm_monitor() {
   Monitor& m = monitor();
   m.requests.fetch_add(1, std::memory_order_seq_cst);
-  if (futex_wake(m.requests, 1) > 0) return;
+  if (futex_wake(m.requests, 1) > 0) return true;
   const std::lock_guard guard(m.mutex);
-  if (m.started) return;
-  m.started = start_thread([](void* monitor) { static_cast<Monitor*>(monitor)->run(); }, &m);
+  if (!m.started) m.started = start_thread([](void* monitor) { static_cast<Monitor*>(monitor)->run(); }, &m);
+  return m.started;
 }
 
 }  // namespace weir::cpu

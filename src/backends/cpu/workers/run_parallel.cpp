@@ -39,6 +39,8 @@ bool WorkerPool::help_loop(Runner& runner) {
   int level;
   ParallelLoop* const loop = loops_.join(level);
   if (loop == nullptr) return false;
+  // What is less urgent may have been left to this worker while it spun or was coming, and the loop may last, or wait for it.
+  if (ready_.any_for_certain()) call_worker();
   runner.level = level;
   loop->participate(loops_, runner,
                     [&] { return ready_.any_before(level + 1) || loops_.any_before(level) || runner.must_leave(); });

@@ -124,8 +124,8 @@ class WorkerPool {
   Crew crew_;
 };
 
-/// Asks the monitor thread to watch a pool that has work and no idle worker.
-void arm_monitor();
+/// Asks the monitor thread to watch a pool that has work and no idle worker. False if that could not be started.
+bool arm_monitor();
 void register_pool(WorkerPool& pool);
 
 }  // namespace weir::cpu

@@ -1,0 +1,46 @@
+// Nodes of graphs that wait for each other, in pools of any width; run a second time with WEIR_CPU_WORKERS=16.
+#include <gtest/gtest.h>
+
+#include "support/gate.hpp"
+#include "support/graphs.hpp"
+
+namespace weir_test {
+namespace {
+
+/// Independent nodes, none of which ends before all have begun.
+weir::Graph meeting_of(int nodes, Meeting& meeting) {
+  weir::GraphBuilder builder(weir::device("cpu:0"));
+  for (int i = 0; i < nodes; ++i) meeting.attend(builder);
+  return builder.build();
+}
+
+TEST(ManyWorkers, nodes_that_wait_for_each_other_all_begin_though_nobody_waits_for_their_graph) {
+  for (const int nodes : {2, 3, 5, 8, 13}) {
+    Meeting meeting(nodes);
+    const weir::Graph graph = meeting_of(nodes, meeting);
+    const weir::Stream stream(weir::device("cpu:0"));
+    for (int replay = 0; replay < 5; ++replay) {
+      meeting.reset();
+      graph.launch(stream);
+      ASSERT_TRUE(eventually([&] { return stream.done(); })) << nodes << " nodes";
+      ASSERT_TRUE(meeting.met()) << nodes << " nodes";
+    }
+  }
+}
+
+TEST(ManyWorkers, nodes_that_wait_for_each_other_all_begin_while_a_host_thread_helps) {
+  for (const int nodes : {2, 3, 5, 8, 13}) {
+    Meeting meeting(nodes);
+    const weir::Graph graph = meeting_of(nodes, meeting);
+    const weir::Stream stream(weir::device("cpu:0"));
+    for (int replay = 0; replay < 5; ++replay) {
+      meeting.reset();
+      graph.launch(stream);
+      stream.synchronize();
+      ASSERT_TRUE(meeting.met()) << nodes << " nodes";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir_test
