@@ -213,6 +213,115 @@ void mend(std::string& bytes) {
   std::memcpy(bytes.data() + 24, &hash, sizeof hash);
 }
 
+/// A file with one node, a copy from one array of 64 bytes to another, as the format's description says.
+struct CopyFile {
+  std::uint32_t version = 1;
+  std::uint32_t reserved = 0;
+  std::uint64_t to_count = 4, from_count = 4;
+  std::uint64_t to_element = 4, from_element = 4;
+  std::uint64_t region_offset = 0, row_bytes = 16, rows = 1, pitch = 0;
+
+  std::string bytes() const {
+    std::string bytes = "WEIRGRPH";
+    const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    put(version);
+    put(reserved);
+    for (int zero = 0; zero < 2; ++zero) put(std::uint64_t{0});  // length and sum: mended at the end
+    put(std::uint32_t{2});                                       // buffers
+    for (int i = 0; i < 2; ++i) {
+      put(static_cast<std::uint8_t>(weir::MemoryKind::device));
+      put(std::uint64_t{64});
+      bytes.append(64, static_cast<char>('a' + i));
+    }
+    put(std::uint32_t{0});  // names
+    put(std::uint32_t{1});  // nodes
+    put(static_cast<std::uint8_t>(weir::NodeKind::copy));
+    put(std::int32_t{-1});                                       // parent
+    for (int zero = 0; zero < 7; ++zero) put(std::uint32_t{0});  // branch, priority, stream, two texts, line
+    put(std::uint8_t{1});                                        // enabled
+    put(std::uint32_t{0});                                       // dependencies
+    put(std::uint32_t{1});                                       // regions
+    put(std::uint32_t{0});
+    for (const std::uint64_t part : {region_offset, row_bytes, rows, pitch}) put(part);
+    put(std::uint8_t{2});  // access
+    const auto end = [&](std::uint32_t buffer, std::uint64_t count, std::uint64_t element) {
+      put(buffer);
+      put(std::uint64_t{0});  // offset
+      put(std::uint32_t{1});  // rank
+      for (const std::uint64_t size : {count, std::uint64_t{1}, std::uint64_t{1}, std::uint64_t{1}}) put(size);
+      for (const std::uint64_t stride : {element, std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{0}}) put(stride);
+      put(element);
+    };
+    end(0, to_count, to_element);
+    end(1, from_count, from_element);
+    mend(bytes);
+    return bytes;
+  }
+};
+
+TEST_P(GraphsFiles, WhatAFileSaysOfItselfIsCompared) {
+  const TemporaryFile file("compared.weir");
+  const std::string good = CopyFile{}.bytes();
+  file.write(good);
+  EXPECT_EQ(weir::load_graph(file.path, device()).graph.size(), 1u);
+  const auto refused = [&](const std::string& bytes, std::string_view why) {
+    file.write(bytes);
+    return fails_with(Errc::not_a_graph_file, [&] { weir::load_graph(file.path, device()); }, {why}) &&
+           fails_with(Errc::not_a_graph_file, [&] { weir::read_graph_nodes(file.path); }, {why});
+  };
+  const auto with = [&](std::size_t at, char value) {
+    std::string bytes = good;
+    bytes.at(at) = value;
+    return bytes;
+  };
+  EXPECT_TRUE(refused(with(0, 'w'), "no graph"));
+  EXPECT_TRUE(refused(CopyFile{.version = 2}.bytes(), "version"));
+  EXPECT_TRUE(refused(CopyFile{.reserved = 1}.bytes(), "head"));
+  EXPECT_TRUE(refused(good + '\0', "length"));
+  EXPECT_TRUE(refused(good.substr(0, good.size() - 1), "length"));
+  EXPECT_TRUE(refused(with(16, static_cast<char>(good[16] + 1)), "length"));
+  EXPECT_TRUE(refused(with(24, static_cast<char>(good[24] + 1)), "checksum"));
+  EXPECT_TRUE(refused(with(32 + 4 + 9, 'z'), "checksum"));  // the first array's first element
+  std::string more = good + '\0';
+  mend(more);
+  EXPECT_TRUE(refused(more, "follows"));
+}
+
+TEST_P(GraphsFiles, RegionsLieInsideTheirArrays) {
+  const TemporaryFile file("regions.weir");
+  const auto loads = [&](const CopyFile& contents) {
+    file.write(contents.bytes());
+    return weir::load_graph(file.path, device()).graph.size() == 1;
+  };
+  const auto refused = [&](const CopyFile& contents) {
+    return fails_with(Errc::not_a_graph_file, [&] { loads(contents); }, {"region", "outside"});
+  };
+  EXPECT_TRUE(loads({.row_bytes = 64}));
+  EXPECT_TRUE(loads({.region_offset = 48, .row_bytes = 16}));
+  EXPECT_TRUE(loads({.row_bytes = 16, .rows = 4, .pitch = 16}));
+  EXPECT_TRUE(refused({.row_bytes = 65}));
+  EXPECT_TRUE(refused({.region_offset = 49, .row_bytes = 16}));
+  EXPECT_TRUE(refused({.row_bytes = 16, .rows = 4, .pitch = 17}));
+  EXPECT_TRUE(refused({.row_bytes = 16, .rows = 5, .pitch = 16}));
+  EXPECT_TRUE(refused({.row_bytes = 16, .rows = ~std::uint64_t{0}, .pitch = ~std::uint64_t{0}}));
+}
+
+TEST_P(GraphsFiles, BothEndsOfACopyHaveOneShapeAndElementSize) {
+  const TemporaryFile file("ends.weir");
+  const auto load = [&](const CopyFile& contents) {
+    file.write(contents.bytes());
+    return weir::load_graph(file.path, device()).graph.size();
+  };
+  const auto refused = [&](const CopyFile& contents) {
+    return fails_with(Errc::not_a_graph_file, [&] { load(contents); }, {"copy's ends"});
+  };
+  EXPECT_EQ(load({.to_count = 8, .from_count = 8, .to_element = 8, .from_element = 8}), 1u);
+  EXPECT_TRUE(refused({.to_count = 3}));
+  EXPECT_TRUE(refused({.from_count = 3}));
+  EXPECT_TRUE(refused({.to_element = 8}));
+  EXPECT_TRUE(refused({.from_element = 2}));
+}
+
 TEST_P(GraphsFiles, AConditionHasTheBodiesOfItsKind) {
   const TemporaryFile file("bodies.weir");
   save_example(device(), file.path);

@@ -1,0 +1,143 @@
+// Whose turn it is: a worker's turns with ready queues, and the order of a graph's nodes where one thread runs them all.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/graphs/cpu_graph.hpp"
+
+namespace weir_test {
+namespace {
+
+using weir::cpu::CpuQueue;
+
+/// A device of the test's own, on which nothing runs but what the test runs.
+class Turns : public testing::Test {
+ protected:
+  Turns() { device_.pool().stop(); }
+
+  CpuQueue& open(int priority = 0) {
+    weir::QueueOptions options;
+    options.priority = priority;
+    options.blocking = false;
+    options.label = "a queue of the test";
+    return device_.open_queue(options);
+  }
+  template <class F>
+  static weir::Command command_of(F function) {
+    weir::Command command;
+    command.op = weir::HostCall{new weir::detail::OwnedFunction<F>(std::move(function))};
+    return command;
+  }
+  static void submit_work(CpuQueue& queue, int commands) {
+    for (int i = 0; i < commands; ++i) queue.submit(command_of([] {}));
+  }
+  /// What a worker does that popped the queue. In the ready lists, at which nobody looks but for whether they are empty, it
+  /// stays: so no queue has two turns. Returns how many commands ran.
+  static std::uint64_t take_a_turn(CpuQueue& queue) {
+    weir::cpu::Runner runner;
+    runner.worker = true;
+    return queue.run_popped(runner);
+  }
+
+  weir::cpu::CpuDevice& device_ = make_device();
+
+ private:
+  /// Devices live as long as the program.
+  static weir::cpu::CpuDevice& make_device() {
+    static auto& devices = *new std::vector<weir::cpu::CpuDevice*>;
+    return *devices.emplace_back(new weir::cpu::CpuDevice(weir::cpu::backend(), 0, 1, std::size_t{1} << 30));
+  }
+};
+
+TEST_F(Turns, a_worker_leaves_its_queue_for_a_more_urgent_one_after_one_command) {
+  CpuQueue& usual = open();
+  CpuQueue& urgent = open(-5);
+  submit_work(usual, 3);
+  submit_work(urgent, 3);
+  EXPECT_EQ(take_a_turn(usual), 1u);
+  EXPECT_EQ(take_a_turn(urgent), 3u);
+}
+
+TEST_F(Turns, a_worker_does_not_leave_its_queue_for_a_less_urgent_one) {
+  CpuQueue& usual = open(-1);
+  CpuQueue& patient = open();
+  submit_work(patient, 3);
+  submit_work(usual, 3);
+  EXPECT_EQ(take_a_turn(usual), 3u);
+}
+
+TEST_F(Turns, queues_of_one_priority_share_a_worker) {
+  CpuQueue& long_one = open();
+  CpuQueue& other = open();
+  submit_work(long_one, 10'000);
+  submit_work(other, 1);
+  EXPECT_LE(take_a_turn(long_one), 1000u);
+}
+
+/// Graphs whose nodes are host functions, replayed by the one thread that waits.
+class TurnsInGraphs : public Turns {
+ protected:
+  template <class F>
+  void add(int priority, F function, std::vector<std::uint32_t> depends = {}) {
+    weir::detail::FormNode node;
+    node.kind = weir::NodeKind::host_call;
+    node.priority = priority;
+    node.depends = std::move(depends);
+    node.payload = std::make_shared<const weir::detail::Payload>(command_of(std::move(function)));
+    state_.form.nodes.push_back(std::move(node));
+  }
+  void replay(CpuQueue& queue) {
+    state_.executable = new weir::cpu::CpuGraph(device_, state_.form);
+    weir::Command command;
+    command.op = weir::GraphLaunch{&state_};
+    queue.submit(command);
+    queue.wait_until(queue.tail());
+    state_.executable->close();
+    device_.drain();  // tickets that nobody took
+  }
+
+ private:
+  weir::detail::GraphState state_;
+};
+
+TEST_F(TurnsInGraphs, nodes_of_a_higher_priority_go_first) {
+  CpuQueue& queue = open();
+  std::vector<int> order;
+  for (const int priority : {0, -3, -5, -1, -4}) add(priority, [&order, priority] { order.push_back(priority); });
+  replay(queue);
+  EXPECT_EQ(order, (std::vector<int>{-5, -4, -3, -1, 0}));
+}
+
+TEST_F(TurnsInGraphs, among_equals_the_longest_way_to_the_end_goes_first) {
+  CpuQueue& queue = open();
+  std::vector<int> order;
+  add(0, [&order] { order.push_back(1); });
+  add(0, [&order] { order.push_back(2); });
+  add(0, [&order] { order.push_back(3); }, {1});
+  replay(queue);
+  EXPECT_EQ(order, (std::vector<int>{2, 3, 1}));
+}
+
+//  [fails]          the most urgent, so it begins first
+//  [mark][mark]     beside it, with nothing that says they depend on it
+TEST_F(TurnsInGraphs, what_had_not_begun_when_a_node_failed_does_not_run) {
+  CpuQueue& queue = open();
+  int ran = 0;
+  add(0, [&ran] { ++ran; });
+  add(-5, [] { throw std::runtime_error("the pipe burst"); });
+  add(0, [&ran] { ++ran; });
+  replay(queue);
+  EXPECT_EQ(ran, 0);
+  EXPECT_THROW(queue.synchronize("test", {}), weir::Error);
+}
+
+}  // namespace
+}  // namespace weir_test
