@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -135,6 +136,13 @@ TEST(WorkersGrowth, extra_workers_leave_when_held_kernels_resume_though_others_c
   EXPECT_TRUE(ended_well(play("held_kernels_resume_while_others_compute")));
 }
 
+//  an extra worker computes while an ordinary one rests: it gives its work to that
+TEST(WorkersGrowth, extra_workers_leave_too_where_there_are_more_workers_than_cores) {
+  if (sanitized) GTEST_SKIP() << why_skipped;
+  const std::string workers = "WEIR_CPU_WORKERS=" + std::to_string(std::min(2 * cores(), 64));
+  EXPECT_TRUE(ended_well(play("held_kernels_resume_while_others_compute", {workers})));
+}
+
 struct SpinUntilSet {
   WEIR_KERNEL void operator()(std::size_t, int* word, int* gave_up) const {
 #if !defined(__CUDA_ARCH__)
@@ -148,13 +156,13 @@ struct SpinUntilSet {
   }
 };
 
-//  as many streams as cores, and four times as many: [spins until set]
-//  last:                                             [set]
+//  as many streams as cores, and far more: [spins until set]
+//  last:                                   [set]
 TEST(WorkersGrowth, kernels_that_spin_for_another_stream_get_help) {
   for (const int times : {1, 4}) {
     Marker set, gave_up;
     std::vector<weir::Stream> streams;
-    for (int i = 0; i < times * cores() && i < 64; ++i) {
+    for (int i = 0; i < times * cores() && i < cores() + 16; ++i) {
       weir::launch(streams.emplace_back(cpu(), weir::StreamOptions{.blocking = false}), 1, SpinUntilSet{}, set.word(),
                    gave_up.word());
     }

@@ -110,6 +110,7 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
     seen.without_progress = Nanoseconds{0};
     seen.awaiting = 0;
     seen.helped = false;
+    stalled_ = Nanoseconds{0};
   }
   if (anew) {
     seen.switches = -1;
@@ -117,6 +118,7 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
     return State::computing;
   }
   if (!progress) seen.without_progress += used;
+  if (!progress && !seen.helped) stalled_ += used;
   if (2 * used >= elapsed) {
     seen.switches = -1;
     unblock(member);
@@ -142,7 +144,11 @@ Crew::Look Crew::look(std::chrono::steady_clock::time_point now) {
   Look found;
   for (Member& member : members_) {
     const State state = judge(member, elapsed);
-    if (state == State::idle) continue;
+    if (state == State::idle) {
+      const bool is_there = member.thread.load(std::memory_order_relaxed) > 0;
+      if (is_there && !member.extra.load(std::memory_order_relaxed)) ++found.at_rest;
+      continue;
+    }
     if (member.extra.load(std::memory_order_relaxed)) ++found.extra;
     if (state == State::blocked) continue;
     ++found.computing;
@@ -152,10 +158,12 @@ Crew::Look Crew::look(std::chrono::steady_clock::time_point now) {
       found.without_progress += member.seen.without_progress;
     }
   }
+  found.stalled = stalled_;
   return found;
 }
 
 void Crew::mark_helped() {
+  stalled_ = Nanoseconds{0};
   for (Member& member : members_) {
     if (member.seen.without_progress > Nanoseconds{0}) member.seen.helped = true;
   }

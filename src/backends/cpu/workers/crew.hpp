@@ -52,12 +52,14 @@ class Crew {
   using Nanoseconds = std::chrono::nanoseconds;
   static constexpr int most = 128;
 
-  /// What a look at the workers shows, of those that are not asleep.
+  /// What a look at the workers shows; of those that are not asleep, unless it says otherwise.
   struct Look {
     int computing = 0;  ///< use a core, or would if they had one
     int extra = 0;      ///< beyond the pool's width
     int helped = 0;
+    int at_rest = 0;                  ///< asleep, and not extra
     Nanoseconds without_progress{0};  ///< the sum over those that compute and were not helped
+    Nanoseconds stalled{0};           ///< time of a core that all of these used since anyone last made progress
   };
 
   /// A place for a worker that is about to start; null if all are taken. Ordinary ones have the first places.
@@ -94,6 +96,7 @@ class Crew {
   std::atomic<int> blocked_{0};
   std::chrono::steady_clock::time_point last_look_{};  ///< the monitor's
   bool resting_ = true;                                ///< the monitor's
+  Nanoseconds stalled_{0};                             ///< the monitor's
   std::uint32_t looks_ = 0;                            ///< the monitor's
 };
 

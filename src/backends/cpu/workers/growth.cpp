@@ -73,7 +73,9 @@ bool WorkerPool::watch() {
   if (look.helped == 0) help_ = 0;
   foresee(look);
   granted_.store(help_ + foreseen_, std::memory_order_relaxed);
-  if (const int surplus = look.computing - allowed(); surplus > 0 && look.extra > 0) crew_.send_away(surplus);
+  // Extra workers help in no loop: those that stood in for one that rests now give their work to that.
+  const int surplus = std::max(look.computing - allowed(), look.at_rest);
+  if (surplus > 0 && look.extra > 0) crew_.send_away(surplus);
   const std::uint32_t pops = ready_.pops();
   const bool taken = std::exchange(watched_pops_, pops) != pops;
   if (!any_ready()) {
@@ -92,7 +94,11 @@ bool WorkerPool::watch() {
   }
   if (now - last_grant_ > grants_forgotten) grants_ = 0;
   const int more = 1 << std::min(grants_, most_doublings);
-  if (taken || look.without_progress < busy_patience * (width_ * more)) return true;
+  // Where there are fewer cores than workers, so many of them seldom go on at once: if none does, that says as much.
+  const int cores = std::min(width_, cores_);
+  if (taken ||
+      (look.without_progress < busy_patience * (width_ * more) && look.stalled < busy_patience * (cores * more)))
+    return true;
   crew_.mark_helped();
   help_ = look.computing - width_ + more;
   granted_.store(help_, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 
 #include "backend.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/workers/topology.hpp"
 
 namespace weir::cpu {
 
@@ -43,7 +44,7 @@ thread_local Place place;
 
 }  // namespace
 
-WorkerPool::WorkerPool(int workers) : width_(workers), ready_(workers) { register_pool(*this); }
+WorkerPool::WorkerPool(int workers) : width_(workers), ready_(workers), cores_(usable_cores()) { register_pool(*this); }
 
 void WorkerPool::push_chain(CpuQueue* first, CpuQueue* last, int count, int level) {
   ready_.push(first, last, count, level, home());
@@ -138,7 +139,7 @@ void WorkerPool::work(Member& member) {
     bed.extra = member.extra;
     int patience = 0;
     while (!stopping_.load(std::memory_order_relaxed)) {
-      if (!member.extra || awake() <= allowed()) {
+      if (!member.extra || (!member.leave.load(std::memory_order_relaxed) && awake() <= allowed())) {
         member.leave.store(false, std::memory_order_relaxed);
         if (sweep(runner, patience) && patience == 0) continue;
         if (spin(std::max(patience, usual_looks), !member.extra)) continue;
@@ -238,15 +239,16 @@ std::uint32_t WorkerPool::spin_signs() const {
 
 /// False if an extra worker was not called for so long that it may leave.
 bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
+  const bool sent_away = member.leave.exchange(false, std::memory_order_relaxed);
   member.asleep.store(true, std::memory_order_relaxed);
-  member.leave.store(false, std::memory_order_relaxed);
   crew_.unblock(member);
   sleepers_.lie_down(bed);
   waking_.store(false, std::memory_order_seq_cst);
   const bool extra = member.extra;
   const bool stopping = stopping_.load(std::memory_order_seq_cst);
   bool work_left = ready_.any_for_certain();
-  if (extra && work_left && awake() >= allowed()) {  // it was woken for this, maybe, and others rely on it
+  // It was woken for this, maybe, and others rely on it.
+  if (extra && work_left && (awake() >= allowed() || (sent_away && sleepers_.wake_ordinary()))) {
     arm();
     work_left = false;
   }

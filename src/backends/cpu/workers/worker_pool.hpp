@@ -112,6 +112,7 @@ class WorkerPool {
   alignas(64) std::atomic<int> granted_{0};  ///< written by the monitor
 
   // The monitor's.
+  const int cores_;  ///< that this process may use
   std::uint32_t watched_pops_ = 0;
   int watched_blocked_ = 0;
   int looks_without_more_blocked_ = 0;
