@@ -355,23 +355,40 @@ TEST_P(GraphsFiles, AConditionHasTheBodiesOfItsKind) {
   }
 }
 
-/// A file of graphs inside each other.
-std::string nested(std::int32_t nodes) {
+/// A file of nodes that do nothing, each with one that it is inside of and one that it depends on; -1: none.
+std::string bare_nodes(const std::vector<std::pair<std::int32_t, std::int32_t>>& nodes, weir::NodeKind kind) {
   std::string bytes = "WEIRGRPH";
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   put(std::uint32_t{1});
   for (int i = 0; i < 5; ++i) put(std::uint32_t{0});           // the rest of the header
   for (int none = 0; none < 2; ++none) put(std::uint32_t{0});  // buffers, names
-  put(nodes);
-  for (std::int32_t i = 0; i < nodes; ++i) {
-    put(static_cast<std::uint8_t>(weir::NodeKind::graph));
-    put(i - 1);
+  put(static_cast<std::uint32_t>(nodes.size()));
+  for (const auto& [parent, before] : nodes) {
+    put(static_cast<std::uint8_t>(kind));
+    put(parent);
     for (int zero = 0; zero < 7; ++zero) put(std::uint32_t{0});  // branch, priority, stream, two texts, line
     put(std::uint8_t{1});
-    for (int none = 0; none < 2; ++none) put(std::uint32_t{0});  // dependencies, regions
+    put(std::uint32_t{before < 0 ? 0u : 1u});  // dependencies
+    if (before >= 0) put(before);
+    put(std::uint32_t{0});  // regions
   }
   mend(bytes);
   return bytes;
+}
+
+/// A file of graphs inside each other.
+std::string nested(std::int32_t count) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> nodes;
+  for (std::int32_t i = 0; i < count; ++i) nodes.emplace_back(i - 1, -1);
+  return bare_nodes(nodes, weir::NodeKind::graph);
+}
+
+TEST_P(GraphsFiles, NodesThatWaitForEachOtherAreRefused) {
+  const TemporaryFile file("cycle.weir");
+  file.write(bare_nodes({{-1, 2}, {-1, -1}, {-1, 1}}, weir::NodeKind::empty));
+  EXPECT_EQ(weir::load_graph(file.path, device()).graph.size(), 3u);
+  file.write(bare_nodes({{-1, 2}, {-1, 0}, {-1, 1}}, weir::NodeKind::empty));
+  EXPECT_TRUE(fails_with(Errc::not_a_graph_file, [&] { weir::load_graph(file.path, device()); }, {"each other"}));
 }
 
 TEST_P(GraphsFiles, GraphsInsideEachOtherHaveALimit) {

@@ -33,6 +33,7 @@ class Machine {
   void capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
   void capture_controlled(const Command& c, const Array<std::int32_t>& condition, Outcome& outcome);
   void ask(std::size_t number, const Command& c, Outcome& outcome);
+  void ask_behind_a_probe(const Command& c);
   void finish(Outcome& outcome);
   void complain(const std::string& text);
   /// Calls f; a planned failure that it throws is noted, every other error is a complaint.
@@ -79,6 +80,7 @@ class Machine {
   std::vector<Graph> graphs_;
   std::vector<std::atomic<bool>> signals_;
   std::barrier<> started_, ended_;
+  const bool may_fail_;
   std::vector<Outcome> parts_;                             ///< one for each host thread
   std::shared_ptr<int> token_ = std::make_shared<int>(0);  ///< held by every host function not yet destroyed
   std::mutex mutex_;

@@ -9,51 +9,22 @@
 
 #include <weir/weir.hpp>
 
-#include "backends/cpu/cpu_backend.hpp"
-#include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
+#include "own_device.hpp"
 
 namespace weir_test {
 namespace {
 
 using weir::cpu::CpuQueue;
 
-/// A device of the test's own, on which nothing runs but what the test runs.
-class Turns : public testing::Test {
+class Turns : public OwnDevice {
  protected:
-  Turns() { device_.pool().stop(); }
-
-  CpuQueue& open(int priority = 0) {
-    weir::QueueOptions options;
-    options.priority = priority;
-    options.blocking = false;
-    options.label = "a queue of the test";
-    return device_.open_queue(options);
-  }
-  template <class F>
-  static weir::Command command_of(F function) {
-    weir::Command command;
-    command.op = weir::HostCall{new weir::detail::OwnedFunction<F>(std::move(function))};
-    return command;
-  }
-  static void submit_work(CpuQueue& queue, int commands) {
-    for (int i = 0; i < commands; ++i) queue.submit(command_of([] {}));
-  }
   /// What a worker does that popped the queue. In the ready lists, at which nobody looks but for whether they are empty, it
   /// stays: so no queue has two turns. Returns how many commands ran.
   static std::uint64_t take_a_turn(CpuQueue& queue) {
     weir::cpu::Runner runner;
     runner.worker = true;
     return queue.run_popped(runner);
-  }
-
-  weir::cpu::CpuDevice& device_ = make_device();
-
- private:
-  /// Devices live as long as the program.
-  static weir::cpu::CpuDevice& make_device() {
-    static auto& devices = *new std::vector<weir::cpu::CpuDevice*>;
-    return *devices.emplace_back(new weir::cpu::CpuDevice(weir::cpu::backend(), 0, 1, std::size_t{1} << 30));
   }
 };
 

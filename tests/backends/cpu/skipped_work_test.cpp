@@ -1,0 +1,56 @@
+// What becomes of work behind a failure, and of failures whose streams are gone, in queues that the test runs itself.
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "own_device.hpp"
+
+namespace weir_test {
+namespace {
+
+using weir::cpu::CpuQueue;
+
+class SkippedWork : public OwnDevice {
+ protected:
+  static void fail(CpuQueue& queue, const char* text) {
+    queue.submit(command_of([text] { throw std::runtime_error(text); }));
+  }
+  /// What a synchronisation of the device throws.
+  std::string reported() {
+    try {
+      device_.synchronize("test", {});
+    } catch (const weir::Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+};
+
+TEST_F(SkippedWork, a_kernel_that_owns_something_is_destroyed_though_it_is_skipped) {
+  const auto token = std::make_shared<int>(0);
+  const weir::Stream s(weir::device("cpu"));
+  weir::host_call(s, [] { throw std::runtime_error("the pipe burst"); });
+  weir::launch(s, 10, [token](std::size_t) { *token += 1; });
+  weir::launch_blocks(s, {2, 4}, [token](weir::Block&) { *token += 1; });
+  EXPECT_THROW(s.synchronize(), weir::Error);
+  EXPECT_EQ(token.use_count(), 1);
+  EXPECT_EQ(*token, 0);
+}
+
+TEST_F(SkippedWork, failures_of_queues_that_are_gone_are_reported_oldest_first) {
+  CpuQueue& a = open();
+  CpuQueue& b = open();
+  CpuQueue& c = open();
+  CpuQueue* const order[] = {&b, &c, &a};
+  const char* const texts[] = {"the first", "the second", "the third"};
+  for (int i = 0; i < 3; ++i) {
+    fail(*order[i], texts[i]);
+    order[i]->wait_until(order[i]->tail());
+    order[i]->retire();
+  }
+  for (const char* text : texts) EXPECT_NE(reported().find(text), std::string::npos) << text;
+  EXPECT_EQ(reported(), "nothing");
+}
+
+}  // namespace
+}  // namespace weir_test
