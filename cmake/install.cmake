@@ -17,9 +17,9 @@ install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirC
 # A static library needs its dependencies named by everyone who links it.
 get_target_property(library_type weir TYPE)
 if(library_type STREQUAL "STATIC_LIBRARY")
-  set(pc_requires "Requires: hwloc fmt")
+  set(pc_requires "Requires: hwloc")
 else()
-  set(pc_requires "Requires.private: hwloc fmt")
+  set(pc_requires "Requires.private: hwloc")
 endif()
 set(pc_libs "-L\${libdir} -lweir -pthread")
 if(WEIR_WITH_CUDA AND library_type STREQUAL "STATIC_LIBRARY")

@@ -1,5 +1,6 @@
 # The command-line tool: the program bin/weir.
 find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/weir/*.cpp)
@@ -8,9 +9,9 @@ weir_target(weir_tool)
 set_target_properties(weir_tool PROPERTIES OUTPUT_NAME weir)
 target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
 target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
-target_link_libraries(weir_tool PRIVATE weir::weir CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(weir_tool PRIVATE weir::weir CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
 if(NOT WEIR_WITH_CUDA)
-  target_precompile_headers(weir_tool PRIVATE <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp> <weir/weir.hpp>)
+  target_precompile_headers(weir_tool PRIVATE <fmt/format.h> <weir/weir.hpp>)
 endif()
 
 install(TARGETS weir_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

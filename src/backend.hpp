@@ -193,6 +193,12 @@ class Backend {
   virtual int device_count() = 0;
   /// Why device_count() is 0; empty otherwise.
   virtual std::string why_absent() = 0;
+  /// Whether its devices are the host itself: their memory is host memory, and a single one needs no number.
+  virtual bool on_host() const { return false; }
+  /// Of its device memory, as DLPack numbers kinds of devices; 0: a tensor cannot say it.
+  virtual int dlpack_type() const { return 0; }
+  /// Whether it runs functions that a device's own compiler made (GlobalCall).
+  virtual bool runs_global_functions() const { return false; }
   virtual DeviceProperties properties(int device) = 0;
   virtual void synchronize(int device, const char* operation, SourceLocation where) = 0;
 
@@ -258,5 +264,7 @@ class Backend {
 
 /// The backends of this build, best first for a default device. Defined in backends/registry.cpp.
 const std::vector<Backend*>& backends();
+/// Whether a backend of this name is in other builds. Defined there, too.
+bool is_left_out(std::string_view name);
 
 }  // namespace weir

@@ -22,12 +22,14 @@
 #define WEIR_TAKES_SHARED(...) WEIR_TOLD_CLANG(acquire_shared_capability(__VA_ARGS__))
 #define WEIR_GIVES(...) WEIR_TOLD_CLANG(release_capability(__VA_ARGS__))
 #define WEIR_GIVES_SHARED(...) WEIR_TOLD_CLANG(release_shared_capability(__VA_ARGS__))
+/// Of a function: what it returns is that lock.
+#define WEIR_RETURNS(lock) WEIR_TOLD_CLANG(lock_returned(lock))
 /// Of a function that the analysis cannot follow; say why beside it.
 #define WEIR_NOT_ANALYSED WEIR_TOLD_CLANG(no_thread_safety_analysis)
 
 namespace weir::detail {
 
-/// std::mutex and std::shared_mutex, known to the analysis. They serve std::condition_variable_any, too.
+/// std::mutex and its relatives, known to the analysis. They serve std::condition_variable_any, too.
 class WEIR_LOCK Mutex {
  public:
   void lock() WEIR_TAKES() { mutex_.lock(); }
@@ -48,6 +50,16 @@ class WEIR_LOCK SharedMutex {
   std::shared_mutex mutex_;
 };
 
+/// May be taken again by the thread that has it.
+class WEIR_LOCK RecursiveMutex {
+ public:
+  void lock() WEIR_TAKES() { mutex_.lock(); }
+  void unlock() WEIR_GIVES() { mutex_.unlock(); }
+
+ private:
+  std::recursive_mutex mutex_;
+};
+
 /// Holds any of the locks while it lives.
 template <class Lock>
 class WEIR_LOCK_HOLDER LockGuard {
@@ -59,6 +71,32 @@ class WEIR_LOCK_HOLDER LockGuard {
 
  private:
   Lock& lock_;
+};
+
+/// The same, but it may be given back before, and taken again.
+template <class Lock>
+class WEIR_LOCK_HOLDER UniqueLock {
+ public:
+  explicit UniqueLock(Lock& lock) WEIR_TAKES(lock) : lock_(lock) { lock_.lock(); }
+  ~UniqueLock() WEIR_GIVES() {
+    if (held_) lock_.unlock();
+  }
+  UniqueLock(const UniqueLock&) = delete;
+  UniqueLock& operator=(const UniqueLock&) = delete;
+  void lock() WEIR_TAKES() {
+    lock_.lock();
+    held_ = true;
+  }
+  void unlock() WEIR_GIVES() {
+    held_ = false;
+    lock_.unlock();
+  }
+  /// Stays held behind this object's end, for another function to give back: neither of both can be analysed.
+  void release() { held_ = false; }
+
+ private:
+  Lock& lock_;
+  bool held_ = true;
 };
 
 /// The same beside others that share it.

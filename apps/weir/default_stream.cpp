@@ -140,15 +140,15 @@ DemoResult run_default_stream(const Session& session) {
           .json = {{"device", device.name()}, {"rules", list}, {"kept", kept}}};
 }
 
-void add_default_stream(CLI::App& demo, Session& session) {
-  CLI::App* command = demo.add_subcommand("default-stream", "Three ordering rules, shown by what ran when");
-  command->footer(
+void add_default_stream(const Command& demo, Session& session) {
+  const Command command = demo.add("default-stream", "Three ordering rules, shown by what ran when");
+  command.footer(
       "One stream runs in order; other streams are not ordered with each other; the default stream waits for all\n"
       "blocking streams, and they for it. Kernels that are held until a gate opens show which commands run meanwhile\n"
       "and which wait, on blocking, non-blocking and per-thread streams.\n"
       "\nExample:  weir demo default-stream --device cpu");
-  add_common_options(*command, session);
-  command->callback(
+  add_common_options(command, session);
+  command.when_given(
       [&session] { session.run = [&session] { return finish_demo(session, run_default_stream(session)); }; });
 }
 

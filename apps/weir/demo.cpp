@@ -78,20 +78,20 @@ Exit finish_demo(const Session& session, const DemoResult& result) {
   return result.good ? Exit::ok : Exit::wrong;
 }
 
-void add_demo(CLI::App& app, Session& session) {
-  CLI::App* demo = app.add_subcommand("demo", "Show what streams are for: with times, and results checked");
-  demo->footer(footer);
-  demo->require_subcommand(0, 1);
-  add_common_options(*demo, session);
+void add_demo(const Command& app, Session& session) {
+  const Command demo = app.add("demo", "Show what streams are for: with times, and results checked");
+  demo.footer(footer);
+  demo.takes_command();
+  add_common_options(demo, session);
   const auto small = std::make_shared<bool>(false);
-  demo->add_flag("--small", *small, "Small sizes, for a slow machine or a quick look")->disable_flag_override();
-  demo->callback([&session, demo, small] {
-    if (demo->get_subcommands().empty()) session.run = [&session, small] { return run_all(session, *small); };
+  demo.flag("--small", *small, "Small sizes, for a slow machine or a quick look");
+  demo.when_given([&session, demo, small] {
+    if (!demo.command_given()) session.run = [&session, small] { return run_all(session, *small); };
   });
-  add_vadd(*demo, session);
-  add_normalize(*demo, session);
-  add_prefetch(*demo, session);
-  add_default_stream(*demo, session);
+  add_vadd(demo, session);
+  add_normalize(demo, session);
+  add_prefetch(demo, session);
+  add_default_stream(demo, session);
 }
 
 }  // namespace tool

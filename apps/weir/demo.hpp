@@ -40,10 +40,10 @@ DemoResult run_normalize(const Session& session, const NormalizeOptions& options
 DemoResult run_prefetch(const Session& session, const PrefetchOptions& options);
 DemoResult run_default_stream(const Session& session);
 
-void add_vadd(CLI::App& demo, Session& session);
-void add_normalize(CLI::App& demo, Session& session);
-void add_prefetch(CLI::App& demo, Session& session);
-void add_default_stream(CLI::App& demo, Session& session);
+void add_vadd(const Command& demo, Session& session);
+void add_normalize(const Command& demo, Session& session);
+void add_prefetch(const Command& demo, Session& session);
+void add_default_stream(const Command& demo, Session& session);
 
 /// Why a CPU gains less than a GPU, as a line; empty for other devices.
 std::string overlap_note(weir::Device device);

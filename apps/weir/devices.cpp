@@ -83,14 +83,14 @@ Exit run(const Session& session) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("devices", "List every device with its properties");
-  command->footer(
+void add_devices(const Command& app, Session& session) {
+  const Command command = app.add("devices", "List every device with its properties");
+  command.footer(
       "The name before the colon is what --device takes. WEIR_CPU_DEVICES=2 splits the CPU into cpu:0 and cpu:1,\n"
       "WEIR_DEVICE names the default device.\n"
       "\nExample:  weir devices --json");
-  add_common_options(*command, session);
-  command->callback([&session] { session.run = [&session] { return run(session); }; });
+  add_common_options(command, session);
+  command.when_given([&session] { session.run = [&session] { return run(session); }; });
 }
 
 }  // namespace tool

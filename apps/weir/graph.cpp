@@ -100,16 +100,16 @@ Exit show(const Session& session, const Options& options) {
 
 }  // namespace
 
-void add_graph(CLI::App& app, Session& session) {
-  CLI::App* graph = app.add_subcommand("graph", "Looks at graphs in files");
-  graph->require_subcommand(1);
-  CLI::App* command =
-      graph->add_subcommand("show", "Draws a graph that weir::save() wrote, in Graphviz's language or as a picture");
+void add_graph(const Command& app, Session& session) {
+  const Command graph = app.add("graph", "Looks at graphs in files");
+  graph.needs_command();
+  const Command command =
+      graph.add("show", "Draws a graph that weir::save() wrote, in Graphviz's language or as a picture");
   const auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->file, "the file")->required();
-  command->add_option("-o,--output", options->output, "a picture: .svg (source lines on hover), .png, .pdf; or .dot");
-  command->add_flag("--json", session.json, "print the nodes as JSON");
-  command->callback([&session, options] { session.run = [&session, options] { return show(session, *options); }; });
+  command.operand("FILE", options->file, "the file");
+  command.text("-o,--output", options->output, "a picture: .svg (source lines on hover), .png, .pdf; or .dot");
+  command.flag("--json", session.json, "print the nodes as JSON");
+  command.when_given([&session, options] { session.run = [&session, options] { return show(session, *options); }; });
 }
 
 }  // namespace tool

@@ -5,12 +5,10 @@
 #include <exception>
 #include <iostream>
 #include <new>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <weir/error.hpp>
 
@@ -50,37 +48,27 @@ Exit complain(Exit code, std::string message) {
   return code;
 }
 
-std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
-  if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-    return fmt::format("no command \"{}\": there is devices, demo, graph and selftest (see weir --help)", argv[1]);
-  }
-  return fmt::format("{} (see weir --help)", error.what());
-}
-
-/// What CLI11 prints for --help or --version, as text or, beside --json, as JSON: parsing ended before it saw all options.
-void inform(const CLI::Success& request, const CLI::App& app, const tool::Session& session, int argc, char** argv) {
+/// What --help or --version prints, as text or, beside --json, as JSON: parsing ended before it saw all options.
+void inform(tool::CommandLine::Asked asked, const std::string& text, const tool::Session& session, int argc,
+            char** argv) {
   const bool json =
       std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
-  std::ostringstream text;
-  app.exit(request, text, text);
   if (!json) {
-    std::cout << text.str();
-  } else if (dynamic_cast<const CLI::CallForVersion*>(&request) != nullptr) {
+    std::cout << text;
+  } else if (asked == tool::CommandLine::Asked::version) {
     session.print({{"version", WEIR_VERSION}});
   } else {
-    session.print({{"help", text.str()}});
+    session.print({{"help", text}});
   }
 }
 
-Exit run(CLI::App& app, tool::Session& session, int argc, char** argv) {
+Exit run(tool::CommandLine& line, tool::Session& session, int argc, char** argv) {
   try {
-    app.parse(argc, argv);
-    return session.run();
-  } catch (const CLI::Success& request) {  // --help and --version
-    inform(request, app, session, argc, argv);
+    std::string text;
+    const auto asked = line.parse(argc, argv, text);
+    if (asked == tool::CommandLine::Asked::run) return session.run();
+    inform(asked, text, session, argc, argv);
     return Exit::ok;
-  } catch (const CLI::ParseError& error) {
-    return complain(Exit::usage, describe(error, app, argc, argv));
   } catch (const tool::UsageError& error) {
     return complain(Exit::usage, error.what());
   } catch (const tool::Stuck& error) {
@@ -98,17 +86,14 @@ Exit run(CLI::App& app, tool::Session& session, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tool::Session session;
-  CLI::App app(description, "weir");
-  app.footer(footer);
-  app.set_version_flag("--version", "weir " WEIR_VERSION, "Print the version and exit");
-  app.get_formatter()->column_width(28);
-  app.require_subcommand(1);
-  tool::add_devices(app, session);
-  tool::add_demo(app, session);
-  tool::add_graph(app, session);
-  tool::add_selftest(app, session);
+  tool::CommandLine line(description, footer, "weir " WEIR_VERSION);
+  const tool::Command root = line.root();
+  tool::add_devices(root, session);
+  tool::add_demo(root, session);
+  tool::add_graph(root, session);
+  tool::add_selftest(root, session);
 
-  Exit code = run(app, session, argc, argv);
+  Exit code = run(line, session, argc, argv);
   std::cout.flush();
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout) && code == Exit::ok) {
     code = complain(Exit::failed, "stdout cannot be written");

@@ -185,20 +185,20 @@ DemoResult run_normalize(const Session& session, const NormalizeOptions& o) {
                    {"correct", correct}}};
 }
 
-void add_normalize(CLI::App& demo, Session& session) {
-  CLI::App* command = demo.add_subcommand("normalize", "Divide arrays by their sums: one stream, and one stream each");
-  command->footer(
+void add_normalize(const Command& demo, Session& session) {
+  const Command command = demo.add("normalize", "Divide arrays by their sums: one stream, and one stream each");
+  command.footer(
       "Each array is copied in, summed by two kernels, divided by its sum and copied out: five commands in the order "
       "of\n"
       "one stream. The arrays do not depend on each other, so each may have a stream of its own. Events on the device\n"
       "and the host's clock time both ways, and bars show when each array was worked on.\n"
       "\nExample:  weir demo normalize --arrays 10");
   const auto options = std::make_shared<NormalizeOptions>();
-  command->add_option("--arrays", options->arrays, "Arrays")->capture_default_str();
-  command->add_option("--n", options->n, "Elements of each array")->capture_default_str();
-  command->add_option("--repeat", options->repeat, "Timed runs of each variant")->capture_default_str();
-  add_common_options(*command, session);
-  command->callback([&session, options] {
+  command.number("--arrays", options->arrays, "Arrays");
+  command.number("--n", options->n, "Elements of each array");
+  command.number("--repeat", options->repeat, "Timed runs of each variant");
+  add_common_options(command, session);
+  command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_normalize(session, *options)); };
   });
 }

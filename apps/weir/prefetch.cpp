@@ -165,20 +165,20 @@ DemoResult run_prefetch(const Session& session, const PrefetchOptions& o) {
                    {"correct", correct}}};
 }
 
-void add_prefetch(CLI::App& demo, Session& session) {
-  CLI::App* command = demo.add_subcommand("prefetch", "Copy the next batch while this one computes");
-  command->footer(
+void add_prefetch(const Command& demo, Session& session) {
+  const Command command = demo.add("prefetch", "Copy the next batch while this one computes");
+  command.footer(
       "Batches go from pinned memory through two buffers of the device. One stream copies, the other computes; an "
       "event\n"
       "says that a buffer is filled, another that it may be filled again, and the host waits for neither. The result\n"
       "depends on every batch and on their order, so that a missing wait would show.\n"
       "\nExample:  weir demo prefetch --batches 32 --n 1000000");
   const auto options = std::make_shared<PrefetchOptions>();
-  command->add_option("--batches", options->batches, "Batches")->capture_default_str();
-  command->add_option("--n", options->n, "Elements of each batch")->capture_default_str();
-  command->add_option("--repeat", options->repeat, "Timed runs of each variant")->capture_default_str();
-  add_common_options(*command, session);
-  command->callback([&session, options] {
+  command.number("--batches", options->batches, "Batches");
+  command.number("--n", options->n, "Elements of each batch");
+  command.number("--repeat", options->repeat, "Timed runs of each variant");
+  add_common_options(command, session);
+  command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_prefetch(session, *options)); };
   });
 }

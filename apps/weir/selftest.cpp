@@ -101,9 +101,9 @@ Judgement& Judgement::expect(const Scenario& scene) {
   return *this;
 }
 
-void add_selftest(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("selftest", "Test whether a device keeps the ordering rules");
-  command->footer(
+void add_selftest(const Command& app, Session& session) {
+  const Command command = app.add("selftest", "Test whether a device keeps the ordering rules");
+  command.footer(
       "Each line is one rule, tried on the device. No check depends on timing: commands are held until all that must "
       "run\n"
       "beside them has run, and the order of the others is read from tickets that they draw. The first line is a "
@@ -111,12 +111,10 @@ void add_selftest(CLI::App& app, Session& session) {
       "with a forgotten wait, which must be noticed. The exit code is 1 if a rule is broken.\n"
       "\nExample:  weir selftest --device cpu");
   const auto show_failure = std::make_shared<bool>(false);
-  command
-      ->add_flag("--show-failure", *show_failure,
-                 "Add a rule that no device keeps, to see what a failure looks like to a script")
-      ->disable_flag_override();
-  add_common_options(*command, session);
-  command->callback(
+  command.flag("--show-failure", *show_failure,
+               "Add a rule that no device keeps, to see what a failure looks like to a script");
+  add_common_options(command, session);
+  command.when_given(
       [&session, show_failure] { session.run = [&session, show_failure] { return run(session, *show_failure); }; });
 }
 

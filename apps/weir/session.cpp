@@ -62,18 +62,13 @@ void Session::say(const std::string& text) const {
 }
 
 void Session::print(const Json& value) const {
-  const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = value.text() + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-void add_common_options(CLI::App& app, Session& session) {
-  const auto is_name = [](const std::string& name) {
-    return name.empty() ? std::string("no name given") : std::string();
-  };
-  app.add_option("--device", session.device_name, "Device by name, as `weir devices` lists them")
-      ->type_name("NAME")
-      ->check(is_name);
-  app.add_flag("--json", session.json, "Write JSON for programs instead of text for people")->disable_flag_override();
+void add_common_options(const Command& command, Session& session) {
+  command.name("--device", session.device_name, "NAME", "Device by name, as `weir devices` lists them");
+  command.flag("--json", session.json, "Write JSON for programs instead of text for people");
 }
 
 void check_range(const char* option, std::int64_t value, std::int64_t lowest, std::int64_t highest) {

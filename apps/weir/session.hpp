@@ -6,16 +6,13 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include <weir/device.hpp>
 
+#include "command_line.hpp"
 #include "exit.hpp"
+#include "json.hpp"
 
 namespace tool {
-
-using Json = nlohmann::ordered_json;
 
 /// The command line, once parsed.
 struct Session {
@@ -34,7 +31,7 @@ struct Session {
 weir::Device default_device();
 
 /// Adds --device and --json.
-void add_common_options(CLI::App& app, Session& session);
+void add_common_options(const Command& command, Session& session);
 
 /// Throws UsageError unless lowest <= value <= highest. `option` is named in the message.
 void check_range(const char* option, std::int64_t value, std::int64_t lowest, std::int64_t highest);
@@ -47,9 +44,9 @@ std::string grouped(std::uint64_t value);
 /// Rounded to thousandths, for JSON.
 double thousandths(double value);
 
-void add_devices(CLI::App& app, Session& session);
-void add_demo(CLI::App& app, Session& session);
-void add_graph(CLI::App& app, Session& session);
-void add_selftest(CLI::App& app, Session& session);
+void add_devices(const Command& app, Session& session);
+void add_demo(const Command& app, Session& session);
+void add_graph(const Command& app, Session& session);
+void add_selftest(const Command& app, Session& session);
 
 }  // namespace tool

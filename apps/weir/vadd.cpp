@@ -162,20 +162,20 @@ DemoResult run_vadd(const Session& session, const VaddOptions& o) {
                    {"correct", correct}}};
 }
 
-void add_vadd(CLI::App& demo, Session& session) {
-  CLI::App* command = demo.add_subcommand("vadd", "Vector addition: one stream against several, in chunks");
-  command->footer(
+void add_vadd(const Command& demo, Session& session) {
+  const Command command = demo.add("vadd", "Vector addition: one stream against several, in chunks");
+  command.footer(
       "Adds two vectors twice. First as one would begin: pageable arrays, and both copies in, the kernel and the copy\n"
       "out one after the other on the default stream. Then in chunks, each on a stream of its own, from pinned "
       "arrays:\n"
       "while one chunk computes, the next is copied in and the last one out. Every element of every run is checked.\n"
       "\nExample:  weir demo vadd --n 20000000 --streams 5 --json");
   const auto options = std::make_shared<VaddOptions>();
-  command->add_option("--n", options->n, "Elements of each vector")->capture_default_str();
-  command->add_option("--streams", options->streams, "Streams, and chunks")->capture_default_str();
-  command->add_option("--repeat", options->repeat, "Timed runs of each variant")->capture_default_str();
-  add_common_options(*command, session);
-  command->callback([&session, options] {
+  command.number("--n", options->n, "Elements of each vector");
+  command.number("--streams", options->streams, "Streams, and chunks");
+  command.number("--repeat", options->repeat, "Timed runs of each variant");
+  add_common_options(command, session);
+  command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_vadd(session, *options)); };
   });
 }

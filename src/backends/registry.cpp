@@ -17,4 +17,13 @@ const std::vector<Backend*>& backends() {
   return list;
 }
 
+bool is_left_out(std::string_view name) {
+  if (name == "sim") return true;
+#if defined(WEIR_WITH_CUDA)
+  return false;
+#else
+  return name == "cuda";
+#endif
+}
+
 }  // namespace weir

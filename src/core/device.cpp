@@ -57,7 +57,7 @@ Backend* find_backend(std::string_view name) {
 std::string why_absent(std::string_view backend, SourceLocation where) {
   enter("weir::why_absent", where);
   if (Backend* found = find_backend(backend)) return found->why_absent();
-  if (backend == "cuda" || backend == "sim") return "the " + std::string(backend) + " backend is not built in";
+  if (is_left_out(backend)) return "the " + std::string(backend) + " backend is not built in";
   return "there is no backend of this name";
 }
 

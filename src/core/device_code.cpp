@@ -49,7 +49,7 @@ DeviceCode* first_device_code() noexcept { return first.load(std::memory_order_a
 void submit_global(StreamRef stream, const GlobalCall& call, std::span<const Region> uses, const char* name,
                    const char* operation, SourceLocation where) {
   const StreamState& state = state_of(stream, operation, where);
-  if (state.device->backend->name() != "cuda") {
+  if (!state.device->backend->runs_global_functions()) {
     throw Error(Errc::not_supported, operation, describe(state), "__global__ functions run on GPUs only", where);
   }
   Command command;

@@ -1,5 +1,6 @@
 // The errors of kernels and host functions that threw; those that nobody was told of are printed when the process ends.
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +8,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,7 +52,7 @@ class Unseen {
   const ErrorPointer spare_function = spare_error(Errc::host_function_failed, "weir::host_call", "a host function");
 
   void add(const ErrorPointer& failure) noexcept {
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     if (std::find(kept_.begin(), kept_.begin() + count_, failure) != kept_.begin() + count_) return;
     if (count_ == kept_.size()) {
       ++dropped_;
@@ -62,7 +62,7 @@ class Unseen {
   }
   void remove(const Error& failure) noexcept {
     ErrorPointer seen;  // goes behind the lock: it may hold an exception of the user's
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     for (std::size_t i = 0; i < count_; ++i) {
       if (kept_[i].get() != &failure) continue;
       seen = std::move(kept_[i]);
@@ -74,7 +74,7 @@ class Unseen {
   }
   void print() const {
     if (!wanted_ || getpid() != process_) return;  // a forked child has the parent's
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     for (std::size_t i = 0; i < std::min(count_, most_printed); ++i) {
       std::fprintf(stderr, "weir: a failure that nobody asked about: %s\n", kept_[i]->what());
     }
@@ -95,10 +95,10 @@ class Unseen {
   static constexpr std::size_t most_printed = 10;
   bool wanted_ = true;
   const pid_t process_ = getpid();
-  mutable std::mutex mutex_;
-  std::array<ErrorPointer, 64> kept_;  ///< guarded by mutex_
-  std::size_t count_ = 0;              ///< guarded by mutex_
-  std::size_t dropped_ = 0;            ///< guarded by mutex_: how many more there were than fit
+  mutable Mutex mutex_;
+  std::array<ErrorPointer, 64> kept_ WEIR_GUARDED_BY(mutex_);
+  std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t dropped_ WEIR_GUARDED_BY(mutex_) = 0;  ///< how many more there were than fit
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "core/observers.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "core/runtime.hpp"
@@ -15,7 +14,7 @@ namespace detail {
 namespace {
 
 struct Observers {
-  std::mutex order;  ///< commands enter their streams in the order in which observers saw them
+  Mutex order;  ///< commands enter their streams in the order in which observers saw them
   SharedMutex mutex;
   std::vector<Observer*> all WEIR_GUARDED_BY(mutex);
   std::atomic<CommandId> next_command{1};
@@ -68,7 +67,7 @@ bool may_block(const Command& command) {
 
 void submit_observed(Queue& queue, Command& command) {
   Observers& o = observers();
-  std::unique_lock guard(o.order);
+  UniqueLock guard(o.order);
   command.id = o.next_command.fetch_add(1, std::memory_order_relaxed);
   tell([&](Observer& observer) { observer.submitted(command); });
   if (may_block(command)) guard.unlock();  // others go on while this call waits
@@ -77,7 +76,7 @@ void submit_observed(Queue& queue, Command& command) {
 
 void submit_observed(Command& command, const std::function<void()>& submit) {
   Observers& o = observers();
-  const std::lock_guard guard(o.order);
+  const LockGuard guard(o.order);
   command.id = o.next_command.fetch_add(1, std::memory_order_relaxed);
   tell([&](Observer& observer) { observer.submitted(command); });
   submit();
@@ -85,21 +84,21 @@ void submit_observed(Command& command, const std::function<void()>& submit) {
 
 void observe(Command& command) {
   Observers& o = observers();
-  const std::lock_guard guard(o.order);
+  const LockGuard guard(o.order);
   command.id = o.next_command.fetch_add(1, std::memory_order_relaxed);
   tell([&](Observer& observer) { observer.submitted(command); });
 }
 
 void observe_waited(const HostWait& wait) {
-  const std::lock_guard guard(observers().order);
+  const LockGuard guard(observers().order);
   tell([&](Observer& observer) { observer.waited(wait); });
 }
 void observe_opened(const StreamInfo& stream) {
-  const std::lock_guard guard(observers().order);
+  const LockGuard guard(observers().order);
   tell([&](Observer& observer) { observer.opened(stream); });
 }
 void observe_closed(StreamId stream) {
-  const std::lock_guard guard(observers().order);
+  const LockGuard guard(observers().order);
   tell([&](Observer& observer) { observer.closed(stream); });
 }
 

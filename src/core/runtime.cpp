@@ -12,6 +12,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -94,7 +95,7 @@ Runtime::Runtime() {
       device->backend = backend;
       device->index = i;
       device->name = std::string(backend->name());
-      if (count > 1 || device->name != "cpu") device->name.append(":").append(std::to_string(i));
+      if (count > 1 || !backend->on_host()) device->name.append(":").append(std::to_string(i));
       device->pool.store(backend->default_pool(i));
       devices_.push_back(device);
     }
@@ -121,8 +122,15 @@ DeviceState* Runtime::first_of(std::string_view backend) const {
   return nullptr;
 }
 
+DeviceState& Runtime::host() const {
+  for (DeviceState* device : devices_) {
+    if (device->backend->on_host()) return *device;
+  }
+  return *devices_.back();
+}
+
 StreamState& Runtime::new_state() {
-  const std::lock_guard guard(streams_mutex_);
+  const LockGuard guard(streams_mutex_);
   if (free_streams_.empty()) return *new StreamState;
   StreamState* state = free_streams_.back();
   free_streams_.pop_back();
@@ -171,7 +179,7 @@ void Runtime::close_stream(StreamRef stream) noexcept {
   if (hooks.load(std::memory_order_relaxed) & observed) observe_closed(stream.id());
   if (state.recorder.load(std::memory_order_acquire) != nullptr) leave_capture(state);
   state.real->retire();
-  const std::lock_guard guard(streams_mutex_);
+  const LockGuard guard(streams_mutex_);
   try {
     free_streams_.push_back(&state);
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@
 #include <weir/stream.hpp>
 
 #include "backend.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -47,15 +48,18 @@ struct StreamState {
   bool legacy = false;
 };
 
+/// Of what streams capture, and of everything about it.
+RecursiveMutex& captures_lock();
+
 struct DeviceState {
   Backend* backend = nullptr;
   int index = 0;
   std::string name;
   StreamRef own;  ///< the stream that is current at first (W9)
   StreamRef legacy;
-  Queue* idle = nullptr;      ///< never has work: what is allocated in its order was never used, or is finished with
-  int blocking_captures = 0;  ///< guarded by captures_lock(), as the next
-  Queue* legacy_guard = nullptr;  ///< what calls of the legacy stream meet meanwhile
+  Queue* idle = nullptr;  ///< never has work: what is allocated in its order was never used, or is finished with
+  int blocking_captures WEIR_GUARDED_BY(captures_lock()) = 0;
+  Queue* legacy_guard WEIR_GUARDED_BY(captures_lock()) = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};
   std::once_flag properties_read;
   DeviceProperties properties;
@@ -67,6 +71,8 @@ class Runtime {
 
   const std::vector<DeviceState*>& devices() const { return devices_; }
   DeviceState* first_of(std::string_view backend) const;
+  /// The first device that is the host itself; every build has one.
+  DeviceState& host() const;
   /// `native`: a handle to wrap, which may be null (CUDA's legacy default stream).
   StreamRef open_stream(DeviceState& device, const StreamOptions& options, bool legacy = false,
                         std::optional<void*> native = {}, SourceLocation where = {});
@@ -79,8 +85,8 @@ class Runtime {
   StreamState& new_state();
 
   std::vector<DeviceState*> devices_;
-  std::mutex streams_mutex_;
-  std::vector<StreamState*> free_streams_;  ///< guarded by streams_mutex_
+  Mutex streams_mutex_;
+  std::vector<StreamState*> free_streams_ WEIR_GUARDED_BY(streams_mutex_);
   std::atomic<StreamId> next_stream_{1};
 };
 

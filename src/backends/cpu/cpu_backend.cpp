@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <vector>
+
+#include <weir/dlpack.hpp>
 
 #include "backend.hpp"
 #include "backends/cpu/cpu_device.hpp"
@@ -16,6 +17,7 @@
 #include "backends/cpu/memory/address_map.hpp"
 #include "backends/cpu/streams/cpu_event.hpp"
 #include "backends/cpu/workers/topology.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -47,6 +49,8 @@ class CpuBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cpu"; }
+  bool on_host() const override { return true; }
+  int dlpack_type() const override { return dlpack::kDLCPU; }
   int device_count() override { return static_cast<int>(devices_.size()); }
   std::string why_absent() override { return {}; }
 
@@ -76,7 +80,7 @@ class CpuBackend final : public Backend {
   Queue* wrap_queue(int, void*, const QueueOptions&) override { return nullptr; }
 
   detail::EventState* open_event(int device, bool timed) override {
-    const std::lock_guard guard(events_mutex_);
+    const detail::LockGuard guard(events_mutex_);
     if (free_events_.empty()) {
       // Room for all of them: an event is given back without fail.
       if (free_events_.capacity() <= events_.size()) free_events_.reserve(2 * events_.size() + 16);
@@ -91,7 +95,7 @@ class CpuBackend final : public Backend {
   }
   void close_event(detail::EventState* event) noexcept override {
     as_cpu(*event).close();
-    const std::lock_guard guard(events_mutex_);
+    const detail::LockGuard guard(events_mutex_);
     free_events_.push_back(static_cast<CpuEvent*>(event));
   }
   bool event_done(detail::EventState& event) override { return as_cpu(event).done(); }
@@ -159,9 +163,9 @@ class CpuBackend final : public Backend {
   pid_t process_ = 0;
   std::deque<CpuDevice> devices_;
   std::deque<std::atomic<bool>> peers_;
-  std::mutex events_mutex_;
-  std::deque<CpuEvent> events_;         ///< guarded by events_mutex_; never shrinks
-  std::vector<CpuEvent*> free_events_;  ///< guarded by events_mutex_
+  detail::Mutex events_mutex_;
+  std::deque<CpuEvent> events_ WEIR_GUARDED_BY(events_mutex_);  ///< never shrinks
+  std::vector<CpuEvent*> free_events_ WEIR_GUARDED_BY(events_mutex_);
 };
 
 Milliseconds CpuBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {

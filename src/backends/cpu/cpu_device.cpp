@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -29,7 +30,7 @@ CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
     legacy_->stream_ = options.stream;
     return *legacy_;
   }
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   // Room for all of them in both lists: a queue is given back without fail.
   const std::size_t all = open_.size() + free_.size();
   if (open_.capacity() <= all) open_.reserve(2 * all + 16);
@@ -43,7 +44,7 @@ CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
 }
 
 void CpuDevice::reuse(CpuQueue& queue) {
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   const auto found = std::find(open_.begin(), open_.end(), &queue);
   *found = open_.back();
   open_.pop_back();
@@ -64,7 +65,7 @@ void CpuDevice::synchronize(const char*, SourceLocation) {
 /// The oldest, over all queues.
 std::shared_ptr<const Error> CpuDevice::report_lost() {
   if (lost_.load(std::memory_order_acquire) == 0) return nullptr;
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   CpuQueue* oldest = nullptr;
   for (const auto* queues : {&open_, &free_}) {
     for (CpuQueue* queue : *queues) {
@@ -89,7 +90,7 @@ void CpuDevice::drain() noexcept {
 }
 
 void CpuDevice::keep_failure_of(CpuQueue& queue) noexcept {
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   // Counted first: who finds that the queue has it no more finds the count, and waits for this lock.
   lost_.fetch_add(1, std::memory_order_release);
   queue.lose_failure(++losses_);
@@ -97,7 +98,7 @@ void CpuDevice::keep_failure_of(CpuQueue& queue) noexcept {
 
 void CpuDevice::after_synchronize() {
   if (!has_pools_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard guard(pools_mutex_);
+  const detail::LockGuard guard(pools_mutex_);
   std::erase_if(pools_, [](CpuPool* pool) {
     const bool finished = pool->after_synchronize();
     if (finished) delete pool;
@@ -106,7 +107,7 @@ void CpuDevice::after_synchronize() {
 }
 
 void CpuDevice::watch_pool(CpuPool& pool) {
-  const std::lock_guard guard(pools_mutex_);
+  const detail::LockGuard guard(pools_mutex_);
   if (std::find(pools_.begin(), pools_.end(), &pool) != pools_.end()) return;
   pools_.push_back(&pool);
   has_pools_.store(true, std::memory_order_relaxed);

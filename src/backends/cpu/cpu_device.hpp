@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "backend.hpp"
 #include "backends/cpu/memory/cpu_pool.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -30,7 +30,7 @@ class CpuDevice {
   /// Under a lock that open_queue takes; the callable takes no other queue's lock but for reading.
   template <class F>
   void for_each_queue(F&& f) {
-    const std::lock_guard guard(queues_mutex_);
+    const detail::LockGuard guard(queues_mutex_);
     for (CpuQueue* queue : open_) f(*queue);
   }
 
@@ -38,7 +38,7 @@ class CpuDevice {
   template <class F>
   void for_each_loser(F&& f) {
     if (lost_.load(std::memory_order_acquire) == 0) return;
-    const std::lock_guard guard(queues_mutex_);
+    const detail::LockGuard guard(queues_mutex_);
     for (const auto* queues : {&open_, &free_}) {
       for (CpuQueue* queue : *queues) {
         if (queue->failures().oldest_lost() != QueueFailures::none) f(*queue);
@@ -64,15 +64,15 @@ class CpuDevice {
   CpuPool default_pool_;
   CpuQueue* legacy_ = nullptr;
 
-  std::mutex queues_mutex_;
-  std::vector<CpuQueue*> open_;  ///< guarded by queues_mutex_; the legacy queue too
-  std::vector<CpuQueue*> free_;  ///< guarded by queues_mutex_
+  detail::Mutex queues_mutex_;
+  std::vector<CpuQueue*> open_ WEIR_GUARDED_BY(queues_mutex_);  ///< the legacy queue too
+  std::vector<CpuQueue*> free_ WEIR_GUARDED_BY(queues_mutex_);
 
-  std::atomic<std::uint32_t> lost_{0};  ///< failures of streams that are gone, in their queues
-  std::uint64_t losses_ = 0;            ///< guarded by queues_mutex_: how many there ever were
+  std::atomic<std::uint32_t> lost_{0};                       ///< failures of streams that are gone, in their queues
+  std::uint64_t losses_ WEIR_GUARDED_BY(queues_mutex_) = 0;  ///< how many there ever were
 
-  std::mutex pools_mutex_;
-  std::vector<CpuPool*> pools_;  ///< guarded by pools_mutex_
+  detail::Mutex pools_mutex_;
+  std::vector<CpuPool*> pools_ WEIR_GUARDED_BY(pools_mutex_);
   std::atomic<bool> has_pools_{false};
 };
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include <weir/dlpack.hpp>
 #include <weir/host_call.hpp>
 
 #include "backend.hpp"
@@ -36,6 +37,8 @@ class CudaBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cuda"; }
+  int dlpack_type() const override { return dlpack::kDLCUDA; }
+  bool runs_global_functions() const override { return true; }
   int device_count() override {
     const int count = driver().device_count;
     std::call_once(made_, [&] {

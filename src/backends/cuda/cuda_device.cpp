@@ -12,6 +12,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -45,7 +46,7 @@ CudaDevice::CudaDevice(Backend& backend, int index)
 
 void CudaDevice::start(SourceLocation where) {
   if (started()) return;
-  const std::lock_guard guard(start_mutex_);
+  const detail::LockGuard guard(start_mutex_);
   if (started()) return;
   const DeviceScope scope(index_);
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
@@ -112,7 +113,7 @@ CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
     return *legacy_;
   }
   const bool blocking = options.kind == QueueOptions::Kind::stream && options.blocking;
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   CudaQueue* queue = take_kept(kept(blocking, options.priority));
   if (queue == nullptr) {
     queues_.reserve(queues_.size() + 1);
@@ -125,7 +126,7 @@ CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
 
 CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& options) {
   start({});
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   CudaQueue* queue = nullptr;
   const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(), [](CudaQueue* q) { return q->idle(); });
   if (free != free_wrappers_.end()) {
@@ -144,7 +145,7 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
 
 CudaQueue& CudaDevice::waiting_queue() {
   constexpr std::size_t most = 4;  // each is a stream of the driver's, which takes its part in the hardware's queues
-  const std::lock_guard guard(waiting_queues_mutex_);
+  const detail::LockGuard guard(waiting_queues_mutex_);
   for (CudaQueue* queue : waiting_queues_) {
     if (queue->idle()) return *queue;
   }
@@ -163,7 +164,7 @@ CudaQueue& CudaDevice::waiting_queue() {
 
 void CudaDevice::take_back(CudaQueue& queue) {
   if (queue.legacy()) return;
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   if (queue.wrapped()) {
     queue.unwrap();
     free_wrappers_.push_back(&queue);
@@ -178,7 +179,7 @@ void CudaDevice::take_back(CudaQueue& queue) {
 }
 
 CudaEvent& CudaDevice::open_event(bool timed) {
-  const std::lock_guard guard(events_mutex_);
+  const detail::LockGuard guard(events_mutex_);
   std::vector<CudaEvent*>& free = free_events_[timed ? 1 : 0];
   if (free.empty()) {
     auto event = std::make_unique<CudaEvent>();
@@ -195,18 +196,18 @@ CudaEvent& CudaDevice::open_event(bool timed) {
 void CudaDevice::close_event(CudaEvent& event) {
   event.recorded.store(false, std::memory_order_relaxed);
   event.queue.store(nullptr, std::memory_order_relaxed);
-  const std::lock_guard guard(events_mutex_);
+  const detail::LockGuard guard(events_mutex_);
   event.closed = event.graphs > 0;
   if (!event.closed) free_events_[event.timed ? 1 : 0].push_back(&event);
 }
 
 void CudaDevice::keep_for_graph(CudaEvent& event) {
-  const std::lock_guard guard(events_mutex_);
+  const detail::LockGuard guard(events_mutex_);
   ++event.graphs;
 }
 
 void CudaDevice::forget_graph_of(CudaEvent& event) noexcept {
-  const std::lock_guard guard(events_mutex_);
+  const detail::LockGuard guard(events_mutex_);
   if (--event.graphs > 0 || !event.closed) return;
   event.closed = false;
   event.recorded.store(false, std::memory_order_relaxed);
@@ -225,7 +226,7 @@ void CudaDevice::synchronize(const char* operation, SourceLocation where) {
   } else {
     check_not_failed(operation, name_, where);
   }
-  const std::lock_guard guard(queues_mutex_);
+  const detail::LockGuard guard(queues_mutex_);
   if (!failures_.empty()) {
     const auto [queue, error] = std::move(failures_.front());
     failures_.erase(failures_.begin());
@@ -246,7 +247,7 @@ void CudaDevice::drain() noexcept {
 cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where) {
   if (const cudaStream_t made = place.load(std::memory_order_acquire)) return made;
   start(where);
-  const std::lock_guard guard(start_mutex_);
+  const detail::LockGuard guard(start_mutex_);
   if (const cudaStream_t made = place.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(index_);
   cudaStream_t made = nullptr;
@@ -267,7 +268,7 @@ cudaStream_t CudaDevice::make_waiting_stream(SourceLocation where) {
 
 cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
   {
-    const std::lock_guard guard(waiting_mutex_);
+    const detail::LockGuard guard(waiting_mutex_);
     if (!waiting_streams_.empty()) {
       const cudaStream_t stream = waiting_streams_.back();
       waiting_streams_.pop_back();
@@ -278,7 +279,7 @@ cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
 }
 
 void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
-  const std::lock_guard guard(waiting_mutex_);
+  const detail::LockGuard guard(waiting_mutex_);
   try {
     waiting_streams_.push_back(stream);
   } catch (...) {
@@ -288,7 +289,7 @@ void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
 
 volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
   constexpr std::size_t slab = 512;
-  const std::lock_guard guard(flags_mutex_);
+  const detail::LockGuard guard(flags_mutex_);
   if (!free_flags_.empty()) {
     volatile unsigned long long* flag = free_flags_.back();
     free_flags_.pop_back();
@@ -306,7 +307,7 @@ volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
 }
 
 void CudaDevice::give_flag(volatile unsigned long long* flag) noexcept {
-  const std::lock_guard guard(flags_mutex_);
+  const detail::LockGuard guard(flags_mutex_);
   try {
     free_flags_.push_back(flag);
   } catch (...) {
@@ -316,14 +317,14 @@ void CudaDevice::give_flag(volatile unsigned long long* flag) noexcept {
 
 CudaPool& CudaDevice::open_pool(const PoolOptions& options) {
   auto pool = std::make_unique<CudaPool>(*this, options);
-  const std::lock_guard guard(pools_mutex_);
+  const detail::LockGuard guard(pools_mutex_);
   pools_.push_back(pool.get());
   return *pool.release();
 }
 
 void CudaDevice::close_pool(CudaPool& pool) noexcept {
   {
-    const std::lock_guard guard(pools_mutex_);
+    const detail::LockGuard guard(pools_mutex_);
     std::erase(pools_, &pool);
   }
   pool.close();
@@ -331,7 +332,7 @@ void CudaDevice::close_pool(CudaPool& pool) noexcept {
 
 cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where) {
   {
-    const std::lock_guard guard(pools_mutex_);
+    const detail::LockGuard guard(pools_mutex_);
     for (auto spare = spare_pools_.begin(); spare != spare_pools_.end(); ++spare) {
       cuuint64_t reserved = 1;
       if (spare->second != max_size) continue;
@@ -361,7 +362,7 @@ void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noex
   note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &nothing));
   note(cudaMemPoolTrimTo(pool, 0));
   try {
-    const std::lock_guard guard(pools_mutex_);
+    const detail::LockGuard guard(pools_mutex_);
     spare_pools_.emplace_back(pool, max_size);
   } catch (...) {
     // Without memory for the list it is not used again; what it holds goes at the next synchronisation.

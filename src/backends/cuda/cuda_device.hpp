@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "backend.hpp"
 #include "backends/cuda/driver.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -93,7 +93,7 @@ class CudaDevice {
   void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept;
   template <class F>
   void for_each_pool(F&& f) {
-    const std::lock_guard guard(pools_mutex_);
+    const detail::LockGuard guard(pools_mutex_);
     for (CudaPool* pool : pools_) f(*pool);
   }
 
@@ -112,9 +112,9 @@ class CudaDevice {
     std::deque<CudaQueue*> in_doubt;  ///< the oldest first
   };
   cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
-  Kept& kept(bool blocking, int priority);
-  CudaQueue* take_kept(Kept& kept);
-  void keep_failure_of(CudaQueue& queue);
+  Kept& kept(bool blocking, int priority) WEIR_NEEDS(queues_mutex_);
+  CudaQueue* take_kept(Kept& kept) WEIR_NEEDS(queues_mutex_);
+  void keep_failure_of(CudaQueue& queue) WEIR_NEEDS(queues_mutex_);
   void load(detail::DeviceCode& code, SourceLocation where);
   void make_room_for_streams(SourceLocation where);
 
@@ -122,37 +122,38 @@ class CudaDevice {
   const int index_;
   const std::string name_;
   std::atomic<bool> started_{false};
-  std::mutex start_mutex_;
+  detail::Mutex start_mutex_;
   std::atomic<cudaStream_t> side_stream_{nullptr};
   std::atomic<cudaStream_t> legacy_mirror_{nullptr};
-  std::mutex code_mutex_;
+  detail::Mutex code_mutex_;
   CudaPool* default_pool_;
   CudaQueue* legacy_;
 
-  std::mutex queues_mutex_;
-  std::vector<CudaQueue*> queues_;  ///< guarded by queues_mutex_, as the next
-  std::deque<Kept> kept_;
-  std::vector<CudaQueue*> free_wrappers_;
-  std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_;  ///< of queues that are used again
+  detail::Mutex queues_mutex_;
+  std::vector<CudaQueue*> queues_ WEIR_GUARDED_BY(queues_mutex_);
+  std::deque<Kept> kept_ WEIR_GUARDED_BY(queues_mutex_);
+  std::vector<CudaQueue*> free_wrappers_ WEIR_GUARDED_BY(queues_mutex_);
+  std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_
+      WEIR_GUARDED_BY(queues_mutex_);  ///< of queues that are used again
 
-  std::mutex waiting_queues_mutex_;
-  std::vector<CudaQueue*> waiting_queues_;  ///< guarded by waiting_queues_mutex_, as the next
-  std::size_t next_waiting_ = 0;
+  detail::Mutex waiting_queues_mutex_;
+  std::vector<CudaQueue*> waiting_queues_ WEIR_GUARDED_BY(waiting_queues_mutex_);
+  std::size_t next_waiting_ WEIR_GUARDED_BY(waiting_queues_mutex_) = 0;
 
-  std::mutex events_mutex_;
-  std::array<std::vector<CudaEvent*>, 2> free_events_;  ///< guarded by events_mutex_; [timed]
+  detail::Mutex events_mutex_;
+  std::array<std::vector<CudaEvent*>, 2> free_events_ WEIR_GUARDED_BY(events_mutex_);  ///< [timed]
 
-  std::mutex pools_mutex_;
-  std::vector<CudaPool*> pools_;  ///< guarded by pools_mutex_, as the next
-  std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_;
+  detail::Mutex pools_mutex_;
+  std::vector<CudaPool*> pools_ WEIR_GUARDED_BY(pools_mutex_);
+  std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_ WEIR_GUARDED_BY(pools_mutex_);
 
-  std::mutex waiting_mutex_;
-  std::vector<cudaStream_t> waiting_streams_;  ///< guarded by waiting_mutex_
+  detail::Mutex waiting_mutex_;
+  std::vector<cudaStream_t> waiting_streams_ WEIR_GUARDED_BY(waiting_mutex_);
 
-  std::mutex flags_mutex_;
-  unsigned long long* flags_ = nullptr;  ///< guarded by flags_mutex_, as the next
-  std::size_t flags_left_ = 0;
-  std::vector<volatile unsigned long long*> free_flags_;
+  detail::Mutex flags_mutex_;
+  unsigned long long* flags_ WEIR_GUARDED_BY(flags_mutex_) = nullptr;
+  std::size_t flags_left_ WEIR_GUARDED_BY(flags_mutex_) = 0;
+  std::vector<volatile unsigned long long*> free_flags_ WEIR_GUARDED_BY(flags_mutex_);
 
   std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
   std::deque<std::atomic<bool>> reached_by_;

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -29,7 +30,7 @@ LoadedCode* table_of(detail::DeviceCode& code) {
 void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
   constexpr const char* operation = "weir::launch";
   LoadedCode& loaded = table_of(code)[index_];
-  const std::lock_guard guard(code_mutex_);
+  const detail::LockGuard guard(code_mutex_);
   if (loaded.function.load(std::memory_order_relaxed) != nullptr) return;
   const DeviceScope scope(index_);
   const Driver& d = driver();

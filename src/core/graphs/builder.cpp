@@ -12,6 +12,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/graphs/dependencies.hpp"
 #include "core/graphs/graph_state.hpp"
+#include "thread_safety.hpp"
 
 namespace weir {
 
@@ -23,12 +24,12 @@ struct GraphBuilder::State {
         inferred(wanted == Dependencies::inferred) {
     capture.by_hand = true;
     capture.id = next_graph_id();
-    const std::lock_guard guard(captures_lock());
+    const LockGuard guard(captures_lock());
     recorder = &open_recorder(capture, stream);
     capture.origin = recorder;
   }
   ~State() {
-    const std::lock_guard guard(captures_lock());
+    const LockGuard guard(captures_lock());
     close_recorders(capture, true);
   }
   GraphForm& form() { return capture.form; }
@@ -86,7 +87,7 @@ GraphBuilder::Call::Call(GraphBuilder& builder, SourceLocation where)
     : state_(builder.begin(where)), before_(state_.form().nodes.size()), where_(where) {}
 
 Node GraphBuilder::Call::node() {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   // An extent of 0 launches nothing, and an empty copy copies nothing: a node all the same, for others to depend on.
   if (state_.form().nodes.size() == before_) {
     state_.capture.add(*state_.recorder, NodeKind::empty, nullptr, where_);
@@ -107,7 +108,7 @@ GraphBuilder::Call::~Call() {
 
 /// Nothing depends on it yet.
 void GraphBuilder::State::take_last_node_back() noexcept {
-  std::unique_lock guard(captures_lock());
+  UniqueLock guard(captures_lock());
   const auto index = static_cast<std::uint32_t>(form().nodes.size() - 1);
   const FormNode gone = std::move(form().nodes.back());
   form().nodes.pop_back();

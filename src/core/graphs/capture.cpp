@@ -10,6 +10,7 @@
 #include "core/graphs/graph_state.hpp"
 #include "core/graphs/legacy_guard.hpp"
 #include "core/graphs/marks.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -23,7 +24,7 @@ struct Captures {
   std::size_t recorders = 0;
   std::uint64_t next = 1;
 };
-Captures& captures() {
+WEIR_NEEDS(captures_lock()) Captures& captures() {
   static auto& all = *new Captures;
   return all;
 }
@@ -41,7 +42,7 @@ std::string at_line(const Error& error) {
 }
 
 /// Takes a capture out of the active ones. What it held is given back by the caller, without the lock.
-std::unique_ptr<Capture> take(Capture& capture, bool discard) {
+WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> take(Capture& capture, bool discard) {
   close_recorders(capture, discard);
   forget_marks(capture);
   auto& active = captures().active;
@@ -53,7 +54,7 @@ std::unique_ptr<Capture> take(Capture& capture, bool discard) {
 }
 
 /// The same for a capture that nobody ends.
-std::unique_ptr<Capture> discard(Capture& capture) noexcept {
+WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> discard(Capture& capture) noexcept {
   if (capture.origin->driver) {
     try {
       static_cast<void>(capture.origin->real->end_capture(true, {}));
@@ -66,13 +67,13 @@ std::unique_ptr<Capture> discard(Capture& capture) noexcept {
 
 }  // namespace
 
-std::recursive_mutex& captures_lock() {
-  static auto& mutex = *new std::recursive_mutex;
+RecursiveMutex& captures_lock() {
+  static auto& mutex = *new RecursiveMutex;
   return mutex;
 }
 
 std::uint64_t next_graph_id() {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   return captures().next++;
 }
 
@@ -136,7 +137,7 @@ void close_recorders(Capture& capture, bool) {
 
 void leave_capture(StreamState& stream) noexcept {
   std::unique_ptr<Capture> ended;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder* recorder = stream.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return;
   Capture& capture = *recorder->capture;
@@ -153,7 +154,7 @@ void leave_capture(StreamState& stream) noexcept {
 
 void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, const char* operation,
                         const std::string& object, SourceLocation where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   std::vector<Capture*> broken;
   Errc code = Errc::capture_unsupported;
   std::string reason = "this thread is capturing: wait after the end of the capture, or order streams by events";
@@ -192,7 +193,7 @@ namespace {
 /// The legacy stream takes part in what blocking streams do: whether it captures has no answer. The captures go on (R125).
 void refuse_implicit(const StreamState& state, const char* operation, SourceLocation where) {
   if (!state.legacy || active_captures.load(std::memory_order_relaxed) == 0) return;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (state.device->blocking_captures == 0) return;
   throw Error(Errc::capture_implicit, operation, describe(state),
               "a blocking stream of its device captures, with which it is ordered: ask about that stream", where);
@@ -209,7 +210,7 @@ bool is_capturing(StreamRef stream, SourceLocation where) {
 std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::capture_info", where);
   refuse_implicit(state, "weir::capture_info", where);
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return std::nullopt;
   const Capture& capture = *recorder->capture;
@@ -230,7 +231,7 @@ void capture_begin(StreamRef stream, SourceLocation where) {
     throw Error(Errc::capture_unsupported, operation, describe(state),
                 "the legacy stream cannot be captured: use a stream of your own", where);
   }
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (state.recorder.load(std::memory_order_relaxed) != nullptr) {
     throw Error(Errc::capture_unsupported, operation, describe(state), "it is capturing already: captures do not nest",
                 where);
@@ -288,7 +289,7 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
   std::exception_ptr no_memory;
   void* driver_graph = nullptr;
   {
-    const std::lock_guard guard(captures_lock());
+    const LockGuard guard(captures_lock());
     Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
     if (recorder == nullptr || recorder->capture->by_hand) {
       throw Error(Errc::not_capturing, operation, describe(state), "no capture began on it", where);
@@ -317,13 +318,13 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
 
 ScopedCapture::ScopedCapture(StreamArg stream) : stream_(stream.stream) {
   capture_begin(stream.stream, stream.where);
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   capture_ = stream_.state()->recorder.load(std::memory_order_relaxed)->capture->id;
 }
 
 ScopedCapture::~ScopedCapture() {
   std::unique_ptr<Capture> discarded;
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (Capture* capture = find_capture(capture_)) discarded = discard(*capture);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 
 #include "core/runtime.hpp"
 #include "graph_form.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -48,7 +48,7 @@ class Recorder final : public Queue {
 
   GraphEdit* edit = nullptr;  ///< what commands are for, if not for a capture; under the lock of the graph's changes
 
-  // Guarded by captures_lock().
+  // Of a capture: under captures_lock(). What is made by hand has one thread at a time.
   Capture* capture = nullptr;
   StreamState* stream = nullptr;  ///< null once it was destroyed
   StreamId id = 0;
@@ -69,7 +69,7 @@ class Recorder final : public Queue {
   void add_child(const GraphState& child, SourceLocation where);
 };
 
-/// One capture, or the making of one graph by hand. Guarded by captures_lock().
+/// One capture, under captures_lock(); or the making of one graph by hand, by one thread at a time.
 class Capture {
  public:
   std::uint64_t id = 0;
@@ -116,15 +116,14 @@ class Capture {
   void check_valid(const char* operation, const std::string& object, SourceLocation where) const;
 };
 
-std::recursive_mutex& captures_lock();
 /// How many captures are active in the process; what host waits look at.
 extern std::atomic<int> active_captures;
 std::uint64_t next_graph_id();
 
-/// Joins a stream to a capture. The lock is held.
-Recorder& open_recorder(Capture& capture, StreamRef stream);
-/// Ends recording on all streams of a capture. The lock is held.
-void close_recorders(Capture& capture, bool discard);
+/// Joins a stream to a capture.
+Recorder& open_recorder(Capture& capture, StreamRef stream) WEIR_NEEDS(captures_lock());
+/// Ends recording on all streams of a capture.
+void close_recorders(Capture& capture, bool discard) WEIR_NEEDS(captures_lock());
 NodeKind kind_of(const Op& op);
 /// Throws not_supported if `levels` of graphs and bodies inside of `parent` are too many.
 void check_nesting(const GraphForm& form, std::int32_t parent, std::uint32_t levels, const char* operation,
@@ -175,6 +174,6 @@ void check_free_into(const Storage& storage, StreamRef stream, const char* opera
 void note_freed(BufferId buffer, std::uint64_t capture, StreamRef stream, SourceLocation where);
 void note_released(BufferId buffer, std::uint64_t capture) noexcept;
 void forget_raw_memory(const void* data) noexcept;
-Capture* find_capture(std::uint64_t id);
+Capture* find_capture(std::uint64_t id) WEIR_NEEDS(captures_lock());
 
 }  // namespace weir::detail

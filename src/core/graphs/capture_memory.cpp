@@ -7,13 +7,14 @@
 
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
 namespace {
 
-/// Pool memory without an array, made in captures. Guarded by captures_lock().
-std::unordered_map<const void*, std::uint64_t>& raw_memory() {
+/// Pool memory without an array, made in captures.
+WEIR_NEEDS(captures_lock()) std::unordered_map<const void*, std::uint64_t>& raw_memory() {
   static auto& all = *new std::unordered_map<const void*, std::uint64_t>;
   return all;
 }
@@ -138,7 +139,7 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
 }  // namespace
 
 void allocate_captured(Recorder& recorder, Storage& storage, const char* operation, SourceLocation where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (recorder.capture == nullptr) {
     allocate_device_memory(storage, *storage.queue, operation, where);
     return;
@@ -173,7 +174,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
 }
 
 void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (recorder.capture == nullptr)
     return pool.backend->allocate(pool, *recorder.real, bytes, "weir::Pool::allocate", where);
   if (bytes == 0) return nullptr;
@@ -198,7 +199,7 @@ void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, 
 bool free_captured(StreamState& stream, PoolState&, void* data, const char* operation, SourceLocation where) {
   Recorder* capturing = stream.recorder.load(std::memory_order_acquire);
   if (capturing == nullptr && raw_count.load(std::memory_order_acquire) == 0) return false;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (capturing == nullptr) return raw_memory().contains(data);  // the graph gives it back
   Capture& capture = *capturing->capture;
   capture.check_valid(operation, describe(stream), where);
@@ -217,7 +218,7 @@ bool free_captured(StreamState& stream, PoolState&, void* data, const char* oper
 void check_free_into(const Storage& storage, StreamRef stream, const char* operation, SourceLocation where) {
   const StreamState& state = *stream.state();
   if (state.recorder.load(std::memory_order_acquire) == nullptr) return;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return;
   recorder->capture->check_valid(operation, describe(state), where);
@@ -227,7 +228,7 @@ void check_free_into(const Storage& storage, StreamRef stream, const char* opera
 }
 
 void note_freed(BufferId buffer, std::uint64_t capture_id, StreamRef stream, SourceLocation where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder* recorder = stream.id() != 0 ? stream.state()->recorder.load(std::memory_order_relaxed) : nullptr;
   const bool own = recorder != nullptr && recorder->capture->id == capture_id;  // perhaps made by hand
   Capture* capture = own ? recorder->capture : find_capture(capture_id);
@@ -237,7 +238,7 @@ void note_freed(BufferId buffer, std::uint64_t capture_id, StreamRef stream, Sou
 
 void note_released(BufferId buffer, std::uint64_t capture_id) noexcept {
   if (active_captures.load(std::memory_order_relaxed) == 0) return;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Capture* capture = find_capture(capture_id);
   if (capture == nullptr || capture->broken || capture->raw_contains(buffer)) return;
   const auto kept = capture->kept.find(buffer);
@@ -255,7 +256,7 @@ void note_released(BufferId buffer, std::uint64_t capture_id) noexcept {
 
 void forget_raw_memory(const void* data) noexcept {
   if (raw_count.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (raw_memory().erase(data) != 0) raw_count.fetch_sub(1, std::memory_order_release);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -48,7 +49,7 @@ void hand_to_driver(Capture& capture, Recorder& recorder, std::size_t node, std:
 ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& condition, ControlKind kind,
                            std::size_t bodies, const char* operation, SourceLocation where)
     : stream_(stream), operation_(operation), bodies_(bodies), where_(where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder& recorder = recorder_of(stream, operation, where);
   Capture& capture = *recorder.capture;
   capture.check_valid(operation, describe(*stream.state()), where);
@@ -73,7 +74,7 @@ ControlScope::ControlScope(StreamRef stream, const ArrayBase<std::int32_t>& cond
 }
 
 void ControlScope::begin_body(std::uint32_t number) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder& recorder = recorder_of(stream_, operation_, where_);
   Capture& capture = *recorder.capture;
   std::vector<Capture::Outside> outside;
@@ -85,7 +86,7 @@ void ControlScope::begin_body(std::uint32_t number) {
 }
 
 void ControlScope::end_body() {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder& recorder = recorder_of(stream_, operation_, where_);
   Capture& capture = *recorder.capture;
   const std::string loose = capture.by_hand ? std::string() : unjoined_stream(capture, recorder);
@@ -111,7 +112,7 @@ void ControlScope::end_body() {
 
 /// After an exception of a body.
 ControlScope::~ControlScope() {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   const StreamState* state = stream_.state();
   Recorder* recorder = state->recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr || recorder->capture == nullptr || recorder->capture->id != capture_) return;

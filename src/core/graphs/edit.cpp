@@ -10,6 +10,7 @@
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
+#include "thread_safety.hpp"
 
 namespace weir {
 
@@ -57,34 +58,37 @@ bool same_memory(std::span<const Region> a, std::span<const Region> b) {
 }  // namespace
 
 EditStream::EditStream(Device device) : stream(device, StreamOptions{.blocking = false, .name = "graph update"}) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   capture.by_hand = true;
   recorder = &open_recorder(capture, stream);
   capture.origin = recorder;
 }
 EditStream::~EditStream() {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   close_recorders(capture, true);
 }
 
-GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation, SourceLocation where)
+// An edit holds the lock from its beginning to its end; its class is in a public header, where the analysis is not known.
+
+WEIR_NOT_ANALYSED GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind kind, const char* operation,
+                                       SourceLocation where)
     : graph_(graph_of(graph, operation, where)), node_(node.index()), operation_(operation), where_(where) {
-  std::unique_lock lock(graph_.edit_mutex);
+  UniqueLock lock(graph_.edit_mutex);
   const FormNode& form = node_of(graph_, node, operation, where);
   const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
   if (!where_) where_ = form.where;
   if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where_);
   if (!graph_.edit_stream) graph_.edit_stream = std::make_unique<EditStream>(Device(graph_.on));
   graph_.edit_stream->recorder->edit = this;
-  static_cast<void>(lock.release());  // held until the end
+  lock.release();
 }
 
-GraphEdit::~GraphEdit() {
+WEIR_NOT_ANALYSED GraphEdit::~GraphEdit() {
   graph_.edit_stream->recorder->edit = nullptr;
   graph_.edit_mutex.unlock();
 }
 
-StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
+WEIR_NOT_ANALYSED StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
 
 Extent GraphEdit::extent() const {
   const FormNode& node = graph_.form.nodes[node_];
@@ -157,7 +161,7 @@ void GraphEdit::check_taken() const {
 void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   constexpr const char* operation = "weir::Graph::resize";
   CoreGraph& graph = graph_of(*this, operation, where);
-  const std::lock_guard guard(graph.edit_mutex);
+  const LockGuard guard(graph.edit_mutex);
   const FormNode& form = node_of(graph, node, operation, where);
   if (form.kind != NodeKind::launch) refuse_kind(form, NodeKind::launch, operation, where);
   auto launch = std::get<Launch>(form.payload->op());
@@ -184,7 +188,7 @@ bool Graph::enabled(Node node, SourceLocation where) const {
 void Graph::set_enabled(Node node, bool enabled, SourceLocation where) {
   const char* operation = enabled ? "weir::Graph::enable" : "weir::Graph::disable";
   CoreGraph& graph = graph_of(*this, operation, where);
-  const std::lock_guard guard(graph.edit_mutex);
+  const LockGuard guard(graph.edit_mutex);
   const FormNode& form = node_of(graph, node, operation, where);
   if (form.kind == NodeKind::graph || form.kind == NodeKind::conditional) {
     throw Error(Errc::not_supported, operation, "node '" + name_of(form) + "'",

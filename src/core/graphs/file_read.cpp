@@ -1,13 +1,13 @@
 // Files into plain structures, with everything checked that can be.
 #include <algorithm>
 #include <fstream>
-#include <mutex>
 #include <set>
 
 #include <unistd.h>
 
 #include "core/graphs/file_format.hpp"
 #include "core/runtime.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -17,9 +17,9 @@ constexpr std::uint64_t most_element_bytes = 4096;
 
 /// Source file names live as long as the process: SourceLocations point to them.
 const char* keep_text(const std::string& text) {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new Mutex;
   static auto& all = *new std::set<std::string>;
-  const std::lock_guard guard(mutex);
+  const LockGuard guard(mutex);
   return all.insert(text).first->c_str();
 }
 

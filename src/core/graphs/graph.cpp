@@ -7,6 +7,7 @@
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
+#include "thread_safety.hpp"
 
 namespace weir {
 
@@ -39,13 +40,15 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
 }
 
 void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& payload) {
+  // Threads may launch while another one changes the graph.
+  const LockGuard guard(graph.launched_mutex);
   for (Storage* storage : payload.arrays()) {
     for (const auto& [queue, device] : graph.launched_on) note_queue(*storage, queue, device);
   }
 }
 
 std::vector<Region> uses_of(CoreGraph& graph) {
-  const std::lock_guard guard(graph.edit_mutex);
+  const LockGuard guard(graph.edit_mutex);
   std::vector<Region> uses;
   for (const FormNode& node : graph.form.nodes) {
     if (node.payload) uses.insert(uses.end(), node.payload->uses().begin(), node.payload->uses().end());
@@ -149,7 +152,7 @@ void Graph::launch(SourceLocation where) const {
 }
 
 void detail::CoreGraph::note_launch(StreamState& stream) {
-  const std::lock_guard guard(launched_mutex);
+  const LockGuard guard(launched_mutex);
   const auto same = [&](const auto& one) { return one.first == stream.real; };
   if (std::none_of(launched_on.begin(), launched_on.end(), same)) {
     launched_on.emplace_back(stream.real, stream.device);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/runtime.hpp"
 #include "graph_form.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -31,12 +31,12 @@ struct EditStream {
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
   std::atomic<Queue*> last_queue{nullptr};
-  std::mutex launched_mutex;
+  mutable Mutex launched_mutex;
   /// Arrays that leave the graph must outlive the work of these.
-  std::vector<std::pair<Queue*, DeviceState*>> launched_on;  ///< guarded by launched_mutex
+  std::vector<std::pair<Queue*, DeviceState*>> launched_on WEIR_GUARDED_BY(launched_mutex);
 
-  std::mutex edit_mutex;
-  std::unique_ptr<EditStream> edit_stream;  ///< guarded by edit_mutex, as changes of the form are
+  Mutex edit_mutex;
+  std::unique_ptr<EditStream> edit_stream WEIR_GUARDED_BY(edit_mutex);  ///< as changes of the form are
 
   void note_launch(StreamState& stream);
 };

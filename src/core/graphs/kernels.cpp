@@ -1,6 +1,5 @@
 // The kernels that files may name.
 #include <deque>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -10,14 +9,15 @@
 
 #include "core/graphs/file_format.hpp"
 #include "core/runtime.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
 namespace {
 
 struct Kernels {
-  std::mutex mutex;
-  std::deque<RegisteredKernel> all;  ///< guarded by mutex; entries stay
+  Mutex mutex;
+  std::deque<RegisteredKernel> all WEIR_GUARDED_BY(mutex);  ///< entries stay
 };
 
 template <class C, class F>
@@ -50,6 +50,7 @@ void add_type(std::deque<RegisteredKernel>& all, const std::string& type) {
 Kernels& kernels() {
   static auto& known = *[] {
     auto* made = new Kernels;
+    const LockGuard guard(made->mutex);
     add_type<float>(made->all, "float");
     add_type<double>(made->all, "double");
     add_type<std::int32_t>(made->all, "int32");
@@ -64,7 +65,7 @@ Kernels& kernels() {
 void add_kernel(RegisteredKernel kernel, SourceLocation where) {
   enter("weir::register_kernel", where);
   Kernels& known = kernels();
-  const std::lock_guard guard(known.mutex);
+  const LockGuard guard(known.mutex);
   for (const RegisteredKernel& one : known.all) {
     if (one.name == kernel.name && one.kernel == kernel.kernel) return;  // by a second library of the program
     if (one.name == kernel.name) {
@@ -77,7 +78,7 @@ void add_kernel(RegisteredKernel kernel, SourceLocation where) {
 
 const RegisteredKernel* find_kernel(const Kernel& kernel) {
   Kernels& known = kernels();
-  const std::lock_guard guard(known.mutex);
+  const LockGuard guard(known.mutex);
   for (const RegisteredKernel& one : known.all) {
     if (one.kernel == &kernel) return &one;
   }
@@ -86,7 +87,7 @@ const RegisteredKernel* find_kernel(const Kernel& kernel) {
 
 const RegisteredKernel* find_kernel(std::string_view name) {
   Kernels& known = kernels();
-  const std::lock_guard guard(known.mutex);
+  const LockGuard guard(known.mutex);
   for (const RegisteredKernel& one : known.all) {
     if (one.name == name) return &one;
   }

@@ -5,9 +5,9 @@
 
 namespace weir::detail {
 
-/// What the device needs for guard_legacy(). captures_lock() is held.
-void make_legacy_guard(DeviceState& device);
-/// One blocking stream more or less captures. captures_lock() is held.
-void guard_legacy(DeviceState& device, int change);
+/// What the device needs for guard_legacy().
+void make_legacy_guard(DeviceState& device) WEIR_NEEDS(captures_lock());
+/// One blocking stream more or less captures.
+void guard_legacy(DeviceState& device, int change) WEIR_NEEDS(captures_lock());
 
 }  // namespace weir::detail

@@ -1,5 +1,6 @@
 // Events inside captures: fork and join.
 #include "core/graphs/marks.hpp"
+#include "thread_safety.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,8 +15,8 @@ struct Mark {
   ScopeOf scope;
   std::vector<std::uint32_t> nodes;
 };
-/// By the event's id. Guarded by captures_lock().
-std::unordered_map<std::uint64_t, Mark>& marks() {
+/// By the event's id.
+WEIR_NEEDS(captures_lock()) std::unordered_map<std::uint64_t, Mark>& marks() {
   static auto& all = *new std::unordered_map<std::uint64_t, Mark>;
   return all;
 }
@@ -49,14 +50,14 @@ void keep_timed_events(Capture& capture) {
 }
 
 void forget_captured_record(EventRef event) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   marks().erase(event.id());
   std::uint64_t captured = event.id() | captured_bit;
   event.state()->id.compare_exchange_strong(captured, event.id());
 }
 
 void refuse_captured_event(EventRef event, const char* operation, SourceLocation where) {
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   const auto found = marks().find(event.id());
   if (found == marks().end()) {
     throw Error(Errc::invalid_value, operation, "event",
@@ -71,7 +72,7 @@ void refuse_captured_event(EventRef event, const char* operation, SourceLocation
 
 void wait_captured(StreamRef stream, EventRef event, SourceLocation where) {
   constexpr const char* operation = "weir::Stream::wait";
-  const std::lock_guard guard(captures_lock());
+  const LockGuard guard(captures_lock());
   StreamState& state = *stream.state();
   const auto found = marks().find(event.id());
   if (found == marks().end()) {

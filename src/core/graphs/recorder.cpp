@@ -6,6 +6,7 @@
 
 #include "core/graphs/capture.hpp"
 #include "core/graphs/marks.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -95,7 +96,7 @@ void Capture::take_back(const FormNode& node) noexcept {
 
 void Recorder::submit(const Command& command) {
   if (edit != nullptr) return edit->take(command);
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (capture == nullptr) {  // it ended while this call was on its way
     real->submit(command);
     return;
@@ -148,7 +149,7 @@ void Recorder::launch(StreamId, const Kernel& kernel, const void* closure, std::
 }
 
 void Recorder::record(EventState& event, SourceLocation where) {
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (capture == nullptr) return real->record(event, where);
   capture->check_valid("weir::Stream::record", "stream '" + name + "'", where);
   capture->check_scope(*this, "weir::Stream::record", where);
@@ -163,13 +164,13 @@ void Recorder::record(EventState& event, SourceLocation where) {
 }
 
 void Recorder::wait(EventState& event, SourceLocation where) {
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (capture == nullptr) return real->wait(event, where);
   refuse_outside(event, ": wait before it begins, or use weir::wait_external", where);
 }
 
 std::unique_ptr<Signal> Recorder::wait_for_signal(const Command& command) {
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   if (capture == nullptr) return real->wait_for_signal(command);
   refuse_outside(*std::get<Wait>(command.op).event, ", and by another backend: wait before it begins", command.where);
   return nullptr;
@@ -268,7 +269,7 @@ using namespace detail;
 
 void record_external(StreamRef stream, EventRef event, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::record_external", where);
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return stream.record(event, where);
   EventState& target = state_of(event, "weir::record_external", where);
@@ -282,7 +283,7 @@ void record_external(StreamRef stream, EventRef event, SourceLocation where) {
 
 void wait_external(StreamRef stream, EventRef event, SourceLocation where) {
   const StreamState& state = state_of(stream, "weir::wait_external", where);
-  const std::unique_lock guard(captures_lock());
+  const LockGuard guard(captures_lock());
   Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return stream.wait(event, where);
   EventState& target = state_of(event, "weir::wait_external", where);

@@ -21,7 +21,7 @@ constexpr std::int64_t no_wait = -1;
 constexpr std::int64_t legacy = 1;
 
 bool in_gpu_memory(const Storage& storage) {
-  return storage.kind == MemoryKind::device && storage.device->backend->name() == "cuda";
+  return storage.kind == MemoryKind::device && !storage.device->backend->on_host();
 }
 
 [[noreturn]] void refuse(const Storage& storage, std::int64_t number, const char* message, SourceLocation where) {
@@ -107,7 +107,8 @@ std::unique_ptr<Export<M>> exported(const ExportedArray& array, const Consumer& 
   const bool gpu = in_gpu_memory(storage);
   dlpack::DLTensor& tensor = made->tensor.dl_tensor;
   tensor.data = array.shape.count() == 0 ? nullptr : array.data;
-  tensor.device = {gpu ? dlpack::kDLCUDA : dlpack::kDLCPU, gpu ? storage.device->index : 0};
+  tensor.device = {gpu ? static_cast<dlpack::DLDeviceType>(storage.device->backend->dlpack_type()) : dlpack::kDLCPU,
+                   gpu ? storage.device->index : 0};
   tensor.ndim = static_cast<std::int32_t>(array.shape.rank());
   tensor.dtype = array.type;
   tensor.shape = made->shape;
@@ -146,7 +147,7 @@ namespace dlpack {
 
 std::optional<std::int64_t> stream_number(StreamRef stream, SourceLocation where) {
   const detail::StreamState& state = detail::state_of(stream, "weir::dlpack::stream_number", where);
-  if (state.device->backend->name() != "cuda") return std::nullopt;
+  if (state.device->backend->on_host()) return std::nullopt;
   const auto handle = reinterpret_cast<std::uintptr_t>(state.queue->native());
   return handle == 0 ? legacy : static_cast<std::int64_t>(handle);
 }

@@ -77,13 +77,16 @@ std::size_t extent(const Shape& shape, const std::array<std::ptrdiff_t, max_rank
   return (last + 1) * element;
 }
 
-DeviceState& gpu(int index, SourceLocation where) {
-  for (DeviceState* device : detail::Runtime::get().devices()) {
-    if (device->backend->name() == "cuda" && device->index == index) return *device;
+DeviceState& device_of(const dlpack::DLDevice& from, SourceLocation where) {
+  std::string why = "no backend of this build has such devices";
+  for (Backend* backend : backends()) {
+    if (backend->dlpack_type() == from.device_type) why = backend->why_absent();
   }
-  const std::string why = why_absent("cuda");
+  for (DeviceState* device : detail::Runtime::get().devices()) {
+    if (device->backend->dlpack_type() == from.device_type && device->index == from.device_id) return *device;
+  }
   refuse(Errc::unknown_device,
-         "it is on cuda:" + std::to_string(index) + (why.empty() ? ", which is not here" : ": " + why), where);
+         "it is on cuda:" + std::to_string(from.device_id) + (why.empty() ? ", which is not here" : ": " + why), where);
 }
 
 /// Makes it device memory of that stream, or of the device's current one.
@@ -99,16 +102,16 @@ void give_to_stream(ForeignMemory& memory, DeviceState& device, StreamRef stream
 }
 
 void place(ForeignMemory& memory, const dlpack::DLDevice& from, StreamRef stream, SourceLocation where) {
-  memory.device = detail::Runtime::get().first_of("cpu");
+  memory.device = &detail::Runtime::get().host();
   DeviceState* asked = stream.id() == 0 ? nullptr : detail::state_of(stream, operation, where).device;
-  const bool for_host_device = asked != nullptr && asked->backend->name() != "cuda";
+  const bool for_host_device = asked != nullptr && asked->backend->on_host();
   switch (from.device_type) {
     case dlpack::kDLCPU:
       memory.kind = MemoryKind::pageable;
       if (for_host_device) give_to_stream(memory, *asked, stream, where);
       return;
     case dlpack::kDLCUDAHost: memory.kind = MemoryKind::pinned; return;
-    case dlpack::kDLCUDA: give_to_stream(memory, gpu(from.device_id, where), stream, where); return;
+    case dlpack::kDLCUDA: give_to_stream(memory, device_of(from, where), stream, where); return;
   }
   refuse(Errc::not_supported,
          "it is on a device of DLPack's type " + std::to_string(static_cast<int>(from.device_type)) +

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/memory/users.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -26,7 +26,7 @@ class Returner {
   }
 
   void add(Users& ended) noexcept {
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     ended.next = nullptr;
     (last_ != nullptr ? last_->next : first_) = &ended;
     last_ = &ended;
@@ -40,8 +40,8 @@ class Returner {
     std::atexit([] { exiting = true; });
   }
 
-  /// Where no thread can be made, the next one who comes tries again. The lock is held.
-  void start() noexcept {
+  /// Where no thread can be made, the next one who comes tries again.
+  void start() noexcept WEIR_NEEDS(mutex_) {
     if (started_) return;
     try {
       std::thread([this] {
@@ -53,8 +53,8 @@ class Returner {
   }
 
   void hand_back_next() {
-    std::unique_lock lock(mutex_);
-    added_.wait(lock, [this] { return first_ != nullptr; });
+    UniqueLock lock(mutex_);
+    while (first_ == nullptr) added_.wait(mutex_);
     const std::unique_ptr<Users> next(std::exchange(first_, first_->next));
     if (first_ == nullptr) last_ = nullptr;
     lock.unlock();
@@ -62,11 +62,11 @@ class Returner {
     if (!exiting) owner.release(owner.context);
   }
 
-  std::mutex mutex_;
-  std::condition_variable added_;
-  Users* first_ = nullptr;  ///< guarded by mutex_, as the next
-  Users* last_ = nullptr;
-  bool started_ = false;
+  Mutex mutex_;
+  std::condition_variable_any added_;
+  Users* first_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  Users* last_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  bool started_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

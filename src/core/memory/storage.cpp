@@ -17,6 +17,7 @@
 #include "core/memory/users.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -30,13 +31,13 @@ class Storages {
  public:
   void add(Storage& storage) {
     List& list = of(storage.buffer);
-    const UsersGuard guard(list.lock);
+    const LockGuard guard(list.lock);
     storage.next = list.first;
     list.first = &storage;
   }
   void remove(Storage& storage) {
     List& list = of(storage.buffer);
-    const UsersGuard guard(list.lock);
+    const LockGuard guard(list.lock);
     Storage** link = &list.first;
     while (*link != &storage) link = &(*link)->next;
     *link = storage.next;
@@ -44,7 +45,7 @@ class Storages {
   /// Counted; null if it is gone.
   Storage* find(BufferId buffer) {
     List& list = of(buffer);
-    const UsersGuard guard(list.lock);
+    const LockGuard guard(list.lock);
     for (Storage* storage = list.first; storage != nullptr; storage = storage->next) {
       if (storage->buffer != buffer) continue;
       std::uint32_t owners = storage->owners.load(std::memory_order_relaxed);
@@ -57,8 +58,8 @@ class Storages {
 
  private:
   struct List {
-    std::atomic_flag lock = ATOMIC_FLAG_INIT;
-    Storage* first = nullptr;  ///< guarded by lock
+    ShortLock lock;
+    Storage* first WEIR_GUARDED_BY(lock) = nullptr;
   };
   static constexpr std::size_t lists = 1024;
   List& of(BufferId buffer) { return lists_[buffer % lists]; }
@@ -205,7 +206,7 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
       allocate_device_memory(*storage, *state.real, operation, where);
     }
   } else {
-    storage->device = Runtime::get().first_of("cpu");
+    storage->device = &Runtime::get().host();
     if (bytes != 0 && kind == MemoryKind::pinned) {
       check_host_wait(operation, "pinned memory", where);
       place(*storage, host_backend().allocate_pinned(padded_bytes(*storage), operation, where));

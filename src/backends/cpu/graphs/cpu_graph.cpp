@@ -25,7 +25,8 @@ CpuGraph::CpuGraph(CpuDevice& device, const detail::GraphForm& form)
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
   options.label = "a graph";
-  for (Heap& heap : heaps_) heap.ready.reserve(current_->segments.size());
+  room_ = current_->segments.size();
+  for (Heap& heap : heaps_) heap.ready.reserve(room_);
   records_.reserve(current_->records.size());
   timeline_ = &device.open_queue(options);
   timeline_->begin_counting();

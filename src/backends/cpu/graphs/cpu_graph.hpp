@@ -11,6 +11,7 @@
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "graph_form.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -39,13 +40,12 @@ class CpuGraph final : public detail::GraphExecutable {
     std::uint64_t sequence;    ///< of this replay in the timeline
     std::uint64_t wait_until;  ///< an earlier replay that this queue has to wait for; 0: none
   };
-  void lock() WEIR_TAKES(launch_lock_) { launch_lock_.lock(); }
-  void unlock() WEIR_GIVES(launch_lock_) { launch_lock_.unlock(); }
+  SpinLock& launch_lock() WEIR_RETURNS(launch_lock_) { return launch_lock_; }
   std::size_t marks() const { return waits_; }
-  /// With the lock held, and nothing left that may fail.
-  Launching launch(CpuQueue& queue, CpuEvent::Mark* marks);
-  /// Whether a launch on this queue has to wait for another queue's replay first. With the lock held.
-  bool follows_elsewhere(const CpuQueue& queue) const;
+  /// With nothing left that may fail.
+  Launching launch(CpuQueue& queue, CpuEvent::Mark* marks) WEIR_NEEDS(launch_lock_);
+  /// Whether a launch on this queue has to wait for another queue's replay first.
+  bool follows_elsewhere(const CpuQueue& queue) const WEIR_NEEDS(launch_lock_);
   std::uint64_t last_launch() const { return timeline_->tail(); }
   CpuQueue& timeline() { return *timeline_; }
 
@@ -111,10 +111,10 @@ class CpuGraph final : public detail::GraphExecutable {
   std::vector<std::int32_t> record_of_node_;
 
   SpinLock launch_lock_;
-  std::unique_ptr<Plan> current_;            ///< guarded by launch_lock_
-  const std::size_t waits_;                  ///< of any version
-  std::vector<std::unique_ptr<Plan>> past_;  ///< guarded by launch_lock_: of pending replays
-  CpuQueue* last_queue_ = nullptr;           ///< guarded by launch_lock_
+  std::unique_ptr<Plan> current_ WEIR_GUARDED_BY(launch_lock_);
+  const std::size_t waits_;                                                ///< of any version
+  std::vector<std::unique_ptr<Plan>> past_ WEIR_GUARDED_BY(launch_lock_);  ///< of pending replays
+  CpuQueue* last_queue_ WEIR_GUARDED_BY(launch_lock_) = nullptr;
 
   // The present replay; set before its first segment is ready.
   Plan* plan_ = nullptr;
@@ -139,12 +139,13 @@ class CpuGraph final : public detail::GraphExecutable {
   struct alignas(64) Heap {
     SpinLock lock;
     std::atomic<std::uint64_t> first{0};  ///< the urgency of the first plus one, 0: empty; written under lock
-    std::vector<Ready> ready;             ///< guarded by lock
+    std::vector<Ready> ready WEIR_GUARDED_BY(lock);
   };
   std::vector<Heap> heaps_;
+  std::size_t room_ = 0;  ///< in each of them; of who begins a replay
 
   SpinLock failure_lock_;
-  std::shared_ptr<const Error> failure_;  ///< guarded by failure_lock_
+  std::shared_ptr<const Error> failure_ WEIR_GUARDED_BY(failure_lock_);
 
   alignas(64) std::atomic<bool> ticket_{false};  ///< one is on its way to a worker
   std::atomic<bool> ticket_loud_{false};
@@ -152,8 +153,8 @@ class CpuGraph final : public detail::GraphExecutable {
   std::atomic<int> helpers_{0};
   alignas(64) std::atomic<bool> over_{true};  ///< no replay is under way: nothing to linger for
   SpinLock lanes_lock_;
-  std::vector<CpuQueue*> lanes_;       ///< guarded by lanes_lock_
-  std::vector<CpuQueue*> free_lanes_;  ///< guarded by lanes_lock_
+  std::vector<CpuQueue*> lanes_ WEIR_GUARDED_BY(lanes_lock_);
+  std::vector<CpuQueue*> free_lanes_ WEIR_GUARDED_BY(lanes_lock_);
 };
 
 }  // namespace weir::cpu

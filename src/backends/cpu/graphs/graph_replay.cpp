@@ -64,10 +64,12 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
   over_.store(false, std::memory_order_relaxed);
-  for (Heap& heap : heaps_) {
-    if (heap.ready.capacity() >= plan_->segments.size()) continue;
-    SpinGuard guard(heap.lock);
-    heap.ready.reserve(plan_->segments.size());
+  if (room_ < plan_->segments.size()) {
+    for (Heap& heap : heaps_) {
+      SpinGuard guard(heap.lock);
+      heap.ready.reserve(plan_->segments.size());
+    }
+    room_ = plan_->segments.size();
   }
   participate(begin, runner, worker);
 }

@@ -1,5 +1,6 @@
 // The map of known addresses.
 #include "backends/cpu/memory/address_map.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 

@@ -7,13 +7,13 @@
 #include <bit>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/memory/address_map.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -116,7 +116,7 @@ inline CpuPool::Block& CpuPool::List::pop_front() {
 }
 
 /// Whether the block's former life is over: for everybody, or for the next command of the queue that asks. QueuePlaces that are
-/// not needed any more go to `spent`. The lock is held.
+/// not needed any more go to `spent`. The pool's lock is held.
 bool CpuPool::is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent) {
   if (block.queue != asking && !block.queue->reached(block.number)) return false;
   if (block.legacy_number != 0) [[unlikely]] {
@@ -141,7 +141,7 @@ bool CpuPool::is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent
 }
 
 /// A free block of at most about twice the size whose former life is over for `queue`. Those that are in use still go to the
-/// end of their list: no stream's memory stands before that of others for long. The lock is held.
+/// end of their list: no stream's memory stands before that of others for long.
 CpuPool::Block* CpuPool::take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent) {
   const std::size_t from = class_of(bytes);
   const std::size_t to = std::min(class_of(2 * bytes), classes - 1);
@@ -158,7 +158,6 @@ CpuPool::Block* CpuPool::take_free(CpuQueue& queue, std::size_t bytes, int candi
   return nullptr;
 }
 
-/// The lock is held.
 inline void* CpuPool::hand_out(Block& block, std::size_t bytes) {
   block.live = true;
   block.asked = bytes;
@@ -189,7 +188,7 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operatio
 void* CpuPool::allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
   const std::size_t wanted = round_up(bytes, smallest_block);
   detail::QueuePlaces spent;
-  const std::lock_guard growing(growth_mutex_);
+  const detail::LockGuard growing(growth_mutex_);
   place_again();
   {
     SpinGuard guard(lock_);
@@ -206,7 +205,12 @@ void* CpuPool::allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* o
   return hand_out(*block, wanted);
 }
 
-/// Null if there is no room, and nothing has changed. The lock of growth is held.
+std::size_t CpuPool::wanted_index() {
+  SpinGuard guard(lock_);
+  return blocks_.wanted_size();
+}
+
+/// Null if there is no room, and nothing has changed.
 CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
   BlockIndex<Block>::Table table;
   {
@@ -222,7 +226,7 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
     block->data = data;
     block->bytes = bytes;
     block->mapped = mapped;
-    table.resize(blocks_.wanted_size());
+    table.resize(wanted_index());
     address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false});
     SpinGuard guard(lock_);
     if (!table.empty()) blocks_.grow(table);
@@ -299,7 +303,7 @@ void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, v
   if (last_of_closed) device.after_synchronize();
 }
 
-/// Blocks that were freed when there was no memory for their places get those of now. The lock of growth is held.
+/// Blocks that were freed when there was no memory for their places get those of now.
 void CpuPool::place_again() {
   for (;;) {
     Block* block = nullptr;
@@ -319,7 +323,7 @@ void CpuPool::place_again() {
   }
 }
 
-/// Gives free memory back to the system until the pool has no more than this. The lock of growth is held.
+/// Gives free memory back to the system until the pool has no more than this.
 void CpuPool::give_back(std::size_t keep) {
   detail::QueuePlaces spent;
   place_again();
@@ -354,7 +358,7 @@ void CpuPool::give_back(std::size_t keep) {
 }
 
 void CpuPool::trim(std::size_t keep) {
-  const std::lock_guard growing(growth_mutex_);
+  const detail::LockGuard growing(growth_mutex_);
   give_back(keep);
 }
 

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "backend.hpp"
 #include "backends/cpu/memory/block_index.hpp"
 #include "backends/cpu/workers/futex.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -75,12 +75,13 @@ class CpuPool final : public detail::PoolState {
   static std::size_t class_of(std::size_t bytes);
 
   static bool is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent);
-  Block* take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent);
-  void* hand_out(Block& block, std::size_t bytes);
+  Block* take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent) WEIR_NEEDS(lock_);
+  void* hand_out(Block& block, std::size_t bytes) WEIR_NEEDS(lock_);
   void* allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
-  Block* new_block(std::size_t bytes);
-  void place_again();
-  void give_back(std::size_t keep);
+  Block* new_block(std::size_t bytes) WEIR_NEEDS(growth_mutex_);
+  std::size_t wanted_index();
+  void place_again() WEIR_NEEDS(growth_mutex_);
+  void give_back(std::size_t keep) WEIR_NEEDS(growth_mutex_);
   [[noreturn]] void refuse_release(CpuQueue& queue, bool known, SourceLocation where);
   [[noreturn]] void refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where);
 
@@ -91,15 +92,15 @@ class CpuPool final : public detail::PoolState {
 
   /// Taken before lock_ by whoever takes memory from the system or gives it back: calls of the system take their time, and
   /// the pool's size changes in no other way.
-  std::mutex growth_mutex_;
+  detail::Mutex growth_mutex_;
   SpinLock lock_;
-  std::array<List, classes> free_{};  ///< guarded by lock_
-  BlockIndex<Block> blocks_;          ///< guarded by lock_, and changed under growth_mutex_ alone
-  Block* last_ = nullptr;             ///< guarded by lock_: the block used last, often asked for next
-  Block* unplaced_ = nullptr;         ///< guarded by lock_: freed, but without memory for the places
-  PoolStatistics statistics_;         ///< guarded by lock_
-  std::size_t live_ = 0;              ///< guarded by lock_
-  bool closed_ = false;               ///< guarded by lock_
+  std::array<List, classes> free_ WEIR_GUARDED_BY(lock_){};
+  BlockIndex<Block> blocks_ WEIR_GUARDED_BY(lock_);   ///< and changed under growth_mutex_ alone
+  Block* last_ WEIR_GUARDED_BY(lock_) = nullptr;      ///< the block used last, often asked for next
+  Block* unplaced_ WEIR_GUARDED_BY(lock_) = nullptr;  ///< freed, but without memory for the places
+  PoolStatistics statistics_ WEIR_GUARDED_BY(lock_);
+  std::size_t live_ WEIR_GUARDED_BY(lock_) = 0;
+  bool closed_ WEIR_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace weir::cpu

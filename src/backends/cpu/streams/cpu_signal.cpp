@@ -2,7 +2,6 @@
 #include "backends/cpu/streams/cpu_signal.hpp"
 
 #include <chrono>
-#include <mutex>
 
 #include "backends/cpu/cpu_device.hpp"
 

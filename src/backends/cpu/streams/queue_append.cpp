@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "backends/cpu/cpu_device.hpp"
@@ -11,6 +10,7 @@
 #include "backends/cpu/streams/cpu_event.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -373,7 +373,7 @@ void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
   // Before the graph is locked: to make room is to wait for a consumer that is far behind, and it needs that lock, too.
   make_room(round_record(sizeof(WaitRecord)) +
             round_record(sizeof(GraphRecord) + graph.marks() * sizeof(CpuEvent::Mark)));
-  const std::lock_guard launching(graph);
+  const SpinGuard launching(graph.launch_lock());
   if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
   auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));
   const CpuGraph::Launching launch = graph.launch(*this, record->marks());

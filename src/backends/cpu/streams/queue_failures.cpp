@@ -44,7 +44,7 @@ std::shared_ptr<const Error> QueueFailures::find_unreported(std::uint64_t sequen
   return lost != nullptr ? lost->failure.error : nullptr;
 }
 
-/// The lock is held. `forgotten` goes behind it: its error may hold an exception of the user's.
+/// `forgotten` goes behind the lock: its error may hold an exception of the user's.
 void QueueFailures::remember(Failure failure, std::uint64_t until, Reported& forgotten) noexcept {
   const std::uint32_t number = reports_.load(std::memory_order_relaxed) + 1;
   forgotten = std::exchange(reported_[number % most_remembered], Reported{std::move(failure), until, number});

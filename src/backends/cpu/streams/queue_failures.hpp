@@ -12,6 +12,7 @@
 #include <weir/error.hpp>
 
 #include "backends/cpu/workers/futex.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -92,16 +93,16 @@ class QueueFailures {
   std::shared_ptr<const Error> find_inherited(std::uint64_t sequence, std::uint32_t reports_seen) const noexcept;
   std::shared_ptr<const Error> find_unreported(std::uint64_t sequence) const noexcept;
   bool is_lost(std::uint64_t sequence) const noexcept;
-  const Lost* find_lost(std::uint64_t sequence) const noexcept;
-  void remember(Failure failure, std::uint64_t until, Reported& forgotten) noexcept;
+  const Lost* find_lost(std::uint64_t sequence) const noexcept WEIR_NEEDS(lock_);
+  void remember(Failure failure, std::uint64_t until, Reported& forgotten) noexcept WEIR_NEEDS(lock_);
 
   std::atomic<bool> failed_{false};
   std::atomic<bool> ever_failed_{false};
   std::atomic<bool> unreported_{false};  ///< failed, or lost ones
   std::atomic<std::uint32_t> reports_{0};
   mutable SpinLock lock_;
-  Failure failure_;                                 ///< guarded by lock_
-  std::array<Reported, most_remembered> reported_;  ///< guarded by lock_: the last ones, by their number
+  Failure failure_ WEIR_GUARDED_BY(lock_);
+  std::array<Reported, most_remembered> reported_ WEIR_GUARDED_BY(lock_);  ///< the last ones, by their number
   std::unique_ptr<Lost> lost_;  ///< the list changes under lock_ and the device's lock; oldest first
   std::unique_ptr<Lost> spare_;
 };

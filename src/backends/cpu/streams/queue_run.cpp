@@ -1,7 +1,6 @@
 // The consumer's side of a queue: running records in order, parking on waits, helping, failing.
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <utility>
 

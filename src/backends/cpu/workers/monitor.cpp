@@ -2,13 +2,13 @@
 // commands hold all its workers, so that a long or waiting kernel does not hold up other streams.
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "backends/cpu/workers/futex.hpp"
 #include "backends/cpu/workers/thread_start.hpp"
 #include "backends/cpu/workers/worker_pool.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -17,9 +17,9 @@ namespace {
 constexpr auto tick = std::chrono::milliseconds(1);
 
 struct Monitor {
-  std::mutex mutex;
-  std::vector<WorkerPool*> pools;  ///< guarded by mutex
-  bool started = false;            ///< guarded by mutex
+  detail::Mutex mutex;
+  std::vector<WorkerPool*> pools WEIR_GUARDED_BY(mutex);
+  bool started WEIR_GUARDED_BY(mutex) = false;
   std::atomic<std::uint32_t> requests{0};
 
   void run() {
@@ -27,7 +27,7 @@ struct Monitor {
       const std::uint32_t seen = requests.load(std::memory_order_seq_cst);
       bool busy = false;
       {
-        const std::lock_guard guard(mutex);
+        const detail::LockGuard guard(mutex);
         for (WorkerPool* pool : pools) busy = pool->watch_if_armed() || busy;
       }
       if (busy) {
@@ -47,7 +47,7 @@ Monitor& monitor() {
 }  // namespace
 
 void register_pool(WorkerPool& pool) {
-  const std::lock_guard guard(monitor().mutex);
+  const detail::LockGuard guard(monitor().mutex);
   monitor().pools.push_back(&pool);
 }
 
@@ -55,7 +55,7 @@ bool arm_monitor() {
   Monitor& m = monitor();
   m.requests.fetch_add(1, std::memory_order_seq_cst);
   if (futex_wake(m.requests, 1) > 0) return true;
-  const std::lock_guard guard(m.mutex);
+  const detail::LockGuard guard(m.mutex);
   if (!m.started) m.started = start_thread([](void* monitor) { static_cast<Monitor*>(monitor)->run(); }, &m);
   return m.started;
 }

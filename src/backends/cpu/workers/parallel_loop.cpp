@@ -83,6 +83,11 @@ void ParallelLoop::finish(Runner& runner) {
     futex_wait(helpers_, helpers);
   }
   runner.await_helpers(false);
+  rethrow();
+}
+
+/// Behind the last helper.
+void ParallelLoop::rethrow() const {
   if (failure_) std::rethrow_exception(failure_);
 }
 

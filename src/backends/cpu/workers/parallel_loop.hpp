@@ -8,6 +8,7 @@
 
 #include "backends/cpu/workers/futex.hpp"
 #include "backends/cpu/workers/runner.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -56,6 +57,7 @@ class ParallelLoop {
   /// False if nothing is left; `last` if nothing is after this.
   bool take(int mine, std::size_t& begin, std::size_t& end, bool& last);
   void fail(OpenLoops& list);
+  void rethrow() const WEIR_NOT_ANALYSED;  ///< nobody else is left: without the lock
   bool exhausted(int shares) { return open_shares_.fetch_sub(shares, std::memory_order_relaxed) == shares; }
 
   const Chunks chunks_;
@@ -65,7 +67,7 @@ class ParallelLoop {
   std::atomic<int> open_shares_{0};        ///< that have something left
   std::atomic<std::uint32_t> helpers_{0};  ///< and whether the owner sleeps until there are none
   SpinLock failure_lock_;
-  std::exception_ptr failure_;         ///< guarded by failure_lock_
+  std::exception_ptr failure_ WEIR_GUARDED_BY(failure_lock_);
   ParallelLoop* next_loop_ = nullptr;  ///< the list's
   int level_ = 0;                      ///< the list's
   bool listed_ = false;                ///< the list's
@@ -99,7 +101,7 @@ class OpenLoops {
  private:
   alignas(64) SpinLock lock_;
   std::atomic<std::uint32_t> mask_{0};  ///< levels whose list is not empty; written under lock_
-  ParallelLoop* first_[levels] = {};    ///< guarded by lock_
+  ParallelLoop* first_[levels] WEIR_GUARDED_BY(lock_) = {};
   std::atomic<int> owners_[levels] = {};
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/workers/futex.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 
@@ -74,10 +75,10 @@ class ReadyLists {
   /// What a push or a pop of the usual level writes lies in one cache line.
   struct alignas(64) Shard {
     SpinLock lock;
-    std::atomic<std::uint32_t> mask{0};  ///< levels whose list is not empty; written under lock
-    std::atomic<std::uint32_t> pops{0};  ///< written under lock
-    std::atomic<int> count{0};           ///< written under lock
-    List lists[levels];                  ///< guarded by lock; the usual level first
+    std::atomic<std::uint32_t> mask{0};        ///< levels whose list is not empty; written under lock
+    std::atomic<std::uint32_t> pops{0};        ///< written under lock
+    std::atomic<int> count{0};                 ///< written under lock
+    List lists[levels] WEIR_GUARDED_BY(lock);  ///< the usual level first
   };
 
   static std::size_t place(int home) { return static_cast<std::size_t>(home); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/cpu/workers/futex.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cpu {
 

@@ -12,6 +12,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/prepared_launch.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -25,8 +26,8 @@ constexpr const char* updating = "weir::Graph::update";
 
 /// Graphs that the user has let go of while replays were pending.
 struct Graveyard {
-  std::mutex mutex;
-  std::vector<CudaGraph*> graphs;  ///< guarded by mutex
+  detail::Mutex mutex;
+  std::vector<CudaGraph*> graphs WEIR_GUARDED_BY(mutex);
 };
 Graveyard& graveyard() {
   static auto& instance = *new Graveyard;
@@ -150,7 +151,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   FailureState& failures = queue.failures();
   if (failures.skips_all()) return;
   const DeviceScope scope(queue.device().index());
-  const std::lock_guard lock(mutex_);
+  const detail::LockGuard lock(mutex_);
   GuardedGraph* guarded_graph = nullptr;
   if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
     guarded_graph = guarded(where);
@@ -213,7 +214,7 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
 }
 
 void CudaGraph::update(const GraphForm& form, std::size_t index) {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   const FormNode& node = form.nodes[index];
   Applied& applied = applied_[index];
   guarded_made_ = false;
@@ -247,7 +248,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
 }
 
 bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   if (!is_updatable(&launch) || !applied_[node].enabled || !set_launch(node, applied_[node].device, launch)) {
     return false;
   }
@@ -316,7 +317,7 @@ void CudaGraph::close() noexcept { bury(this); }
 void CudaGraph::bury(CudaGraph* graph) noexcept {
   std::vector<CudaGraph*> gone;
   try {
-    const std::lock_guard guard(graveyard().mutex);
+    const detail::LockGuard guard(graveyard().mutex);
     auto& graphs = graveyard().graphs;
     gone.reserve(graphs.size() + 1);
     if (graph != nullptr) graphs.push_back(graph);
@@ -333,7 +334,7 @@ void CudaGraph::bury(CudaGraph* graph) noexcept {
 }
 
 std::shared_ptr<const void> CudaGraph::beyond_form() {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   if (!foreign_) return nullptr;
   if (graph_->has_calls()) {
     throw Error(Errc::not_supported, "weir::Graph::launch", "graph on " + device_.name(),

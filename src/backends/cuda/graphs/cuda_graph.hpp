@@ -5,11 +5,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "graph_form.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -56,16 +56,16 @@ class CudaGraph final : public detail::GraphExecutable {
   };
 
   ~CudaGraph() override;
-  bool set_launch(std::size_t index, int device, const Launch& launch);
-  bool switch_on(std::size_t index, bool on);
-  void update_graph(const detail::GraphForm& form, std::size_t index);
-  void bring_up_to_date(std::size_t but, SourceLocation where);
-  void instantiate(const detail::GraphForm& form, SourceLocation where);
-  Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where);
-  void make_anew(const detail::GraphForm& form, SourceLocation where);
-  GuardedGraph* guarded(SourceLocation where);
-  void note_end(int device, cudaStream_t stream) noexcept;
-  bool is_idle() noexcept;
+  bool set_launch(std::size_t index, int device, const Launch& launch) WEIR_NEEDS(mutex_);
+  bool switch_on(std::size_t index, bool on) WEIR_NEEDS(mutex_);
+  void update_graph(const detail::GraphForm& form, std::size_t index) WEIR_NEEDS(mutex_);
+  void bring_up_to_date(std::size_t but, SourceLocation where) WEIR_NEEDS(mutex_);
+  void instantiate(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
+  Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
+  void make_anew(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
+  GuardedGraph* guarded(SourceLocation where) WEIR_NEEDS(mutex_);
+  void note_end(int device, cudaStream_t stream) noexcept WEIR_NEEDS(mutex_);
+  bool is_idle() noexcept WEIR_NOT_ANALYSED;  ///< of a closed one: nobody launches it any more
   static void bury(CudaGraph* graph) noexcept;
 
   static std::atomic<std::size_t> buried;
@@ -75,20 +75,20 @@ class CudaGraph final : public detail::GraphExecutable {
   bool foreign_ = false;
   bool conditional_ = false;  ///< has conditional nodes
   bool priorities_ = false;
-  std::mutex mutex_;
-  Instance instance_;  ///< guarded by mutex_, as the next
-  std::vector<Applied> applied_;
-  std::vector<Earlier> earlier_;  ///< of graphs with conditional nodes
-  std::unique_ptr<GuardedGraph> guarded_;
-  bool guarded_made_ = false;  ///< as far as it can be
-  bool last_guarded_ = false;
-  CudaQueue* last_queue_ = nullptr;
-  CudaQueue* behind_ =
-      nullptr;  ///< replays of an earlier instance, which the driver does not keep apart from this one's
+  detail::Mutex mutex_;
+  Instance instance_ WEIR_GUARDED_BY(mutex_);
+  std::vector<Applied> applied_ WEIR_GUARDED_BY(mutex_);
+  std::vector<Earlier> earlier_ WEIR_GUARDED_BY(mutex_);  ///< of graphs with conditional nodes
+  std::unique_ptr<GuardedGraph> guarded_ WEIR_GUARDED_BY(mutex_);
+  bool guarded_made_ WEIR_GUARDED_BY(mutex_) = false;  ///< as far as it can be
+  bool last_guarded_ WEIR_GUARDED_BY(mutex_) = false;
+  CudaQueue* last_queue_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  /// Replays of an earlier instance, which the driver does not keep apart from this one's.
+  CudaQueue* behind_ WEIR_GUARDED_BY(mutex_) = nullptr;
   /// Behind the last replay, by the device of its stream: for graphs that own things or have conditional nodes, else empty.
-  std::vector<cudaEvent_t> done_;
-  int last_device_ = 0;
-  bool launched_ = false;
+  std::vector<cudaEvent_t> done_ WEIR_GUARDED_BY(mutex_);
+  int last_device_ WEIR_GUARDED_BY(mutex_) = 0;
+  bool launched_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weir::cuda

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -26,12 +27,12 @@ detail::DeviceGuard Replays::guard(std::uint64_t place) const {
 }
 
 void Replays::launched(FailureState& queue, std::uint64_t place) {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   launched_.push_back({&queue, place});
 }
 
 void Replays::take_back_launch() {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   launched_.pop_back();
 }
 
@@ -42,25 +43,25 @@ void Replays::set_failed_at(std::uint64_t place) {
 }
 
 void Replays::begin() {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   const Launched& present = launched_.front();
   if (present.queue->skips(present.place)) set_failed_at(0);
 }
 
 bool Replays::skips(std::uint64_t place) {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   return failed_at_ <= place;
 }
 
 void Replays::fail(std::uint64_t place, std::shared_ptr<const Error> error) {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   if (failed_at_ <= place) return;
   error_ = std::move(error);
   set_failed_at(place);
 }
 
 void Replays::end() {
-  const std::unique_lock guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   const Launched present = launched_.front();
   launched_.pop_front();
   const std::shared_ptr<const Error> error = std::exchange(error_, nullptr);

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 
 #include <weir/device_code.hpp>
 #include <weir/error.hpp>
 
 #include "backends/cuda/streams/failures.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -46,15 +46,15 @@ class Replays {
     FailureState* queue;
     std::uint64_t place;
   };
-  void set_failed_at(std::uint64_t place);
+  void set_failed_at(std::uint64_t place) WEIR_NEEDS(mutex_);
 
   CudaDevice& device_;
   std::uint64_t place_ = 0;
   volatile unsigned long long* flag_ = nullptr;
-  std::mutex mutex_;
-  std::deque<Launched> launched_;  ///< guarded by mutex_, as the next
-  std::uint64_t failed_at_ = FailureState::never;
-  std::shared_ptr<const Error> error_;
+  detail::Mutex mutex_;
+  std::deque<Launched> launched_ WEIR_GUARDED_BY(mutex_);
+  std::uint64_t failed_at_ WEIR_GUARDED_BY(mutex_) = FailureState::never;
+  std::shared_ptr<const Error> error_ WEIR_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir::cuda

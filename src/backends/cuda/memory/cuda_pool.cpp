@@ -2,11 +2,13 @@
 #include "backends/cuda/memory/cuda_pool.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -27,7 +29,7 @@ CudaPool::CudaPool(CudaDevice& device, const PoolOptions& options)
 cudaMemPool_t CudaPool::native(SourceLocation where) {
   if (const cudaMemPool_t made = native_.load(std::memory_order_acquire)) return made;
   device_.start(where);
-  const std::lock_guard guard(make_mutex_);
+  const detail::LockGuard guard(make_mutex_);
   if (const cudaMemPool_t made = native_.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(device_.index());
   const cudaMemPool_t pool = device_.take_driver_pool(max_size_, "pool '" + name_ + "' on " + device_.name(), where);
@@ -62,7 +64,7 @@ void CudaPool::count_taken(std::size_t bytes) {
   used_high_ = std::max(used_high_, used_);
 }
 
-/// A block that this queue freed, of the size or little more. The lock is held.
+/// A block that this queue freed, of the size or little more.
 void* CudaPool::take_cached(CudaQueue& queue, std::size_t bytes) {
   for (std::size_t i = cached_; i-- > 0;) {
     const Cached& cached = cache_[i];
@@ -99,7 +101,7 @@ void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operat
   if (bytes > ~std::size_t{0} / 2) refuse_bytes(bytes, queue, cudaErrorMemoryAllocation, operation, where);
   const std::size_t wanted = round_up(bytes);
   if (caches()) {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     if (void* data = take_cached(queue, wanted)) return data;
   }
   void* data = nullptr;
@@ -116,7 +118,7 @@ void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operat
   }
   if (answer == cudaErrorMemoryAllocation) refuse_bytes(bytes, queue, answer, operation, where);
   check(answer, operation, queue.label(), where);
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   Block& block = blocks_[data];
   if (block.bytes != 0 && !block.live) --freed_;
   block = Block{wanted, wanted, true};
@@ -142,7 +144,7 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
   Cached freed{data, 0, &queue};
   Cached evicted{};
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     Block* block = find(data);
     if (block == nullptr) {
       throw Error(Errc::invalid_value, "weir::Pool::free", queue.label(),
@@ -179,11 +181,12 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
   leave();
 }
 
-/// Entries of freed blocks go, but for those in the cache. The lock is held.
+/// Entries of freed blocks go, but for those in the cache.
 void CudaPool::forget_freed() {
+  const std::span cache(cache_.data(), cached_);
   std::erase_if(blocks_, [&](const auto& entry) {
-    return !entry.second.live && std::none_of(cache_.begin(), cache_.begin() + static_cast<std::ptrdiff_t>(cached_),
-                                              [&](const Cached& cached) { return cached.data == entry.first; });
+    return !entry.second.live &&
+           std::none_of(cache.begin(), cache.end(), [&](const Cached& cached) { return cached.data == entry.first; });
   });
   freed_ = cached_;
   last_data_ = nullptr;
@@ -191,14 +194,14 @@ void CudaPool::forget_freed() {
 }
 
 bool CudaPool::over_budget() {
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   return cached_bytes_ > most_cached_bytes;
 }
 
 void CudaPool::evict_oldest() noexcept {
   Cached oldest{};
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     if (cached_ == 0) return;
     oldest = cache_[0];
     cached_bytes_ -= oldest.bytes;
@@ -221,7 +224,7 @@ void CudaPool::give_to_driver(const Cached& cached) noexcept {
 void CudaPool::flush() noexcept {
   for (;;) {
     {
-      const std::lock_guard guard(mutex_);
+      const detail::LockGuard guard(mutex_);
       if (cached_ == 0) return;
     }
     evict_oldest();
@@ -232,7 +235,7 @@ void CudaPool::flush() noexcept {
 void CudaPool::flush_until_free() {
   std::vector<CudaQueue*> idle;
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     for (std::size_t i = 0; i < cached_; ++i) {
       if (cache_[i].queue->idle()) idle.push_back(cache_[i].queue);
     }
@@ -270,7 +273,7 @@ PoolStatistics CudaPool::statistics() {
     now.reserved = reserved;
     now.reserved_high = high;
   }
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   now.used = used_;
   now.used_high = used_high_;
   return now;
@@ -282,13 +285,13 @@ void CudaPool::reset_high_marks() {
     check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero), "weir::Pool::reset_high_marks", name_,
           {});
   }
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   used_high_ = used_;
 }
 
 void CudaPool::close() noexcept {
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     closed_ = true;
     ++inside_;
   }
@@ -300,7 +303,7 @@ void CudaPool::close() noexcept {
 /// pending memory by itself.
 void CudaPool::leave() noexcept {
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     if (--inside_ != 0 || !closed_ || live_ != 0) return;
   }
   if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);

@@ -6,11 +6,11 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "backend.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -53,14 +53,14 @@ class CudaPool final : public detail::PoolState {
 
   cudaMemPool_t native(SourceLocation where);
   bool caches() const { return threshold() == ~std::size_t{0}; }
-  Block* find(void* data);
-  void* take_cached(CudaQueue& queue, std::size_t bytes);
-  void count_taken(std::size_t bytes);
+  Block* find(void* data) WEIR_NEEDS(mutex_);
+  void* take_cached(CudaQueue& queue, std::size_t bytes) WEIR_NEEDS(mutex_);
+  void count_taken(std::size_t bytes) WEIR_NEEDS(mutex_);
   cudaError_t take_from_driver(CudaQueue& queue, std::size_t bytes, void** data, SourceLocation where);
   void give_to_driver(const Cached& cached) noexcept;
   bool over_budget();
   void evict_oldest() noexcept;
-  void forget_freed();
+  void forget_freed() WEIR_NEEDS(mutex_);
   [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
                                  SourceLocation where);
   void leave() noexcept;
@@ -69,22 +69,23 @@ class CudaPool final : public detail::PoolState {
   const std::string name_;
   const std::size_t max_size_;
   std::atomic<std::size_t> threshold_;
-  std::mutex make_mutex_;
+  detail::Mutex make_mutex_;
   std::atomic<cudaMemPool_t> native_{nullptr};
 
-  std::mutex mutex_;                         ///< of everything below
-  std::unordered_map<void*, Block> blocks_;  ///< live ones, and some that were freed, to tell what was freed twice
-  void* last_data_ = nullptr;                ///< the block that was asked for last
-  Block* last_ = nullptr;
-  std::array<Cached, most_cached> cache_;
-  std::size_t cached_ = 0;
-  std::size_t cached_bytes_ = 0;
-  std::size_t live_ = 0;
-  std::size_t freed_ = 0;  ///< entries of blocks_ that are not live
-  std::size_t used_ = 0;
-  std::size_t used_high_ = 0;
-  std::size_t inside_ = 0;  ///< calls that give back what may be the last
-  bool closed_ = false;
+  detail::Mutex mutex_;
+  std::unordered_map<void*, Block> blocks_
+      WEIR_GUARDED_BY(mutex_);  ///< live ones, and some that were freed, to tell what was freed twice
+  void* last_data_ WEIR_GUARDED_BY(mutex_) = nullptr;  ///< the block that was asked for last
+  Block* last_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  std::array<Cached, most_cached> cache_ WEIR_GUARDED_BY(mutex_);
+  std::size_t cached_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t cached_bytes_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t live_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t freed_ WEIR_GUARDED_BY(mutex_) = 0;  ///< entries of blocks_ that are not live
+  std::size_t used_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t used_high_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::size_t inside_ WEIR_GUARDED_BY(mutex_) = 0;  ///< calls that give back what may be the last
+  bool closed_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weir::cuda

@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -40,7 +41,7 @@ void PinnedMemory::collect_pending() {
     }
     note(answer);
     {
-      const std::shared_lock guard(ranges_mutex_);
+      const detail::SharedGuard guard(ranges_mutex_);
       const auto range = ranges_.find(reinterpret_cast<std::uintptr_t>(oldest.data));
       if (range != ranges_.end()) free_[range->second.bytes].push_back(oldest.data);
     }
@@ -53,7 +54,7 @@ void* PinnedMemory::take(std::size_t bytes, const char* operation, SourceLocatio
   if (bytes > ~std::size_t{0} / 2) refuse(cudaErrorMemoryAllocation, operation, "pinned host memory", where);
   const std::size_t size = class_of(bytes);
   {
-    const std::lock_guard guard(free_mutex_);
+    const detail::LockGuard guard(free_mutex_);
     collect_pending();
     std::vector<void*>& free = free_[size];
     if (!free.empty()) {
@@ -70,7 +71,7 @@ void* PinnedMemory::take(std::size_t bytes, const char* operation, SourceLocatio
                 std::string(cudaGetErrorName(answer)) + ": no memory for " + std::to_string(bytes) + " bytes", where);
   }
   check(answer, operation, "pinned host memory", where);
-  const std::unique_lock guard(ranges_mutex_);
+  const detail::LockGuard guard(ranges_mutex_);
   ranges_.emplace(reinterpret_cast<std::uintptr_t>(data), Range{size, false});
   return data;
 }
@@ -80,10 +81,10 @@ void PinnedMemory::give(void* data) noexcept {
   try {
     std::size_t size = 0;
     {
-      const std::shared_lock guard(ranges_mutex_);
+      const detail::SharedGuard guard(ranges_mutex_);
       size = ranges_.at(reinterpret_cast<std::uintptr_t>(data)).bytes;
     }
-    const std::lock_guard guard(free_mutex_);
+    const detail::LockGuard guard(free_mutex_);
     free_[size].push_back(data);
   } catch (...) {
     // Without memory for the list the block stays unused.
@@ -95,7 +96,7 @@ void PinnedMemory::give_after(void* data, CudaQueue& queue) noexcept {
   try {
     const cudaStream_t stream = queue.stream({});
     const DeviceScope scope(device);
-    const std::lock_guard guard(free_mutex_);
+    const detail::LockGuard guard(free_mutex_);
     std::vector<cudaEvent_t>& events = free_events_[device];
     if (events.empty()) {
       cudaEvent_t made = nullptr;
@@ -112,7 +113,7 @@ void PinnedMemory::give_after(void* data, CudaQueue& queue) noexcept {
 
 std::optional<PointerInfo> PinnedMemory::find(const void* data) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::shared_lock guard(ranges_mutex_);
+  const detail::SharedGuard guard(ranges_mutex_);
   auto next = ranges_.upper_bound(address);
   if (next == ranges_.begin()) return std::nullopt;
   --next;
@@ -124,7 +125,7 @@ std::optional<PointerInfo> PinnedMemory::find(const void* data) const {
 void PinnedMemory::pin(const void* data, std::size_t bytes, SourceLocation where) {
   constexpr const char* operation = "weir::pin";
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  const std::unique_lock guard(ranges_mutex_);
+  const detail::LockGuard guard(ranges_mutex_);
   auto next = ranges_.lower_bound(begin + bytes);
   if (next != ranges_.begin()) {
     --next;
@@ -143,7 +144,7 @@ void PinnedMemory::pin(const void* data, std::size_t bytes, SourceLocation where
 void PinnedMemory::unpin(const void* data, SourceLocation where) {
   constexpr const char* operation = "weir::unpin";
   {
-    const std::unique_lock guard(ranges_mutex_);
+    const detail::LockGuard guard(ranges_mutex_);
     const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(data));
     if (found != ranges_.end() && !found->second.pinned_in_place) {
       throw Error(Errc::invalid_value, operation, "host memory",

@@ -6,13 +6,12 @@
 
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "backend.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -44,14 +43,14 @@ class PinnedMemory {
     void* data;
   };
   static std::size_t class_of(std::size_t bytes);
-  void collect_pending();
+  void collect_pending() WEIR_NEEDS(free_mutex_);
 
-  mutable std::shared_mutex ranges_mutex_;
-  std::map<std::uintptr_t, Range> ranges_;  ///< guarded by ranges_mutex_
-  std::mutex free_mutex_;
-  std::unordered_map<std::size_t, std::vector<void*>> free_;  ///< by class; guarded by free_mutex_, as the next
-  std::deque<Pending> pending_;
-  std::map<int, std::vector<cudaEvent_t>> free_events_;
+  mutable detail::SharedMutex ranges_mutex_;
+  std::map<std::uintptr_t, Range> ranges_ WEIR_GUARDED_BY(ranges_mutex_);
+  detail::Mutex free_mutex_;
+  std::unordered_map<std::size_t, std::vector<void*>> free_ WEIR_GUARDED_BY(free_mutex_);  ///< by class
+  std::deque<Pending> pending_ WEIR_GUARDED_BY(free_mutex_);
+  std::map<int, std::vector<cudaEvent_t>> free_events_ WEIR_GUARDED_BY(free_mutex_);
 };
 
 }  // namespace weir::cuda

@@ -7,6 +7,7 @@
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "failure_reports.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -29,7 +30,7 @@ int CudaQueue::device_index() const { return device_.index(); }
 
 cudaStream_t CudaQueue::make_stream(SourceLocation where) {
   constexpr const char* operation = "weir::Stream";
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(mutex_);
   if (const cudaStream_t made = stream_.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(device_.index());
   device_.start(where);
@@ -108,6 +109,7 @@ void CudaQueue::wrap(cudaStream_t stream) {
 
 void CudaQueue::unwrap() noexcept {
   try {
+    const detail::LockGuard guard(mutex_);
     if (used()) mark_end(End::own_work);
   } catch (const Error&) {
     // The driver answers no more: there is nothing to follow.
@@ -115,7 +117,7 @@ void CudaQueue::unwrap() noexcept {
   ended_.store(true, std::memory_order_release);
 }
 
-/// Records the event of follow() at the present end. The lock of what is made late is held, or nobody else is left.
+/// Records the event of follow() at the present end.
 cudaEvent_t CudaQueue::mark_end(End end) {
   const DeviceScope scope(device_.index());
   if (follow_event_ == nullptr) {
@@ -137,11 +139,11 @@ void CudaQueue::come_after(cudaEvent_t event) {
 void CudaQueue::follow(Queue& other) {
   auto& source = static_cast<CudaQueue&>(other);
   if (source.capture_ != nullptr && &source != this) {
-    const std::lock_guard guard(source.mutex_);
+    const detail::LockGuard guard(source.mutex_);
     return come_after(source.mark_end(End::own_work));
   }
   if (&source == this || !source.used() || source.idle()) return;
-  const std::lock_guard guard(source.mutex_);
+  const detail::LockGuard guard(source.mutex_);
   const bool ended = source.ended_.load(std::memory_order_acquire);
   come_after(ended ? source.follow_event_ : source.mark_end(End::own_work));
 }
@@ -167,6 +169,7 @@ bool CudaQueue::idle() noexcept {
   const DeviceScope scope(device_.index());
   cudaError_t answer = cudaSuccess;
   if (ended_.load(std::memory_order_acquire)) {
+    const detail::LockGuard guard(mutex_);
     answer = follow_event_ != nullptr ? cudaEventQuery(follow_event_) : cudaSuccess;
   } else {
     answer = cudaStreamQuery(queue);

@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backend.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/failures.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -75,10 +75,10 @@ class CudaQueue final : public Queue {
   bool idle() noexcept;
   /// A stream beside this one, for waits between backends; made at its first use.
   struct Aside {
-    std::mutex mutex;
-    cudaStream_t stream = nullptr;
-    cudaEvent_t event = nullptr;
-    std::uint64_t number = 0;  ///< of the last record that was waited for there
+    detail::Mutex mutex;
+    cudaStream_t stream WEIR_GUARDED_BY(mutex) = nullptr;
+    cudaEvent_t event WEIR_GUARDED_BY(mutex) = nullptr;
+    std::uint64_t number WEIR_GUARDED_BY(mutex) = 0;  ///< of the last record that was waited for there
   };
   /// Where those wait who wait for events recorded here, in the order of the records.
   Aside& behind_events() { return behind_events_; }
@@ -93,7 +93,7 @@ class CudaQueue final : public Queue {
   int device_index() const;
   cudaStream_t make_stream(SourceLocation where);
   enum class End { own_work, as_a_command };
-  cudaEvent_t mark_end(End end);
+  cudaEvent_t mark_end(End end) WEIR_NEEDS(mutex_);
   void come_after(cudaEvent_t event);
   void record_in_graph(CudaEvent& event, SourceLocation where);
   void wait_in_graph(CudaEvent& event, SourceLocation where);
@@ -160,8 +160,8 @@ class CudaQueue final : public Queue {
   std::atomic<bool> ended_{false};  ///< the foreign stream may be gone
   std::atomic<bool> used_{false};
   std::atomic<cudaStream_t> stream_{nullptr};
-  std::mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
-  cudaEvent_t follow_event_ = nullptr;
+  detail::Mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
+  cudaEvent_t follow_event_ WEIR_GUARDED_BY(mutex_) = nullptr;
   Aside behind_events_;
   Aside behind_words_;  ///< waits for other backends, where this stream itself cannot
   std::atomic<std::uint64_t> records_{0};

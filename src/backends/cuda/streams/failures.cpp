@@ -6,25 +6,22 @@
 
 namespace weir::cuda {
 
-namespace {
-/// One for all queues: failures cross them, and host functions are rare.
-std::mutex& mutex() {
-  static auto& instance = *new std::mutex;
+detail::Mutex& FailureState::mutex() {
+  static auto& instance = *new detail::Mutex;
   return instance;
 }
-}  // namespace
 
 bool FailureState::skips_all() const { return failed() && doubt_.load(std::memory_order_acquire) == 1; }
 
 void FailureState::set_flag(volatile unsigned long long* flag) {
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   if (has_flag()) return;
   *flag = failed_at_.load(std::memory_order_relaxed);
   flag_.store(flag, std::memory_order_release);  // with guard() and has_flag(): what it holds
 }
 
 std::uint64_t FailureState::open_place() {
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
   unsettled_.push_back(place);
   place_.store(place, std::memory_order_release);
@@ -37,7 +34,7 @@ bool FailureState::settled_until(std::uint64_t place) const {
 }
 
 void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   settle_locked(place, error);
 }
 
@@ -53,7 +50,7 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
     }
   }
   std::vector<Dependent> ready;
-  std::erase_if(dependents_, [&](const Dependent& dependent) {
+  std::erase_if(dependents_, [&](const Dependent& dependent) WEIR_NEEDS(mutex()) {
     if (!settled_until(dependent.source_place)) return false;
     ready.push_back(dependent);
     return true;
@@ -68,7 +65,7 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
 void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   const bool lost = source.any_lost_.load(std::memory_order_acquire);
   if (!lost && (&source == this || !source.in_doubt())) return;
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   if (const auto error = source.lost_at(source_place)) {  // also of a stream that had this queue before
     const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
     place_.store(place, std::memory_order_release);
@@ -95,14 +92,14 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
 
 std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const {
   if (!skips(place) && !any_lost_.load(std::memory_order_acquire)) return nullptr;
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   if (auto error = lost_at(place)) return error;
   return failed_at_.load(std::memory_order_relaxed) <= place ? error_ : nullptr;
 }
 
 std::shared_ptr<const Error> FailureState::take() {
   if (!failed()) return nullptr;
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   return take_locked();
 }
 
@@ -114,7 +111,7 @@ std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
 
 std::shared_ptr<const Error> FailureState::lose() {
   if (!failed()) return nullptr;
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   if (!error_) return nullptr;
   lost_.push_back({failed_at_.load(std::memory_order_relaxed), place_.load(std::memory_order_relaxed), error_});
   any_lost_.store(true, std::memory_order_release);
@@ -122,7 +119,7 @@ std::shared_ptr<const Error> FailureState::lose() {
 }
 
 void FailureState::forget(const Error& error) noexcept {
-  const std::lock_guard guard(mutex());
+  const detail::LockGuard guard(mutex());
   std::erase_if(lost_, [&](const Lost& lost) { return lost.error.get() == &error; });
   any_lost_.store(!lost_.empty(), std::memory_order_release);
 }

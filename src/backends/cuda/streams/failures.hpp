@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <weir/device_code.hpp>
 #include <weir/error.hpp>
+
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -50,30 +51,32 @@ class FailureState {
   void forget(const Error& error) noexcept;
 
  private:
+  /// One for all queues: failures cross them, and host functions are rare.
+  static detail::Mutex& mutex();
   struct Lost {
     std::uint64_t from;
     std::uint64_t until;
     std::shared_ptr<const Error> error;
   };
-  std::shared_ptr<const Error> take_locked();
-  std::shared_ptr<const Error> lost_at(std::uint64_t place) const;
+  std::shared_ptr<const Error> take_locked() WEIR_NEEDS(mutex());
+  std::shared_ptr<const Error> lost_at(std::uint64_t place) const WEIR_NEEDS(mutex());
   struct Dependent {
     std::uint64_t source_place;
     FailureState* queue;
     std::uint64_t place;
   };
-  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error);
-  bool settled_until(std::uint64_t place) const;
+  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) WEIR_NEEDS(mutex());
+  bool settled_until(std::uint64_t place) const WEIR_NEEDS(mutex());
 
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
   std::atomic<unsigned long long> failed_at_{never};
   std::atomic<volatile unsigned long long*> flag_{nullptr};  ///< written under the mutex; submitters read it without
-  std::shared_ptr<const Error> error_;                       ///< guarded by the module's mutex, as the rest
-  std::vector<Lost> lost_;
+  std::shared_ptr<const Error> error_ WEIR_GUARDED_BY(mutex());
+  std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};
-  std::vector<std::uint64_t> unsettled_;
-  std::vector<Dependent> dependents_;
+  std::vector<std::uint64_t> unsettled_ WEIR_GUARDED_BY(mutex());
+  std::vector<Dependent> dependents_ WEIR_GUARDED_BY(mutex());
 };
 
 }  // namespace weir::cuda

@@ -12,6 +12,7 @@
 #include "backends/cuda/memory/layout.hpp"
 #include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -174,7 +175,7 @@ void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDev
   const std::unique_ptr<CudaQueue, decltype(retire)> owner(&helper, retire);
   static_cast<void>(stream(command.where));  // made here, for that takes the same lock
   {
-    const std::lock_guard guard(mutex_);
+    const detail::LockGuard guard(mutex_);
     helper.come_after(mark_end(End::as_a_command));
   }
   if (failures_.in_doubt()) {
@@ -182,6 +183,7 @@ void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDev
     helper.failures_.depend_on(failures_, failures_.place());
   }
   helper.copy_on_device(command, copy);
+  const detail::LockGuard guard(helper.mutex_);
   come_after(helper.mark_end(End::own_work));
 }
 

@@ -14,6 +14,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -76,6 +77,11 @@ std::shared_ptr<const Error> exiting_error() {
 
 }  // namespace
 
+detail::Mutex& signals_lock() {
+  static auto& lock = *new detail::Mutex;
+  return lock;
+}
+
 Signals& Signals::instance() {
   static auto& signals = *new Signals;
   return signals;
@@ -92,7 +98,7 @@ Signals::Signals() {
 
 SignalWord& Signals::take_word(SourceLocation where) {
   constexpr std::size_t slab = 64;
-  std::unique_lock guard(mutex_);
+  detail::UniqueLock guard(signals_lock());
   while (free_ == nullptr) {
     guard.unlock();  // the driver may take its time, and others give signals meanwhile
     void* memory = PinnedMemory::instance().take(slab * sizeof(SignalWord), operation, where);
@@ -107,7 +113,7 @@ SignalWord& Signals::take_word(SourceLocation where) {
 
 std::unique_ptr<CudaSignal> Signals::make(FailureState& failures, SourceLocation where) {
   auto signal = std::make_unique<CudaSignal>(failures, take_word(where));
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(signals_lock());
   if (ended_) {
     signal->let_go(exiting_error());
     return signal;
@@ -119,7 +125,6 @@ std::unique_ptr<CudaSignal> Signals::make(FailureState& failures, SourceLocation
   return signal;
 }
 
-/// False if it was given already. The lock is held.
 bool Signals::remove(CudaSignal& signal) noexcept {
   if (!std::exchange(signal.pending_, false)) return false;
   (signal.previous_ != nullptr ? signal.previous_->next_ : pending_) = signal.next_;
@@ -129,7 +134,7 @@ bool Signals::remove(CudaSignal& signal) noexcept {
 
 void Signals::end() noexcept {
   const auto error = exiting_error();
-  const std::lock_guard guard(mutex_);
+  const detail::LockGuard guard(signals_lock());
   ended_ = true;
   while (pending_ != nullptr) {
     CudaSignal& signal = *pending_;
@@ -138,7 +143,6 @@ void Signals::end() noexcept {
   }
 }
 
-/// The lock is held.
 void CudaSignal::let_go(std::shared_ptr<const Error> failure) noexcept {
   failures_.settle(place_, std::move(failure));  // first: what runs next looks at the failures
   std::atomic_ref(word_.reached).store(count_, std::memory_order_seq_cst);
@@ -148,7 +152,7 @@ void CudaSignal::let_go(std::shared_ptr<const Error> failure) noexcept {
 
 void CudaSignal::give(std::shared_ptr<const Error> failure) noexcept {
   Signals& all = Signals::instance();
-  const std::lock_guard guard(all.mutex_);
+  const detail::LockGuard guard(signals_lock());
   if (all.remove(*this)) let_go(std::move(failure));
 }
 
@@ -182,7 +186,7 @@ std::unique_ptr<detail::Signal> CudaQueue::wait_for_signal(const Command& comman
 /// For waits the driver keeps the rules of the legacy stream, and refuses them in foreign captures; for words it does not say.
 cudaError_t CudaQueue::wait_aside(const CudaSignal& signal, SourceLocation where) {
   const cudaStream_t queue = stream(where);
-  const std::lock_guard guard(behind_words_.mutex);
+  const detail::LockGuard guard(behind_words_.mutex);
   if (behind_words_.stream == nullptr) behind_words_.stream = device_.make_waiting_stream(where);
   cudaError_t answer = cudaSuccess;
   if (behind_words_.event == nullptr) {
@@ -203,7 +207,7 @@ void signal_after(CudaEvent& event, std::unique_ptr<detail::Signal>& signal, Sou
     // One stream for all waits of a queue's events, as long as they come in the order of the records: none waits longer for
     // it, and a program that is far ahead of the device needs no more streams.
     CudaQueue::Aside& aside = recorder->behind_events();
-    const std::lock_guard guard(aside.mutex);
+    const detail::LockGuard guard(aside.mutex);
     if (number >= aside.number) {
       if (aside.stream == nullptr) aside.stream = device.make_waiting_stream(where);
       send(std::move(awaited), aside.stream, event, signal);

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "backend.hpp"
 #include "backends/cuda/streams/failures.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -23,6 +23,9 @@ struct alignas(64) SignalWord {
   SignalWord* next;  ///< in the list of free ones
 };
 
+/// Of all signals.
+detail::Mutex& signals_lock();
+
 /// The signals that streams here wait for. Those that nobody has given when the process ends are given then: what would
 /// give them is dropped, and nothing shall wait for the streams for ever.
 class Signals {
@@ -36,13 +39,13 @@ class Signals {
   friend class CudaSignal;
   Signals();
   SignalWord& take_word(SourceLocation where);
-  bool remove(CudaSignal& signal) noexcept;
+  /// False if it was given already.
+  bool remove(CudaSignal& signal) noexcept WEIR_NEEDS(signals_lock());
   void end() noexcept;
 
-  std::mutex mutex_;
-  SignalWord* free_ = nullptr;  ///< guarded by mutex_, as the next
-  CudaSignal* pending_ = nullptr;
-  bool ended_ = false;
+  SignalWord* free_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
+  CudaSignal* pending_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
+  bool ended_ WEIR_GUARDED_BY(signals_lock()) = false;
 };
 
 class CudaSignal final : public detail::Signal {
@@ -56,15 +59,15 @@ class CudaSignal final : public detail::Signal {
 
  private:
   friend class Signals;
-  void let_go(std::shared_ptr<const Error> failure) noexcept;
+  void let_go(std::shared_ptr<const Error> failure) noexcept WEIR_NEEDS(signals_lock());
 
   FailureState& failures_;
   SignalWord& word_;
   const std::uint32_t count_;
   const std::uint64_t place_;
-  bool pending_ = false;  ///< guarded by the lock of all signals, as the next
-  CudaSignal* previous_ = nullptr;
-  CudaSignal* next_ = nullptr;
+  bool pending_ WEIR_GUARDED_BY(signals_lock()) = false;
+  CudaSignal* previous_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
+  CudaSignal* next_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
 };
 
 /// Gives the signal when the last record of the event is reached. Takes it unless it throws.

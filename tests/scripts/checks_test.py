@@ -1,0 +1,123 @@
+"""The scripts that check the sources find what is planted: each in a tree of its own."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TREE = {
+    "include/weir/stream.hpp": "#include <vector>\n#include <weir/op.hpp>\n",
+    "include/weir/op.hpp": "#pragma once\n",
+    "src/backend.hpp": "#include <weir/op.hpp>\n",
+    "src/core/checks.hpp": '#include "backend.hpp"\n',
+    "src/core/streams/submit.cpp": '#include "core/checks.hpp"\n#include <fmt/core.h>\n',
+    "src/backends/cpu/cpu_device.hpp": '#include "backend.hpp"\n',
+    "src/backends/cuda/cuda_device.hpp": '#include "backend.hpp"\n',
+    "src/backends/registry.cpp": '#include "backends/cpu/cpu_device.hpp"\n',
+    "apps/weir/session.hpp": "#include <weir/stream.hpp>\n",
+    "apps/weir/main.cpp": '#include "session.hpp"\n',
+    "bench/support/measure.hpp": "#pragma once\n",
+    "bench/cpu/hops.cpp": '#include "support/measure.hpp"\n',
+    "examples/01_hello.cpp": "#include <weir/stream.hpp>\n",
+    "tests/support/gate.hpp": "#include <weir/stream.hpp>\n",
+    "tests/conformance/order_test.cpp": '#include "support/gate.hpp"\n',
+    "tests/core/checks_test.cpp": '#include "core/checks.hpp"\n',
+}
+
+
+class Planted(unittest.TestCase):
+    def check(self, script, planted):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**TREE, **planted}.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            run = subprocess.run([sys.executable, ROOT / "scripts" / script, folder], capture_output=True, text=True)
+        return run.returncode, run.stdout + run.stderr
+
+
+class Layers(Planted):
+    def refused(self, name, text):
+        status, output = self.check("check_layers", {name: text})
+        self.assertEqual(status, 1, output)
+        self.assertIn(name, output)
+        self.assertEqual(output.count("\n"), 1, output)
+
+    def test_the_tree_without_anything_planted_passes(self):
+        status, output = self.check("check_layers", {})
+        self.assertEqual(status, 0, output)
+
+    def test_the_core_knows_no_backend(self):
+        self.refused("src/core/runtime.cpp", '#include "backends/cpu/cpu_device.hpp"\n')
+
+    def test_the_core_compares_with_no_backends_name(self):
+        self.refused("src/core/runtime.cpp", 'bool gpu() { return name() == "cuda"; }\n')
+
+    def test_a_backend_knows_no_other_one_and_nothing_of_the_core(self):
+        self.refused("src/backends/cpu/queue.cpp", '#include "backends/cuda/cuda_device.hpp"\n')
+        self.refused("src/backends/cpu/queue.cpp", '#include "core/checks.hpp"\n')
+
+    def test_a_new_folder_of_src_needs_a_place(self):
+        self.refused("src/extras/more.cpp", "\n")
+
+    def test_src_knows_no_tests_apps_benchmarks_or_examples(self):
+        self.refused("src/core/runtime.cpp", '#include "support/gate.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include "../../tests/support/gate.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include "../../apps/weir/session.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include "session.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include "bench/support/measure.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include "examples/01_hello.cpp"\n')
+
+    def test_apps_know_neither_tests_nor_the_library_inside(self):
+        self.refused("apps/weir/demo.cpp", '#include "support/gate.hpp"\n')
+        self.refused("apps/weir/demo.cpp", '#include "../../tests/support/gate.hpp"\n')
+        self.refused("apps/weir/demo.cpp", '#include "core/checks.hpp"\n')
+
+    def test_only_tests_of_the_inside_look_inside(self):
+        self.refused("tests/conformance/inside_test.cpp", '#include "core/checks.hpp"\n')
+        self.refused("bench/cpu/inside.cpp", '#include "core/checks.hpp"\n')
+        self.refused("examples/02_inside.cpp", '#include "../src/core/checks.hpp"\n')
+
+    def test_public_headers_include_themselves_and_the_standard_library(self):
+        self.refused("include/weir/text.hpp", "#include <fmt/core.h>\n")
+        self.refused("include/weir/text.hpp", '#include "op.hpp"\n')
+        self.refused("include/weir/text.hpp", "#include <backend.hpp>\n")
+        self.refused("include/weir/text.hpp", "#include <unistd.h>\n")
+
+    def test_comments_and_line_ends_hide_nothing(self):
+        self.refused("src/core/runtime.cpp", '#include/**/"backends/cpu/cpu_device.hpp"\n')
+        self.refused("src/core/runtime.cpp", '# /* a */ include /* b\n */ "backends/cpu/cpu_device.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#include \\\n"backends/cpu/cpu_device.hpp"\n')
+        self.refused("src/core/runtime.cpp", '#define THAT "backends/cpu/cpu_device.hpp"\n#include THAT\n')
+
+    def test_what_a_comment_includes_is_not_included(self):
+        planted = {"src/core/runtime.cpp": '// #include "support/gate.hpp"\n/*\n#include "support/gate.hpp"\n*/\n'}
+        self.assertEqual(self.check("check_layers", planted)[0], 0)
+
+    def test_a_header_by_any_name_is_looked_at(self):
+        for suffix in ("ipp", "inl", "h", "cuh", "cu"):
+            self.refused(f"src/core/runtime.{suffix}", '#include "backends/cpu/cpu_device.hpp"\n')
+
+
+class Locks(Planted):
+    def refused(self, text):
+        status, output = self.check("check_locks", {"src/core/runtime.hpp": text})
+        self.assertEqual(status, 1, output)
+        self.assertIn("src/core/runtime.hpp:1", output)
+
+    def test_the_tree_without_anything_planted_passes(self):
+        self.assertEqual(self.check("check_locks", {})[0], 0)
+
+    def test_locks_that_the_analysis_does_not_know_are_refused(self):
+        for lock in ("std::mutex mutex_;", "std::shared_mutex mutex_;", "const std::lock_guard guard(mutex_);"):
+            self.refused(lock + "\n")
+
+    def test_guarded_by_is_said_to_the_compiler(self):
+        self.refused("int count_ = 0;  ///< guarded by mutex_\n")
+        self.refused("/// Guarded by the device's lock.\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
