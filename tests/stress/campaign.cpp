@@ -69,9 +69,11 @@ std::size_t program_count(std::size_t plain) {
 
 std::uint64_t first_seed() { return from_environment("WEIR_SEED").value_or(1); }
 
+std::uint64_t new_seed() { return 1'000'000 + std::random_device{}(); }
+
 std::uint64_t fresh_seed() {
   static const std::uint64_t seed = [] {
-    const std::uint64_t fresh = 1'000'000 + std::random_device{}() % 1'000'000'000;
+    const std::uint64_t fresh = new_seed();
     std::printf("seeds of this run alone begin with %llu\n", static_cast<unsigned long long>(fresh));
     std::fflush(stdout);
     return fresh;

@@ -19,8 +19,10 @@ std::size_t program_count(std::size_t plain);
 std::uint64_t first_seed();
 /// The seeds of a campaign: from WEIR_SEED on; else mostly the same ones each time, and some that no run had before.
 std::vector<std::uint64_t> seeds_of(std::size_t count);
-/// Says on stdout which seeds are this run's own. Returns the first of them.
+/// The first of this run's own seeds; said on stdout.
 std::uint64_t fresh_seed();
+/// Another one each time.
+std::uint64_t new_seed();
 
 using Execute = std::function<Outcome(const Program&)>;
 

@@ -80,7 +80,7 @@ class Machine {
   std::vector<Graph> graphs_;
   std::vector<std::atomic<bool>> signals_;
   std::barrier<> started_, ended_;
-  const bool may_fail_;
+  const std::size_t probed_;
   std::vector<Outcome> parts_;                             ///< one for each host thread
   std::shared_ptr<int> token_ = std::make_shared<int>(0);  ///< held by every host function not yet destroyed
   std::mutex mutex_;
