@@ -146,9 +146,16 @@ class Queue {
   /// anything has changed; host functions are the queue's once it returned.
   virtual void submit(const Command& command) = 0;
   /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
-  /// which the core has them; the first is unused. The closure lies in a StoredClosure.
+  /// which the core has them; the first is unused.
   virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) = 0;
+  /// launch() with a closure that is empty, or whose bytes are its copy: 32 or 64 of them may be read.
+  virtual void launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                            const detail::LaunchSite& site);
+  virtual void launch_32(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                         const detail::LaunchSite& site);
+  virtual void launch_64(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                         const detail::LaunchSite& site);
   /// submit() of a Record and of a Wait that nobody observes.
   virtual void record(detail::EventState& event, SourceLocation where) = 0;
   virtual void wait(detail::EventState& event, SourceLocation where) = 0;
@@ -238,6 +245,11 @@ class Backend {
   /// allocation of the pool; nothing else fails.
   virtual void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
                        SourceLocation where) = 0;
+  /// release() of what no other queue was given: most memory, in the fewest steps.
+  virtual void release_unshared(detail::PoolState& pool, Queue& queue, bool open, void* data, SourceLocation where) {
+    detail::QueuePlaces nobody_else;
+    release(pool, queue, open, nobody_else, data, where);
+  }
   virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
   virtual std::size_t release_threshold(detail::PoolState& pool) = 0;
   virtual void set_release_threshold(detail::PoolState& pool, std::size_t bytes) = 0;

@@ -1,6 +1,7 @@
 // Selftest checks of copies and stream-ordered memory.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <weir/array.hpp>
@@ -51,6 +52,28 @@ Verdict pageable_copies_are_safe(weir::Device device) {
   return Judgement().expect(good, "pageable memory was read late, or the copy back returned early");
 }
 
+/// Memory that a held stream has freed, but still uses, and an allocation on a stream that does not wait for it.
+bool freed_memory_stays_in_use(weir::Device device, Judgement& judgement) {
+  const weir::Stream held(device, {.blocking = false}), other(device, {.blocking = false});
+  const weir::Pool pool(device, {.release_threshold = std::numeric_limits<std::size_t>::max()});
+  const auto result = weir::zeros<std::uint32_t>(weir::pinned, count);
+  Scenario scene(device);
+  scene.hold({held}, "K1");
+  {
+    const auto brief = weir::empty<std::uint32_t>(held, count, pool);
+    weir::fill(held, brief, 7u);
+  }
+  const auto next = weir::empty<std::uint32_t>(other, count, pool);
+  weir::fill(other, next, 9u);
+  other.synchronize();
+  scene.play();
+  held.synchronize();
+  weir::copy(other, result, next);
+  other.synchronize();
+  judgement.expect(scene);
+  return all_are(result, 9);
+}
+
 Verdict memory_is_stream_ordered(weir::Device device) {
   const weir::Stream stream(device), other(device);
   const auto first = weir::zeros<std::uint32_t>(weir::pinned, count);
@@ -70,11 +93,13 @@ Verdict memory_is_stream_ordered(weir::Device device) {
   scene.play();
   stream.synchronize();
   other.synchronize();
-  return Judgement()
-      .expect(scene)
+  Judgement judgement;
+  judgement.expect(scene)
       .expect(returned, "an allocation or a free blocked the host")
       .expect(all_are(first, 7), "memory was given away before its last use")
       .expect(all_are(second, 9) && all_are(third, 9), "an allocation on the stream has wrong contents");
+  const bool kept = freed_memory_stays_in_use(device, judgement);
+  return judgement.expect(kept, "memory that a stream freed, but still used, was given to a stream that did not wait");
 }
 
 Verdict strided_copies(weir::Device device) {

@@ -43,9 +43,6 @@ struct Kernel {
   void (*copy)(void* to, const void* from);  ///< null: the bytes are the copy
   void (*destroy)(void* closure) noexcept;   ///< null: nothing to destroy
   const void* device_code;  ///< a DeviceCode, what GPUs launch; null where nvcc did not meet the kernel
-  /// Of the closure of a kernel over one dimension: 0: it is empty; 1, 2: its bytes are the copy, and there are 32 or 64
-  /// that may be read; 3: anything else.
-  std::uint32_t small = 3;
 };
 
 /// A kernel that never runs on a GPU: `host_only([&](std::size_t i) {...})`. Files that nvcc compiles need it around a
@@ -245,28 +242,30 @@ inline constexpr bool is_host_only<Closure<R (*)(P...), A...>> = true;  // the a
 template <class C, std::size_t R, class Compiler>
 inline constexpr const void* device_code = nullptr;
 
-/// Kernel::small of a closure type.
+/// How a closure goes into a queue: not at all, by as many bytes as are named, or by its constructor.
+enum class ClosureCopy : std::uint8_t { none, bytes_32, bytes_64, other };
 template <class C>
-inline constexpr std::uint32_t small_closure = closure_bytes<C> == 0                                 ? 0
-                                               : !std::is_trivially_copyable_v<C> || alignof(C) > 16 ? 3
-                                               : closure_bytes<C> <= 32                              ? 1
-                                               : closure_bytes<C> <= 64                              ? 2
-                                                                                                     : 3;
+inline constexpr ClosureCopy closure_copy_kind =
+    closure_bytes<C> == 0                                 ? ClosureCopy::none
+    : !std::is_trivially_copyable_v<C> || alignof(C) > 16 ? ClosureCopy::other
+    : closure_bytes<C> <= 32                              ? ClosureCopy::bytes_32
+    : closure_bytes<C> <= 64                              ? ClosureCopy::bytes_64
+                                                          : ClosureCopy::other;
 
-/// A closure on its way to a queue, in as much storage as Kernel::small says.
-template <class C, std::uint32_t small = small_closure<C>>
+/// A closure on its way to a queue, with all the bytes that are copied.
+template <class C, ClosureCopy kind = closure_copy_kind<C>>
 struct StoredClosure {
   C closure;
 };
 template <class C>
-struct StoredClosure<C, 1> {
+struct StoredClosure<C, ClosureCopy::bytes_32> {
   union {
     C closure;
     unsigned char storage[32];
   };
 };
 template <class C>
-struct StoredClosure<C, 2> {
+struct StoredClosure<C, ClosureCopy::bytes_64> {
   union {
     C closure;
     unsigned char storage[64];
@@ -274,17 +273,9 @@ struct StoredClosure<C, 2> {
 };
 
 template <class C, class F, std::size_t R, class Compiler>
-inline constexpr Kernel element_kernel{type_name<F>(),
-                                       R,
-                                       view_count<C>,
-                                       closure_bytes<C>,
-                                       alignof(C),
-                                       &run_closure<R, C>,
-                                       nullptr,
-                                       closure_copy<C>,
-                                       closure_destroy<C>,
-                                       device_code<C, R, Compiler>,
-                                       R == 1 ? small_closure<C> : 3};
+inline constexpr Kernel element_kernel{
+    type_name<F>(),     R,       view_count<C>,   closure_bytes<C>,   alignof(C),
+    &run_closure<R, C>, nullptr, closure_copy<C>, closure_destroy<C>, device_code<C, R, Compiler>};
 
 template <class C, class F, class Compiler>
 inline constexpr Kernel block_kernel{type_name<F>(),

@@ -127,8 +127,8 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
         static_cast<F&&>(kernel), stream, where, "weir::launch", regions, static_cast<A&&>(arguments)...)};
     constexpr const Kernel& code = element_kernel<C, Functor, rank, ThisCompiler>;
     if (plain) {
-      submit_plain_launch(stream, code, &stored.closure, extent.size[0],
-                          LaunchSite{where, count == 0 ? nullptr : regions});
+      submit_plain_launch<closure_copy_kind<C>>(stream, code, &stored.closure, extent.size[0],
+                                                LaunchSite{where, count == 0 ? nullptr : regions});
     } else {
       Command command{0, 0, where, std::span<const Region>(regions, count),
                       Launch{&code, &stored.closure, extent.size, extent.block, 0, 0, extent.name}};

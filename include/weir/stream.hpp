@@ -193,8 +193,10 @@ struct LaunchSite {
   SourceLocation where;
   const Region* uses;  ///< as many as the kernel has regions
 };
+enum class ClosureCopy : std::uint8_t;  // kernel.hpp
 /// submit() for the commonest command, a launch over one dimension about which nothing else was said: in registers, so
-/// that it costs a few dozen instructions.
+/// that it costs a few dozen instructions, and with the way of the closure chosen when it is compiled.
+template <ClosureCopy kind>
 void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
                          const LaunchSite& site);
 }  // namespace detail

@@ -131,6 +131,9 @@ class CpuBackend final : public Backend {
                SourceLocation where) override {
     as_cpu(pool).release(as_cpu(queue), open, others, data, where);
   }
+  void release_unshared(detail::PoolState& pool, Queue& queue, bool open, void* data, SourceLocation where) override {
+    as_cpu(pool).release(as_cpu(queue), open, data, where);
+  }
   void trim(detail::PoolState& pool, std::size_t keep) override { as_cpu(pool).trim(keep); }
   std::size_t release_threshold(detail::PoolState& pool) override { return as_cpu(pool).threshold(); }
   void set_release_threshold(detail::PoolState& pool, std::size_t bytes) override {

@@ -167,8 +167,8 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   } catch (...) {
-    QueuePlaces nobody;
-    storage.device->backend->release(*storage.pool, *storage.device->idle, true, nobody, allocation_of(storage), where);
+    storage.device->backend->release_unshared(*storage.pool, *storage.device->idle, true, allocation_of(storage),
+                                              where);
     throw;
   }
 }

@@ -19,17 +19,25 @@ using detail::state_of;
 
 namespace {
 
-PoolState& pool_of(PoolRef pool, const char* operation, SourceLocation where) {
-  enter(operation, where);
-  if (pool.state() != nullptr) return *pool.state();
+[[noreturn, gnu::noinline]] void refuse_moved_pool(const char* operation, const SourceLocation& where) {
   throw Error(Errc::invalid_handle, operation, "pool", "it was moved from", where);
 }
+[[noreturn, gnu::noinline]] void refuse_device(const detail::StreamState& stream, const char* operation,
+                                               const SourceLocation& where) {
+  throw Error(Errc::wrong_device, operation, describe(stream), "the pool is of another device", where);
+}
 
-void check_stream(const PoolState& pool, StreamRef stream, const char* operation, SourceLocation where) {
+inline PoolState& pool_of(PoolRef pool, const char* operation, const SourceLocation& where) {
+  enter(operation, where);
+  if (pool.state() == nullptr) [[unlikely]]
+    refuse_moved_pool(operation, where);
+  return *pool.state();
+}
+
+inline void check_stream(const PoolState& pool, StreamRef stream, const char* operation, const SourceLocation& where) {
   const detail::StreamState& state = state_of(stream, operation, where);
-  if (state.device->backend != pool.backend || state.device->index != pool.device) {
-    throw Error(Errc::wrong_device, operation, describe(state), "the pool is of another device", where);
-  }
+  if (state.device->backend != pool.backend || state.device->index != pool.device) [[unlikely]]
+    refuse_device(state, operation, where);
 }
 
 void observe_pool(StreamRef stream, Op op, SourceLocation where) {
@@ -90,8 +98,7 @@ void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   if (data == nullptr) return;
   if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
   if (detail::free_captured(state, pool, data, operation, where)) return;
-  detail::QueuePlaces nobody_else;
-  pool.backend->release(pool, *state.real, true, nobody_else, data, where);
+  pool.backend->release_unshared(pool, *state.real, true, data, where);
   observe_pool(stream, Free{data, 0, 0, &pool}, where);
 }
 

@@ -140,9 +140,8 @@ void give_back(Storage& storage, std::unique_ptr<Users> users, StreamRef in_orde
   observe_memory(storage, true, where);
   const bool plain = storage.kind == MemoryKind::device && users == nullptr && storage.base == nullptr;
   if (plain && in_order_of.state() == nullptr && storage.foreign.release == nullptr) [[likely]] {
-    QueuePlaces nobody_else;
-    storage.pool->backend->release(*storage.pool, *storage.queue, home_is_open(storage), nobody_else,
-                                   allocation_of(storage), where);
+    storage.pool->backend->release_unshared(*storage.pool, *storage.queue, home_is_open(storage),
+                                            allocation_of(storage), where);
     return;
   }
   end_life(storage, std::move(users), in_order_of, where);

@@ -52,6 +52,7 @@ namespace {
 }
 }  // namespace
 
+template <ClosureCopy kind>
 void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
                          const LaunchSite& site) {
   StreamState* state = stream.state();
@@ -61,8 +62,24 @@ void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* clo
     submit_plain_launch_hooked(stream, kernel, closure, size, site);
     return;
   }
-  state->queue->launch(stream.id(), kernel, closure, size, site);
+  if constexpr (kind == ClosureCopy::none) {
+    state->queue->launch_empty(stream.id(), kernel, closure, size, site);
+  } else if constexpr (kind == ClosureCopy::bytes_32) {
+    state->queue->launch_32(stream.id(), kernel, closure, size, site);
+  } else if constexpr (kind == ClosureCopy::bytes_64) {
+    state->queue->launch_64(stream.id(), kernel, closure, size, site);
+  } else {
+    state->queue->launch(stream.id(), kernel, closure, size, site);
+  }
 }
+template void submit_plain_launch<ClosureCopy::none>(StreamRef, const Kernel&, const void*, std::size_t,
+                                                     const LaunchSite&);
+template void submit_plain_launch<ClosureCopy::bytes_32>(StreamRef, const Kernel&, const void*, std::size_t,
+                                                         const LaunchSite&);
+template void submit_plain_launch<ClosureCopy::bytes_64>(StreamRef, const Kernel&, const void*, std::size_t,
+                                                         const LaunchSite&);
+template void submit_plain_launch<ClosureCopy::other>(StreamRef, const Kernel&, const void*, std::size_t,
+                                                      const LaunchSite&);
 
 void refuse_no_function(bool external, SourceLocation where) {
   throw Error(Errc::invalid_value, external ? "weir::external" : "weir::host_call", "function", "it is null or empty",

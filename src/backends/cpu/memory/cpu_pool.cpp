@@ -172,7 +172,6 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operatio
   if (bytes == 0) return nullptr;
   if (bytes > device_.memory().limit()) refuse(bytes, queue, operation, where);
   const std::size_t wanted = round_up(bytes, smallest_block);
-  detail::QueuePlaces spent;  // ends without the lock
   {
     SpinGuard guard(lock_);
     List& list = free_[class_of(wanted)];
@@ -180,6 +179,16 @@ void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operatio
                                    first->legacy_number == 0 && first->others.empty()) [[likely]] {
       return hand_out(list.pop_front(), wanted);
     }
+  }
+  return allocate_shared(queue, bytes, operation, where);
+}
+
+/// Memory that is not this queue's own: somebody else's, or new.
+void* CpuPool::allocate_shared(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
+  const std::size_t wanted = round_up(bytes, smallest_block);
+  detail::QueuePlaces spent;  // ends without the lock
+  {
+    SpinGuard guard(lock_);
     if (Block* block = take_free(queue, wanted, few_candidates, spent)) return hand_out(*block, wanted);
   }
   return allocate_slowly(queue, bytes, operation, where);
@@ -259,16 +268,16 @@ void CpuPool::refuse_release(CpuQueue& queue, bool known, SourceLocation where) 
               "this address is not the beginning of an allocation of pool '" + name_ + "'", where);
 }
 
-void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where) {
-  if (data == nullptr) return;
-  for (detail::QueuePlace* place = others.first(); place != nullptr; place = place->next) {
-    place->number = queue_of(*place).tail();
-  }
+/// `others`: null where there are none.
+template <bool has_others>
+[[gnu::always_inline]] inline void CpuPool::take_back(CpuQueue& queue, bool open, detail::QueuePlaces* others,
+                                                      void* data, SourceLocation where) {
   bool placed = true;
   std::uint64_t legacy_number = 0;
-  if (queue.legacy()) [[unlikely]] {
-    placed = add_blocking_streams(queue, others);
-  } else if (open && queue.blocking()) {
+  if constexpr (has_others) {
+    if (queue.legacy()) placed = add_blocking_streams(queue, *others);
+  }
+  if (!queue.legacy() && open && queue.blocking()) {
     CpuQueue& legacy = queue.device().legacy();
     const std::uint64_t last = legacy.tail();
     if (!legacy.reached(last)) legacy_number = last;
@@ -287,7 +296,7 @@ void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, v
       block->queue = &queue;
       block->number = number;
       block->legacy_number = legacy_number;
-      block->others = std::move(others);
+      if constexpr (has_others) block->others = std::move(*others);  // of a live block there are none
       if (placed) [[likely]] {
         free_[class_of(block->bytes)].push_front(*block);
       } else {
@@ -299,8 +308,28 @@ void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, v
       last_of_closed = --live_ == 0 && closed_;
     }
   }
-  if (!live) refuse_release(queue, block != nullptr, where);
-  if (last_of_closed) device.after_synchronize();
+  if (!live) [[unlikely]]
+    refuse_release(queue, block != nullptr, where);
+  if (last_of_closed) [[unlikely]]
+    device.after_synchronize();
+}
+
+void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where) {
+  if (data == nullptr) return;
+  for (detail::QueuePlace* place = others.first(); place != nullptr; place = place->next) {
+    place->number = queue_of(*place).tail();
+  }
+  take_back<true>(queue, open, &others, data, where);
+}
+
+void CpuPool::release(CpuQueue& queue, bool open, void* data, SourceLocation where) {
+  if (data == nullptr) return;
+  if (queue.legacy()) [[unlikely]] {
+    detail::QueuePlaces blocking_streams;
+    release(queue, open, blocking_streams, data, where);
+    return;
+  }
+  take_back<false>(queue, open, nullptr, data, where);
 }
 
 /// Blocks that were freed when there was no memory for their places get those of now.

@@ -37,6 +37,7 @@ class CpuPool final : public detail::PoolState {
   void* allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   /// As Backend::release().
   void release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where);
+  void release(CpuQueue& queue, bool open, void* data, SourceLocation where);
   void trim(std::size_t keep);
   /// Gives back what the threshold does not keep. True if the pool is closed and empty: the caller deletes it.
   bool after_synchronize();
@@ -77,11 +78,14 @@ class CpuPool final : public detail::PoolState {
   static bool is_over(Block& block, CpuQueue* asking, detail::QueuePlaces& spent);
   Block* take_free(CpuQueue& queue, std::size_t bytes, int candidates, detail::QueuePlaces& spent) WEIR_NEEDS(lock_);
   void* hand_out(Block& block, std::size_t bytes) WEIR_NEEDS(lock_);
+  void* allocate_shared(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   void* allocate_slowly(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
   Block* new_block(std::size_t bytes) WEIR_NEEDS(growth_mutex_);
   std::size_t wanted_index();
   void place_again() WEIR_NEEDS(growth_mutex_);
   void give_back(std::size_t keep) WEIR_NEEDS(growth_mutex_);
+  template <bool has_others>
+  void take_back(CpuQueue& queue, bool open, detail::QueuePlaces* others, void* data, SourceLocation where);
   [[noreturn]] void refuse_release(CpuQueue& queue, bool known, SourceLocation where);
   [[noreturn]] void refuse(std::size_t bytes, CpuQueue& queue, const char* operation, SourceLocation where);
 

@@ -72,6 +72,12 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit(const Command& command) override;
   void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
               const detail::LaunchSite& site) override;
+  void launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                    const detail::LaunchSite& site) override;
+  void launch_32(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                 const detail::LaunchSite& site) override;
+  void launch_64(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                 const detail::LaunchSite& site) override;
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
   std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
@@ -158,8 +164,6 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit_launch(const Command& command, const Launch& launch);
   template <std::size_t room>
   void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
-  [[gnu::noinline]] void launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                                        const detail::LaunchSite& site);
   void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                      const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);

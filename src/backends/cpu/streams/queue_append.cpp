@@ -106,26 +106,22 @@ template <std::size_t room>
 
 void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                       const detail::LaunchSite& site) {
-  if (kernel.small != 0) [[unlikely]] {
-    launch_closure(0, kernel, closure, size, site);
-  } else {
-    launch_plain<0>(kernel, closure, size, site);
-  }
+  launch_slowly(0, kernel, closure, size, site);
+}
+void CpuQueue::launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                            const detail::LaunchSite& site) {
+  launch_plain<0>(kernel, closure, size, site);
+}
+void CpuQueue::launch_32(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                         const detail::LaunchSite& site) {
+  launch_plain<32>(kernel, closure, size, site);
+}
+void CpuQueue::launch_64(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                         const detail::LaunchSite& site) {
+  launch_plain<64>(kernel, closure, size, site);
 }
 
-/// A function of its own, so that the empty closure's registers stay what they are.
-void CpuQueue::launch_closure(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                              const detail::LaunchSite& site) {
-  if (kernel.small == 2) {
-    launch_plain<64>(kernel, closure, size, site);
-  } else if (kernel.small == 1) {
-    launch_plain<32>(kernel, closure, size, site);
-  } else {
-    launch_slowly(0, kernel, closure, size, site);
-  }
-}
-
-/// The same for all other cases: a tail call of launch(), in whose registers everything still is.
+/// The same for all other cases: a tail call, with everything in the registers where it is.
 void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                              const detail::LaunchSite& site) {
   Command command;
