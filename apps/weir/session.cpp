@@ -96,7 +96,7 @@ void check_memory(const char* option, std::int64_t n, std::int64_t arrays_on_dev
 
 std::string grouped(std::uint64_t value) {
   std::string digits = std::to_string(value);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 
