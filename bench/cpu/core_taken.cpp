@@ -17,7 +17,12 @@ void beside_neighbour(Context& context, const char* name, const char* work, Time
   });
   const double alone = pair.raw.median;
   const Spread fall{pair.ours.median / alone, pair.ours.low / alone, pair.ours.high / alone};
-  context.report.add({name, work, "x slower", fall, {}, {at_most(3, "x slower")}});
+  context.report.add({.name = name,
+                      .work = work,
+                      .unit = "x slower",
+                      .value = fall,
+                      .reach = {at_most(3, "x slower")},
+                      .others_matter_not = true});
 }
 
 }  // namespace

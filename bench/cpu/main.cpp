@@ -8,14 +8,14 @@
 #include "bench.hpp"
 #include "raw/raw.hpp"
 #include "support/command_line.hpp"
-#include "support/disturbance.hpp"
 
 namespace {
 
 constexpr std::string_view usage =
-    "usage: cpu_bench [--only NAME]... [--short] [--json FILE]\n"
+    "usage: cpu_bench [--only NAME]... [--short] [--strict] [--json FILE]\n"
     "  --only NAME   run this benchmark alone; may be given several times\n"
-    "  --short       a tenth of the work, three repetitions: figures are rough\n"
+    "  --short       a tenth of the work, three repetitions: figures are rough, and rows say what was done\n"
+    "  --strict      end with 1 where a row falls short, is wrong, or was disturbed by others\n"
     "  --json FILE   write the rows there\n"
     "names:";
 
@@ -37,6 +37,9 @@ constexpr Bench benches[] = {
     {"graph", bench::graphs},
     {"N3", bench::normalize},
     {"taken", bench::core_taken},
+    {"vadd", bench::vadd},
+    {"video", bench::video},
+    {"threads", bench::threads},
     {"streams", bench::thousand_streams},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},
@@ -45,32 +48,31 @@ constexpr Bench benches[] = {
 };
 
 void run(const Bench& bench, bench::Context& context) {
-  const bench::Disturbance disturbance;
   try {
     bench.run(context);
   } catch (const std::exception& failure) {
     context.report.fail(std::string(bench.name), failure.what());
   }
-  if (const double cores = disturbance.cores();
-      cores > 0.1 && bench.run != bench::core_taken && bench.run != bench::normalize) {
-    std::cout << "  (others took " << cores << " cores meanwhile)" << std::endl;
-  }
 }
 
 bool run_all(const bench::Arguments& arguments, const std::vector<Bench>& chosen, const bench::Neighbour& neighbour) {
   const bench::Options options = arguments.options();
-  const std::filesystem::path probe = std::filesystem::read_symlink("/proc/self/exe").replace_filename("cpu_probe");
+  const std::filesystem::path probe = std::filesystem::read_symlink("/proc/self/exe")
+                                          .replace_filename(bench::sabotaged ? "cpu_probe_sabotaged" : "cpu_probe");
   bench::Report report(std::cout);
   bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
   const int cores = context.device.properties().multiprocessors;
+  context.cores = cores;
   const double hand_over = bench::repeat(options, [&] { return bench::raw::hop(options.cut(20'000)); }).median;
   report.set_machine(cores, hand_over);
   std::cout << context.device.properties().name << ", " << cores << " cores, raw hand-over " << hand_over << " us, "
-            << options.repetitions << " repetitions: median [lowest to highest]" << std::endl;
+            << options.repetitions << " repetitions" << (arguments.quick ? " of a tenth of the work" : "")
+            << ": median [lowest to highest]" << std::endl;
   for (const Bench& bench : chosen) run(bench, context);
   report.print_table();
   if (!arguments.json.empty()) report.write_json(arguments.json);
-  return report.all_ran();
+  if constexpr (bench::sabotaged) return report.all_wrong();
+  return arguments.strict ? report.all_proved() : report.all_ran();
 }
 
 }  // namespace

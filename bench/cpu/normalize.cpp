@@ -1,7 +1,6 @@
 // N3: arrays divided by their sums, on one stream and on one stream each, alone and beside a busy process.
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -20,6 +19,7 @@ constexpr std::size_t blocks = (size + block - 1) / block;
 
 struct BlockSum {
   WEIR_KERNEL void operator()(std::size_t b, weir::View<const double> a, weir::View<double> sums) const {
+    if constexpr (sabotaged) return;
     const std::size_t end = std::min(a.size(), (b + 1) * block);
     double sum = 0;
     for (std::size_t i = b * block; i < end; ++i) sum += a[i];
@@ -28,6 +28,7 @@ struct BlockSum {
 };
 struct Total {
   WEIR_KERNEL void operator()(std::size_t, weir::View<const double> sums, weir::View<double> total) const {
+    if constexpr (sabotaged) return;
     double sum = 0;
     for (std::size_t i = 0; i < sums.size(); ++i) sum += sums[i];
     total[0] = sum;
@@ -35,6 +36,7 @@ struct Total {
 };
 struct Divide {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<double> a, weir::View<const double> total) const {
+    if constexpr (sabotaged) return;
     a[i] /= total[0];
   }
 };
@@ -68,6 +70,7 @@ class Normalization {
 
  private:
   void enqueue(weir::StreamRef s, Array& a) {
+    if constexpr (sabotaged) return;
     weir::copy(s, a.values, a.host);
     weir::launch(s, blocks, BlockSum{}, weir::in(a.values), weir::out(a.sums));
     weir::launch(s, 1, Total{}, weir::in(a.sums), weir::out(a.total));
@@ -86,7 +89,10 @@ class Normalization {
       const double sum = 4.5 * size;  // the size is a multiple of 8
       for (std::size_t i = 0; i < size; ++i) {
         const double expected = static_cast<double>((i + a) % 8 + 1) / sum;
-        if (!(std::abs(arrays_[a].host[i] - expected) <= 1e-9 * expected)) throw std::runtime_error("a wrong result");
+        if (!(std::abs(arrays_[a].host[i] - expected) <= 1e-9 * expected)) {
+          expect(false, "a wrong result");
+          return time * 1e3;
+        }
       }
     }
     return time * 1e3;
@@ -120,12 +126,13 @@ void normalize(Context& context) {
     const Pair taken = by_turns(
         context.options, [&] { return beside([&] { return work.raw(); }); },
         [&] { return beside([&] { return work.ours(one_stream); }); });
-    context.report.add({one_stream ? "N3.one.taken" : "N3.ten.taken",
-                        "the same, one core taken",
-                        "ms",
-                        taken.ours,
-                        taken.raw,
-                        {ratio_at_most(1.3)}});
+    context.report.add({.name = one_stream ? "N3.one.taken" : "N3.ten.taken",
+                        .work = "the same, one core taken",
+                        .unit = "ms",
+                        .value = taken.ours,
+                        .raw = taken.raw,
+                        .reach = {ratio_at_most(1.3)},
+                        .others_matter_not = true});
   }
 }
 

@@ -10,6 +10,7 @@
 #include <weir/weir.hpp>
 
 #include "support/measure.hpp"
+#include "support/proof.hpp"
 
 // Every allocation of this program goes through these: operator new calls malloc.
 extern "C" {
@@ -53,16 +54,24 @@ int posix_memalign(void** data, std::size_t alignment, std::size_t bytes) {
 
 /// A name that callgrind looks for: nothing but submissions happens inside.
 __attribute__((noinline)) void submit_launches(const weir::Stream& stream, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) {});
+  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) { bench::tally(); });
 }
 /// The same with closures of 32 and of 64 bytes.
 __attribute__((noinline)) void submit32_launches(const weir::Stream& stream, std::size_t count) {
   const std::array<std::size_t, 3> values{count};
-  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [values](std::size_t) { use(values); });
+  for (std::size_t i = 0; i < count; ++i)
+    weir::launch(stream, 1, [values](std::size_t) {
+      use(values);
+      bench::tally();
+    });
 }
 __attribute__((noinline)) void submit64_launches(const weir::Stream& stream, std::size_t count) {
   const std::array<std::size_t, 7> values{count};
-  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [values](std::size_t) { use(values); });
+  for (std::size_t i = 0; i < count; ++i)
+    weir::launch(stream, 1, [values](std::size_t) {
+      use(values);
+      bench::tally();
+    });
 }
 }
 
@@ -71,17 +80,27 @@ namespace {
 constexpr const char* usage = "usage: cpu_probe submit|submit32|submit64|allocations|replays|flat N";
 
 void submit_unwatched(const weir::Stream& stream, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) {});
+  for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) { bench::tally(); });
+}
+
+/// Throws unless `work` runs so many tasks.
+template <class Work>
+void check(std::size_t tasks, Work&& work) {
+  const std::uint64_t before = bench::tallied();
+  work();
+  if (bench::tallied() - before != tasks) throw std::runtime_error("not every task ran");
 }
 
 /// Launches behind a kernel that waits, so that nothing runs while they are submitted.
 void submit_held(const weir::Stream& stream, std::size_t count, decltype(submit_unwatched)* submit = submit_unwatched) {
   std::atomic<bool> open{false};
   weir::launch(stream, 1, [&open](std::size_t) { open.wait(false); });
-  submit(stream, count);
-  open.store(true);
-  open.notify_all();
-  stream.synchronize();
+  check(count, [&] {
+    submit(stream, count);
+    open.store(true);
+    open.notify_all();
+    stream.synchronize();
+  });
 }
 
 double submit(const weir::Stream& stream, std::size_t count, decltype(submit_launches)* launches) {
@@ -111,7 +130,7 @@ weir::Graph mixed_graph(const weir::Stream& stream, const weir::TimedEvent& even
     auto scratch = weir::empty<float>(branch, 4096);
     weir::copy(branch, scratch, values);
     weir::reduce(branch, scratch, values.slice(0, 1));
-    weir::launch(stream, 1, [](std::size_t) {});
+    weir::launch(stream, 1, [](std::size_t) { bench::tally(); });
     weir::host_call(stream, [] {});
     weir::capture_if(stream, condition, [&] { weir::fill(stream, values.slice(1, 4096), 2.0f); });
     stream.wait(branch);
@@ -133,7 +152,7 @@ double replays(const weir::Stream& stream, std::size_t count) {
   };
   replay_all();
   const std::size_t before = allocated.load();
-  replay_all();
+  check(bursts * burst, replay_all);
   return static_cast<double>(allocated.load() - before) / static_cast<double>(bursts * burst);
 }
 
@@ -143,8 +162,10 @@ double flat(const weir::Stream& stream, std::size_t count) {
   submit_held(stream, most);
   const double warm = bench::resident_mib();
   for (std::size_t done = 0; done < count; done += most) {
-    submit_unwatched(stream, most);
-    stream.synchronize();
+    check(most, [&] {
+      submit_unwatched(stream, most);
+      stream.synchronize();
+    });
   }
   return bench::resident_mib() - warm;
 }

@@ -2,12 +2,13 @@
 #include "work.hpp"
 
 #include "support/measure.hpp"
+#include "support/proof.hpp"
 
 namespace bench {
 
 namespace {
 
-constexpr auto nothing = [](std::size_t) {};
+constexpr auto nothing = [](std::size_t) { tally(); };
 
 std::vector<weir::Event> make_events(weir::Device device, std::size_t count) {
   std::vector<weir::Event> events;
@@ -29,13 +30,15 @@ LaunchRate::LaunchRate(weir::Device device, std::size_t streams, std::size_t cou
     : streams_(make_streams(device, streams)), count_(count) {}
 
 double LaunchRate::operator()() {
-  const double time = seconds([this] {
-    std::size_t stream = 0;
-    for (std::size_t i = 0; i < count_; ++i) {
-      weir::launch(streams_[stream], 1, nothing);
-      if (++stream == streams_.size()) stream = 0;
-    }
-    for (const weir::Stream& s : streams_) s.synchronize();
+  const double time = counted(count_, [this] {
+    return seconds([this] {
+      std::size_t stream = 0;
+      for (std::size_t i = 0; i < count_; ++i) {
+        weir::launch(streams_[stream], 1, nothing);
+        if (++stream == streams_.size()) stream = 0;
+      }
+      for (const weir::Stream& s : streams_) s.synchronize();
+    });
   });
   return static_cast<double>(count_) / time * 1e-6;
 }
@@ -43,11 +46,13 @@ double LaunchRate::operator()() {
 RoundTrip::RoundTrip(weir::Device device, std::size_t count) : stream_(device), count_(count) {}
 
 double RoundTrip::operator()() {
-  const double time = seconds([this] {
-    for (std::size_t i = 0; i < count_; ++i) {
-      weir::launch(stream_, 1, nothing);
-      stream_.synchronize();
-    }
+  const double time = counted(count_, [this] {
+    return seconds([this] {
+      for (std::size_t i = 0; i < count_; ++i) {
+        weir::launch(stream_, 1, nothing);
+        stream_.synchronize();
+      }
+    });
   });
   return time / static_cast<double>(count_) * 1e6;
 }
@@ -62,9 +67,11 @@ void Hop::turn(std::size_t from) {
 }
 
 double Hop::operator()() {
-  const double time = seconds([this] {
-    for (std::size_t i = 0; i < count_; ++i) turn(i % 2);
-    for (const weir::Stream& s : streams_) s.synchronize();
+  const double time = counted(count_, [this] {
+    return seconds([this] {
+      for (std::size_t i = 0; i < count_; ++i) turn(i % 2);
+      for (const weir::Stream& s : streams_) s.synchronize();
+    });
   });
   return time / static_cast<double>(count_) * 1e6;
 }
@@ -90,8 +97,10 @@ void ForkJoin::once() {
 }
 
 double ForkJoin::operator()() {
-  const double time = seconds([this] {
-    for (std::size_t i = 0; i < count_; ++i) once();
+  const double time = counted(count_ * (streams_.size() + 2), [this] {
+    return seconds([this] {
+      for (std::size_t i = 0; i < count_; ++i) once();
+    });
   });
   return time / static_cast<double>(count_) * 1e6;
 }

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include "raw.hpp"
+#include "support/proof.hpp"
 
 namespace bench::raw {
 
@@ -23,6 +24,7 @@ void copy_elements(double* to, const double* from, std::size_t n) {
 }  // namespace
 
 void normalize(double* host, double* values, double* sums, std::size_t n, std::size_t block) {
+  if constexpr (sabotaged) return;
   copy_elements(values, host, n);
   const std::size_t blocks = (n + block - 1) / block;
 #pragma omp parallel for schedule(static)

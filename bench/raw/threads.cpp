@@ -8,6 +8,7 @@
 #include "ring.hpp"
 #include "support/busy.hpp"
 #include "support/measure.hpp"
+#include "support/proof.hpp"
 
 namespace bench::raw {
 
@@ -21,6 +22,7 @@ struct Side {
 
   static void take_turn(void* argument) {
     Side& side = *static_cast<Side*>(argument);
+    tally();
     --side.turns;
     side.other->ring.push(take_turn, side.other);
   }
@@ -58,7 +60,10 @@ double busy_tasks(std::size_t count, std::size_t steps) {
   std::atomic<std::size_t> ready{0};
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    while (next.fetch_add(1, std::memory_order_relaxed) < count) busy(steps);
+    while (next.fetch_add(1, std::memory_order_relaxed) < count) {
+      busy(steps);
+      tally();
+    }
   };
   std::vector<std::thread> others;
   for (std::size_t i = 1; i < threads; ++i) {

@@ -19,6 +19,8 @@ Arguments parse(int argc, char** argv) {
     const bool has_value = i + 1 < argc;
     if (argument == "--short") {
       arguments.quick = true;
+    } else if (argument == "--strict") {
+      arguments.strict = true;
     } else if (argument == "--only" && has_value) {
       arguments.only.emplace_back(argv[++i]);
     } else if (argument == "--json" && has_value) {

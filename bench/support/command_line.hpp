@@ -14,6 +14,7 @@ namespace bench {
 struct Arguments {
   std::vector<std::string_view> only;
   bool quick = false;
+  bool strict = false;  ///< a row that falls short is an error
   std::string json;
 
   Options options() const;

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "proof.hpp"
+
 namespace bench {
 
 namespace {
@@ -41,10 +43,8 @@ Cells cells_of(const Row& row) {
           row.raw ? number(row.raw->median) : "-",
           ratio ? number(*ratio) + "x" : "-",
           row.reach_text(),
-          row.reach.empty() ? "-"
-          : row.ok()        ? "ok"
-                            : "MISSED",
-          row.note};
+          row.verdict(),
+          row.wrong.empty() ? row.note : row.wrong};
 }
 
 }  // namespace
@@ -66,17 +66,28 @@ std::string Row::reach_text() const {
 }
 
 bool Row::ok() const {
-  return std::all_of(reach.begin(), reach.end(), [this](const Bound& bound) {
-    const std::optional<double> figure = bound.of == Bound::Of::ratio ? ratio() : value.median;
-    return figure && bound.holds(*figure);
-  });
+  return wrong.empty() && std::all_of(reach.begin(), reach.end(), [this](const Bound& bound) {
+           const std::optional<double> figure = bound.of == Bound::Of::ratio ? ratio() : value.median;
+           return figure && bound.holds(*figure);
+         });
+}
+
+std::string Row::verdict() const {
+  if (!wrong.empty()) return "WRONG";
+  if (reach.empty()) return disturbed() ? "disturbed" : "-";
+  return std::string(ok() ? (disturbed() ? "reached" : "ok") : "MISSED") + (disturbed() ? ", disturbed" : "");
 }
 
 void Report::add(Row row) {
+  row.wrong = take_complaint();
+  row.others = disturbance_.cores();
   out_ << row.name << ": " << row.work << ": " << range(row.value) << ' ' << row.unit;
   if (row.raw) out_ << ", raw " << range(*row.raw) << ", ratio " << number(row.ratio().value_or(0));
+  if (row.disturbed()) out_ << " (others took " << number(row.others) << " cores meanwhile)";
+  if (!row.wrong.empty()) out_ << " WRONG: " << row.wrong;
   out_ << std::endl;
   rows_.push_back(std::move(row));
+  disturbance_ = Disturbance();
 }
 
 void Report::fail(const std::string& name, const std::string& why) {
@@ -93,6 +104,21 @@ void Report::skip(Row row, const std::string& why) {
 
 bool Report::all_reached() const {
   return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.skipped || row.ok(); });
+}
+
+bool Report::all_proved() const {
+  return all_ran() && std::all_of(rows_.begin(), rows_.end(),
+                                  [](const Row& row) { return !row.skipped && row.ok() && !row.disturbed(); });
+}
+
+bool Report::all_wrong() const {
+  bool all = all_ran();
+  for (const Row& row : rows_) {
+    if (row.skipped || !row.wrong.empty()) continue;
+    out_ << row.name << " does not notice that nothing was done\n";
+    all = false;
+  }
+  return all;
 }
 
 void Report::print_table() const {
@@ -125,6 +151,9 @@ void Report::write_json(std::ostream& file) const {
          << (row.skipped ? "null"
              : row.ok()  ? "true"
                          : "false");
+    if (!row.wrong.empty()) file << ", \"wrong\": " << quoted(row.wrong);
+    if (!row.skipped) file << ", \"others\": " << number(row.others);
+    if (row.disturbed()) file << ", \"disturbed\": true";
     if (cores_ != 0) file << ", \"cores\": " << cores_ << ", \"hand_over_us\": " << number(hand_over_);
     if (!row.note.empty()) file << ", \"note\": " << quoted(row.note);
     file << (i + 1 == rows_.size() ? "}\n" : "},\n");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "disturbance.hpp"
 #include "measure.hpp"
 
 namespace bench {
@@ -35,11 +36,18 @@ struct Row {
   std::vector<Bound> reach = {};   ///< all of them; none for a row that only informs
   std::string note = {};           ///< what others need for the same
   bool skipped = false;            ///< not measured here; the note says why
+  bool others_matter_not = false;  ///< it counts no time, or another process was busy on purpose
+  std::string wrong = {};          ///< what of the work was not done
+  double others = 0;               ///< cores that others took meanwhile
 
   /// Of the medians, ours to raw.
   std::optional<double> ratio() const;
   std::string reach_text() const;
+  /// Its work was done, and it reaches what it must.
   bool ok() const;
+  /// Others took so much meanwhile that its figure says little.
+  bool disturbed() const { return !others_matter_not && others > 0.1; }
+  std::string verdict() const;
 };
 
 /// Collects rows and failures, and says each as it comes.
@@ -53,6 +61,7 @@ class Report {
     cores_ = cores;
     hand_over_ = hand_over;
   }
+  /// With what was found wrong since the row before, and what others took.
   void add(Row row);
   /// A benchmark that could not run.
   void fail(const std::string& name, const std::string& why);
@@ -61,6 +70,10 @@ class Report {
   bool all_ran() const { return failures_.empty(); }
   /// Whether every row that was measured reaches what it must.
   bool all_reached() const;
+  /// The same, undisturbed, and none was skipped or could not run.
+  bool all_proved() const;
+  /// Of a sabotaged build; names the rows whose checks notice nothing.
+  bool all_wrong() const;
 
   void print_table() const;
   void write_json(std::ostream& file) const;
@@ -69,7 +82,8 @@ class Report {
 
  private:
   std::ostream& out_;
-  int cores_ = 0;  ///< 0: not set
+  Disturbance disturbance_;  ///< since the last row
+  int cores_ = 0;            ///< 0: not set
   double hand_over_ = 0;
   std::vector<Row> rows_;
   std::vector<std::string> failures_;

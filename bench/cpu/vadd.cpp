@@ -1,0 +1,107 @@
+// Vector addition in chunks on several streams, beside the same in one piece on one stream, and that beside OpenMP's loops.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <weir/weir.hpp>
+
+#include "bench.hpp"
+#include "raw/raw.hpp"
+#include "work.hpp"
+
+namespace bench {
+
+namespace {
+
+struct Add {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const double> x, weir::View<const double> y,
+                              weir::View<double> z) const {
+    z[i] = x[i] + y[i];
+  }
+};
+
+class Addition {
+ public:
+  Addition(weir::Device device, std::size_t n)
+      : n_(n),
+        streams_(make_streams(device, 80)),
+        x_(weir::full(weir::pinned, n, 1.0)),
+        y_(weir::full(weir::pinned, n, 2.0)),
+        z_(weir::full(weir::pinned, n, 0.0)),
+        there_x_(weir::zeros<double>(streams_[0], n)),
+        there_y_(weir::zeros<double>(streams_[0], n)),
+        there_z_(weir::zeros<double>(streams_[0], n)) {
+    device.synchronize();
+  }
+
+  double raw() {
+    return measure(
+        [&] { raw::vadd(x_.data(), y_.data(), z_.data(), there_x_.data(), there_y_.data(), there_z_.data(), n_); });
+  }
+  double ours(std::size_t streams) {
+    return measure([&] {
+      const std::size_t chunk = n_ / streams;
+      for (std::size_t s = 0; s < streams; ++s)
+        enqueue(streams_[s], s * chunk, s + 1 == streams ? n_ : (s + 1) * chunk);
+      for (std::size_t s = 0; s < streams; ++s) streams_[s].synchronize();
+    });
+  }
+
+ private:
+  void enqueue(weir::StreamRef s, std::size_t begin, std::size_t end) {
+    if constexpr (sabotaged) return;
+    const auto x = there_x_.slice(begin, end);
+    const auto y = there_y_.slice(begin, end);
+    const auto z = there_z_.slice(begin, end);
+    weir::copy(s, x, x_.slice(begin, end));
+    weir::copy(s, y, y_.slice(begin, end));
+    weir::launch(s, end - begin, Add{}, weir::in(x), weir::in(y), weir::out(z));
+    weir::copy(s, z_.slice(begin, end), z);
+  }
+
+  /// Milliseconds of an addition with an x of its own, whose result is verified.
+  template <class Work>
+  double measure(Work&& work) {
+    value_ += 1;
+    std::fill(x_.data(), x_.data() + n_, value_);
+    const double time = seconds(work);
+    const double expected = value_ + 2;
+    expect(std::all_of(z_.data(), z_.data() + n_, [=](double z) { return z == expected; }), "a wrong sum");
+    return time * 1e3;
+  }
+
+  std::size_t n_;
+  std::vector<weir::Stream> streams_;
+  weir::Array<double> x_, y_, z_, there_x_, there_y_, there_z_;
+  double value_ = 0;
+};
+
+}  // namespace
+
+void vadd(Context& context) {
+  constexpr std::size_t n = 8'000'000;
+  Addition work(context.device, n);
+  const std::string what = "x + y, " + Context::grouped(n) + " doubles, ";
+  const Pair one = by_turns(
+      context.options, [&] { return work.raw(); }, [&] { return work.ours(1); });
+  context.report.add({"vadd.1", what + "one stream, beside OpenMP", "ms", one.ours, one.raw, {ratio_at_most(1.1)}});
+  const auto cache = static_cast<std::size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  for (const std::size_t streams : {2, 5, 10, 20, 40, 80}) {
+    const Pair pair = by_turns(
+        context.options, [&] { return work.ours(1); }, [&] { return work.ours(streams); });
+    // Each worker has a chunk of three arrays here and three there.
+    const bool fits = 6 * sizeof(double) * (n / streams) * static_cast<std::size_t>(context.cores) <= cache;
+    context.report.add(
+        {"vadd." + std::to_string(streams),
+         what + std::to_string(streams) + " streams, beside one" + (fits ? "; chunks fit the cache" : ""),
+         "ms",
+         pair.ours,
+         pair.raw,
+         {ratio_at_most(fits ? 1 / 1.2 : 1 / 0.98)}});
+  }
+}
+
+}  // namespace bench
