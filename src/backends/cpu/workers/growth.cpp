@@ -19,9 +19,7 @@ constexpr int quiet_ticks = 5;
 }  // namespace
 
 void WorkerPool::arm() {
-  // seq_cst, as the write to the ready lists before it: the monitor disarms and then looks at these.
-  if (armed_.load(std::memory_order_seq_cst) || armed_.exchange(true, std::memory_order_seq_cst)) return;
-  if (!arm_monitor()) armed_.store(false, std::memory_order_seq_cst);  // the next one tries again
+  if (vigil_.arm() && !arm_monitor()) vigil_.disarm();  // the next one tries again
 }
 
 void WorkerPool::start_worker(bool extra) {
@@ -83,11 +81,11 @@ bool WorkerPool::watch() {
     if (look.extra > 0 || loops_.any() || ++quiet_ticks_ < quiet_ticks) return true;
     quiet_ticks_ = 0;
     crew_.rest();
-    armed_.store(false, std::memory_order_seq_cst);
-    return ready_.any_for_certain() && !armed_.exchange(true, std::memory_order_seq_cst);
+    vigil_.disarm();
+    return (ready_.any_for_certain() || loops_.any_for_certain()) && vigil_.arm_again();
   }
   quiet_ticks_ = 0;
-  if (spinners_.load(std::memory_order_relaxed) > 0) return true;
+  if (vigil_.spinners() > 0) return true;
   if (const int room = allowed() - awake(); room > 0) {  // those that are on their way are awake
     if (!taken || crew_.blocked() > 0) grow(std::min(room, ready_.count()));
     return true;

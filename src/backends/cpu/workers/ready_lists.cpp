@@ -36,7 +36,7 @@ void ReadyLists::push(CpuQueue* first, CpuQueue* last, int count, int level, int
   (list.last ? list.last->next_ready() : list.first) = first;
   list.last = last;
   shard.count.store(shard.count.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-  shard.mask.fetch_or(1u << level, std::memory_order_seq_cst);
+  shard.mask.fetch_or(1u << level, std::memory_order_seq_cst);  // A1, see vigil.hpp
 }
 
 inline CpuQueue* ReadyLists::pop_from(Shard& shard) {
@@ -83,7 +83,7 @@ bool ReadyLists::any() const {
 
 bool ReadyLists::any_for_certain() const {
   for (int i = 0; i < used_; ++i) {
-    if (shards_[place(i)].mask.load(std::memory_order_seq_cst) != 0) return true;
+    if (shards_[place(i)].mask.load(std::memory_order_seq_cst) != 0) return true;  // A4
   }
   return false;
 }

@@ -23,9 +23,9 @@ class CpuQueue;
 /// Invariants
 ///  1. A queue is in exactly one list from push() to pop(); a level's bit in a shard's mask is set exactly while that list
 ///     is not empty. Both change under the shard's lock.
-///  2. No push is left to nobody. Who pushes raises a mask by a full barrier and then looks who is awake (the pool's
-///     spinners_, waking_, sleepers): if nobody will look again, it wakes one. Who stops looking says so by a full barrier
-///     and then looks at every mask (any_for_certain). In the one order of all these operations either the pusher's look
+///  2. No push is left to nobody (vigil.hpp). Who pushes raises a mask by a full barrier and then looks who is awake: if
+///     nobody will look again, it wakes one. Who stops looking says so by a full barrier and then looks at every mask
+///     (any_for_certain). In the one order of all these operations either the pusher's look
 ///     is later, and finds the one who stopped, or the mask was raised earlier, and is found.
 ///  3. No list starves: every few pops a worker begins with another shard than its own.
 /// All other looks are hints, and relaxed: what they miss is found by 2.

@@ -24,7 +24,7 @@ void WorkerPool::share(ParallelLoop& loop, Runner& runner, std::size_t pieces) {
   const int room = width_ - (runner.worker ? 0 : 1) - awake();
   const int wanted = static_cast<int>(std::min(static_cast<std::size_t>(width_ - 1), pieces - 1));
   const int helpers = std::clamp(room, 0, wanted);
-  if (helpers < wanted && spinners_.load(std::memory_order_relaxed) == 0) arm();  // who is busy now may sleep soon
+  if (helpers < wanted && vigil_.spinners() == 0) arm();  // who is busy now may sleep soon
   for (int i = 0; i < helpers; ++i) {
     if (!sleepers_.wake_ordinary() && alive_.load(std::memory_order_relaxed) < width_) start_worker(false);
   }

@@ -1,6 +1,8 @@
 // Workers that sleep, each on a word of its own, so that a waker can choose whom it wakes.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -9,14 +11,25 @@
 
 namespace weir::cpu {
 
-class Sleepers {
+/// `Parts` says what the list is made of; a model checker has its own:
+///   Atomic<T>, Data<T>, Lock, Guard   std::atomic<T>, T, and a lock with its scope
+///   core(), yield(), wake(word)       where the caller runs, its wait for another thread, and the call of a sleeper
+template <class Parts>
+class BasicSleepers {
+  template <class T>
+  using Atomic = typename Parts::template Atomic<T>;
+  template <class T>
+  using Data = typename Parts::template Data<T>;
+  using Lock = typename Parts::Lock;
+  using Guard = typename Parts::Guard;
+
  public:
   /// A worker's place in the list; lives as long as the worker.
   struct Bed {
-    std::atomic<std::uint32_t> called{0};  ///< the worker waits for it to change from 0
-    int core = -1;
-    bool extra = false;  ///< called last, and never for a loop
-    Bed* next = nullptr;
+    Atomic<std::uint32_t> called{0};  ///< the worker waits for it to change from 0
+    Data<int> core{-1};
+    Data<bool> extra{false};  ///< called last, and never for a loop
+    Data<Bed*> next{nullptr};
   };
 
   /// Workers in the list. With a full barrier: who is in it looks for work once more before it sleeps.
@@ -33,9 +46,72 @@ class Sleepers {
  private:
   bool wake(bool extra_too);
 
-  SpinLock lock_;
-  Bed* first_ WEIR_GUARDED_BY(lock_) = nullptr;  ///< extra workers come last
-  std::atomic<int> count_{0};
+  Lock lock_;
+  Data<Bed*> first_ WEIR_GUARDED_BY(lock_){nullptr};  ///< extra workers come last
+  Atomic<int> count_{0};
 };
+
+template <class Parts>
+void BasicSleepers<Parts>::lie_down(Bed& bed) {
+  bed.called.store(0, std::memory_order_relaxed);
+  bed.core = Parts::core();
+  const Guard guard(lock_);
+  Data<Bed*>* link = &first_;
+  while (bed.extra && *link != nullptr) link = &static_cast<Bed*>(*link)->next;
+  bed.next = static_cast<Bed*>(*link);
+  *link = &bed;
+  count_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+template <class Parts>
+bool BasicSleepers<Parts>::get_up(Bed& bed) {
+  {
+    const Guard guard(lock_);
+    for (Data<Bed*>* link = &first_; *link != nullptr; link = &static_cast<Bed*>(*link)->next) {
+      if (*link != &bed) continue;
+      *link = static_cast<Bed*>(bed.next);
+      count_.fetch_sub(1, std::memory_order_seq_cst);
+      return true;
+    }
+  }
+  // Whoever took the bed from the list is still to write to it.
+  while (bed.called.load(std::memory_order_acquire) == 0) Parts::yield();
+  return false;
+}
+
+template <class Parts>
+bool BasicSleepers<Parts>::wake(bool extra_too) {
+  const int core = Parts::core();
+  Bed* bed;
+  {
+    const Guard guard(lock_);
+    Data<Bed*>* chosen = &first_;
+    while (*chosen != nullptr && static_cast<Bed*>(*chosen)->core == core) chosen = &static_cast<Bed*>(*chosen)->next;
+    if (*chosen == nullptr || static_cast<Bed*>(*chosen)->extra) chosen = &first_;
+    bed = *chosen;
+    if (bed == nullptr || (bed->extra && !extra_too)) return false;
+    *chosen = static_cast<Bed*>(bed->next);
+    count_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  bed->called.store(1, std::memory_order_seq_cst);
+  Parts::wake(bed->called);
+  return true;
+}
+
+/// What a pool of threads is made of.
+struct ThreadParts {
+  template <class T>
+  using Atomic = std::atomic<T>;
+  template <class T>
+  using Data = T;
+  using Lock = SpinLock;
+  using Guard = SpinGuard;
+  static int core() { return sched_getcpu(); }
+  static void yield() { cpu::yield(); }
+  static void wake(std::atomic<std::uint32_t>& word) { futex_wake(word, 1); }
+};
+
+extern template class BasicSleepers<ThreadParts>;
+using Sleepers = BasicSleepers<ThreadParts>;
 
 }  // namespace weir::cpu

@@ -73,8 +73,7 @@ void WorkerPool::nudge() {
 }
 
 void WorkerPool::call_unless_left(bool lasts) {
-  // Pairs with spin() and sleep(): who stops looking, or sleeps, is counted before it looks at the ready lists once more.
-  if (spinners_.load(std::memory_order_seq_cst) > 0 || waking_.load(std::memory_order_seq_cst)) return;
+  if (vigil_.somebody_comes()) return;
   const int others = awake();
   if (others > 0 && better_left(others, lasts)) {
     arm();
@@ -115,9 +114,9 @@ void WorkerPool::host_sleeps() {
 /// Wakes a sleeper, starts a worker that was never needed so far, or has the monitor watch: all are busy.
 void WorkerPool::wake_one() {
   if (sleepers_.count() > 0 && awake() < allowed()) {
-    if (waking_.exchange(true, std::memory_order_seq_cst)) return;
-    if (sleepers_.wake()) return;  // the woken thread takes `waking_` back
-    waking_.store(false, std::memory_order_seq_cst);
+    if (!vigil_.begin_waking()) return;
+    if (sleepers_.wake()) return;  // which ends the waking when it is up
+    vigil_.end_waking();
   }
   if (alive_.load(std::memory_order_relaxed) < width_) {
     start_worker(false);
@@ -204,12 +203,7 @@ void WorkerPool::learn(bool cheap, bool brief, bool fed) {
 /// work in a fraction of the time that handing it over takes, and every look of a spinner slows a submitter down. In a wide
 /// pool only while commands are cheap, and it leaves queues that another worker takes one after another to that, too.
 bool WorkerPool::spin(int patience, bool loops) {
-  if (spinners_.load(std::memory_order_relaxed) >= most_spinners()) return false;
-  // Who is one too many goes to sleep, and looks at the ready lists before: a pusher that relied on it is served.
-  if (spinners_.fetch_add(1, std::memory_order_seq_cst) >= most_spinners()) {
-    spinners_.fetch_sub(1, std::memory_order_seq_cst);
-    return false;
-  }
+  if (!vigil_.begin_spinning(most_spinners())) return false;
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
   std::uint32_t turns = spin_signs();
@@ -225,7 +219,7 @@ bool WorkerPool::spin(int patience, bool loops) {
       break;
     }
   }
-  spinners_.fetch_sub(1, std::memory_order_seq_cst);
+  vigil_.end_spinning();
   return found;
 }
 
@@ -243,7 +237,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
   member.asleep.store(true, std::memory_order_relaxed);
   crew_.unblock(member);
   sleepers_.lie_down(bed);
-  waking_.store(false, std::memory_order_seq_cst);
+  vigil_.end_waking();
   const bool extra = member.extra;
   const bool stopping = stopping_.load(std::memory_order_seq_cst);
   bool work_left = ready_.any_for_certain();
@@ -259,7 +253,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
     while (bed.called.load(std::memory_order_seq_cst) == 0) futex_wait(bed.called, 0);
   }
   const bool by_itself = sleepers_.get_up(bed);
-  waking_.store(false, std::memory_order_seq_cst);
+  vigil_.end_waking();
   member.note_nap();
   member.asleep.store(false, std::memory_order_relaxed);
   return !(extra && !work_left && by_itself);

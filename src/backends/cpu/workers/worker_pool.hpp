@@ -13,6 +13,7 @@
 #include "backends/cpu/workers/ready_lists.hpp"
 #include "backends/cpu/workers/runner.hpp"
 #include "backends/cpu/workers/sleepers.hpp"
+#include "backends/cpu/workers/vigil.hpp"
 
 namespace weir::cpu {
 
@@ -50,7 +51,7 @@ class WorkerPool {
   void host_sleeps();
 
   /// Called by the monitor every tick; false where there is nothing to watch.
-  bool watch_if_armed() { return armed_.load(std::memory_order_seq_cst) && watch(); }
+  bool watch_if_armed() { return vigil_.armed() && watch(); }
   /// The process is ending: workers stop after their present command. Waits a moment for them.
   void stop();
 
@@ -89,10 +90,8 @@ class WorkerPool {
 
   const int width_;
 
-  alignas(64) std::atomic<int> spinners_{0};
-  std::atomic<bool> waking_{false};
+  alignas(64) Vigil<ThreadParts> vigil_;
   Sleepers sleepers_;
-  std::atomic<bool> armed_{false};  ///< the monitor watches
   std::atomic<bool> stopping_{false};
   std::atomic<int> alive_{0};
 
