@@ -155,7 +155,11 @@ TEST_P(EachCallOfABuilder, MemoryThatEnds) {
 TEST_P(EachCallOfABuilder, ControlFlow) {
   is_made_whole_or_not_at_all([&](Builder& b) {
     b.if_(
-        condition, [&] { b.depends(b.fill(x, 8), b.launch(8, Set{}, weir::out(x), 7)); },
+        condition,
+        [&] {
+          const auto inside = b.launch(8, Set{}, weir::out(x), 7);
+          b.depends(b.fill(x, 8), inside);
+        },
         [&](Builder& inner) { inner.switch_(condition, [&] { inner.launch(1, Counting{}); }); });
   });
 }
