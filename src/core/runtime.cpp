@@ -149,24 +149,31 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   queue.priority = std::min(std::max(options.priority, range.greatest), range.least);
   queue.blocking = options.blocking;
   queue.stream = id;
-  const std::string name = options.name.empty() ? std::to_string(id) : options.name;
+  std::string name = options.name.empty() ? std::to_string(id) : options.name;
   queue.label = "stream '" + name + "' on " + device.name;
   Queue* opened = native ? device.backend->wrap_queue(device.index, *native, queue)
                          : &device.backend->open_queue(device.index, queue);
   if (opened == nullptr) {
     throw Error(Errc::not_supported, "weir::wrap_stream", device.name, "this backend has no native streams", where);
   }
-  StreamState& state = new_state();
+  StreamState& state = [&]() -> StreamState& {
+    try {
+      return new_state();
+    } catch (...) {
+      opened->retire();
+      throw;
+    }
+  }();
   state.queue = opened;
   state.real = opened;
   state.device = &device;
-  state.name = name;
+  state.name = std::move(name);
   state.priority = queue.priority;
   state.blocking = options.blocking;
   state.legacy = legacy;
   state.id.store(id, std::memory_order_release);
   if (hooks.load(std::memory_order_relaxed) & observed) {
-    observe_opened({id, name, Device(&device), state.priority, state.blocking, legacy});
+    observe_opened({id, state.name, Device(&device), state.priority, state.blocking, legacy});
   }
   return {&state, id};
 }
