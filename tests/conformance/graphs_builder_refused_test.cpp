@@ -14,8 +14,6 @@ namespace {
 using namespace weir_test;
 using weir::Errc;
 
-weir::Extent named(const char* name, std::size_t size = 16) { return {.size = size, .name = name}; }
-
 class GraphsBuilderRefused : public AnyDevice {
  protected:
   weir::Stream s{device()};

@@ -20,8 +20,6 @@ struct Times {
   }
 };
 
-weir::Extent named(const char* name, std::size_t size = 16) { return {.size = size, .name = name}; }
-
 class GraphsBuilder : public AnyDevice {
  protected:
   weir::Stream s{device()};
