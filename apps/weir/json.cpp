@@ -16,7 +16,8 @@ struct Writer {
   }
   nlohmann::ordered_json operator()(const Json::Object& object) const {
     auto written = nlohmann::ordered_json::object();
-    for (const Json::Member& member : object) written[member.name] = std::visit(*this, member.value.value_);
+    for (std::size_t i = 0; i < object.names.size(); ++i)
+      written[object.names[i]] = std::visit(*this, object.values[i].value_);
     return written;
   }
   template <class T>
@@ -37,10 +38,11 @@ Json::Json(std::initializer_list<Json> elements) {
     value_ = Array(elements);
     return;
   }
-  auto& members = value_.emplace<Object>();
+  Object& object = value_.emplace<Object>();
   for (const Json& element : elements) {
     const Array& pair = std::get<Array>(element.value_);
-    members.push_back({std::get<std::string>(pair[0].value_), pair[1]});
+    object.names.push_back(std::get<std::string>(pair[0].value_));
+    object.values.push_back(pair[1]);
   }
 }
 
@@ -59,11 +61,11 @@ Json Json::object() {
 void Json::push_back(Json element) { std::get<Array>(value_).push_back(std::move(element)); }
 
 Json& Json::operator[](std::string_view name) {
-  auto& members = std::get<Object>(value_);
-  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& one) { return one.name == name; });
-  if (found != members.end()) return found->value;
-  members.push_back({std::string(name), Json()});
-  return members.back().value;
+  auto& [names, values] = std::get<Object>(value_);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return values[static_cast<std::size_t>(found - names.begin())];
+  names.emplace_back(name);
+  return values.emplace_back();
 }
 
 std::string Json::text() const { return Writer::text(*this); }

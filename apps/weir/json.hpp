@@ -14,9 +14,11 @@ namespace tool {
 /// Null, a truth value, a number, a string, an array, or an object whose members keep the order in which they came.
 class Json {
  public:
-  struct Member;
   using Array = std::vector<Json>;
-  using Object = std::vector<Member>;
+  struct Object {
+    std::vector<std::string> names;
+    std::vector<Json> values;  ///< one for each name
+  };
 
   Json() = default;
   Json(bool value) : value_(value) {}
@@ -50,11 +52,6 @@ class Json {
  private:
   friend struct Writer;
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value_;
-};
-
-struct Json::Member {
-  std::string name;
-  Json value;
 };
 
 }  // namespace tool
