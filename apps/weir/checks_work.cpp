@@ -125,7 +125,11 @@ Verdict priorities_are_kept(weir::Device device) {
   judgement.expect(greatest <= least, "the range of priorities is empty")
       .expect(low.priority() == least && high.priority() == greatest, "a stream has another priority than asked for")
       .expect(above.priority() == greatest && below.priority() == least, "priorities are not clamped to the range");
-  if (device.backend() == "cuda" || greatest == least) return judgement;  // to a GPU's driver they are hints (R13)
+  if (device.backend() == "cuda" || greatest == least) {
+    const Verdict range = judgement;
+    if (range.outcome != Outcome::kept) return range;
+    return {Outcome::skipped, "the range is as it should be; what comes first is the device's affair (R13)"};
+  }
   // Of 50. Without priorities it would be among the last; at best it is the 10th.
   const std::uint32_t place = place_of_urgent(device, least, greatest);
   return judgement.expect(place <= 25,
