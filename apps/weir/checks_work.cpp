@@ -1,11 +1,8 @@
 // Selftest checks of kernels, failures, priorities and the end of streams.
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,7 +13,6 @@
 #include <weir/copy.hpp>
 #include <weir/error.hpp>
 #include <weir/event.hpp>
-#include <weir/host_call.hpp>
 #include <weir/memory.hpp>
 #include <weir/stream.hpp>
 
@@ -96,7 +92,8 @@ Verdict failing_kernel_is_reported(weir::Device device) {
 /// Four streams and an urgent one with as many long kernels as each of them, which comes last: how many of all kernels have
 /// ended when its last one has. Each is a loop that takes the whole device, so one after the other is as fast as all at once.
 std::uint32_t place_of_urgent(weir::Device device, int least, int greatest) {
-  constexpr std::size_t others = 4, launches = 10, elements = 64, cells = Board::first_slot + (others + 1) * launches;
+  constexpr std::size_t others = 4, launches = 10, elements = 64,
+                        cells = Board::first_slot + 2 + (others + 1) * launches;
   constexpr std::uint32_t rounds = 50'000;
   const auto tickets = weir::zeros<std::uint32_t>(weir::pinned, cells);
   const Board board{tickets.data()};
@@ -113,16 +110,15 @@ std::uint32_t place_of_urgent(weir::Device device, int least, int greatest) {
     all.push_back({std::move(stream), std::move(batch), std::move(state)});
   }
   // None begins before all are there, however late the host is.
-  struct Gate {
-    std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(false);
-    ~Gate() { *open = true; }
-  } gate;
+  struct Opening {
+    Board board;
+    void open() const { std::atomic_ref(board.cells[Board::gate]).store(1); }
+    ~Opening() { open(); }
+  } const gate{board};
+  std::size_t slot = Board::first_slot + 2;
   const weir::Stream held(device, {.blocking = false});
-  weir::host_call(held, [open = gate.open] {
-    while (!*open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  });
+  hold(held, board, Board::first_slot, Board::first_slot + 1);
   const weir::Event opened = held.record();
-  std::size_t slot = Board::first_slot;
   for (const Work& work : all) {
     work.stream.wait(opened);
     for (std::size_t launch = 0; launch < launches; ++launch) {
@@ -130,9 +126,9 @@ std::uint32_t place_of_urgent(weir::Device device, int least, int greatest) {
       mark(work.stream, board, slot++);
     }
   }
-  *gate.open = true;
+  gate.open();
   for (const Work& work : all) work.stream.synchronize();
-  return tickets[slot - 1];
+  return tickets[slot - 1] - 2;  // the first two are those of the gate
 }
 
 Verdict priorities_are_kept(weir::Device device) {

@@ -1,4 +1,4 @@
-// Graphs: replays of empty nodes beside a plain loop of calls, a random graph beside its work without order, updates.
+// Graphs: replays of nodes that count themselves beside a plain loop of calls, a random graph beside its work without order, updates.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -14,18 +14,18 @@ namespace bench {
 
 namespace {
 
-constexpr auto empty_kernel = [](std::size_t) { tally(); };
+constexpr auto counting_kernel = [](std::size_t) { tally(); };
 
-/// Replays of a graph of `chains` chains of `length` empty nodes, each waited for. Microseconds.
+/// Replays of a graph of `chains` chains of `length` nodes, each waited for. Microseconds.
 class Replay {
  public:
   Replay(weir::Device device, std::size_t chains, std::size_t length, std::size_t count)
       : stream_(device), count_(count) {
     weir::GraphBuilder builder(device);
     for (std::size_t c = 0; c < chains; ++c) {
-      weir::Node last = builder.launch(1, empty_kernel);
+      weir::Node last = builder.launch(1, counting_kernel);
       for (std::size_t i = 1; i < length; ++i) {
-        const weir::Node next = builder.launch(1, empty_kernel);
+        const weir::Node next = builder.launch(1, counting_kernel);
         builder.depends(next, last);
         last = next;
       }
@@ -126,11 +126,12 @@ void update(Context& context) {
 }  // namespace
 
 void graphs(Context& context) {
-  replay(context, 1, 100,
-         {.name = "graph.chain", .work = "replay a chain of 100 empty nodes, wait", .reach = {at_most(0.6, "us")}});
+  replay(
+      context, 1, 100,
+      {.name = "graph.chain", .work = "replay a chain of 100 nodes that count, wait", .reach = {at_most(0.6, "us")}});
   replay(context, 10, 10,
          {.name = "graph.chains",
-          .work = "replay 10 chains of 10 empty nodes, wait",
+          .work = "replay 10 chains of 10 nodes that count, wait",
           .reach = {at_most(context.on_cores({{1, 2.5}, {4, 1.5}}), "us")}});
   random_dag(context);
   update(context);

@@ -164,8 +164,6 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit_launch(const Command& command, const Launch& launch);
   template <std::size_t room>
   void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
-  void launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                     const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
   std::uint64_t append_copy(const Command& command, const Copy& copy, bool owns_source);

@@ -82,13 +82,13 @@ template <std::size_t room>
                                                           const detail::LaunchSite& site) {
   constexpr std::size_t bytes = round_record(sizeof(LaunchRecord) + room);
   if (!try_lock()) [[unlikely]] {
-    launch_slowly(0, kernel, closure, size, site);
+    launch(0, kernel, closure, size, site);
     return;
   }
   std::byte* at = producer_.write;
   if (at + bytes > producer_.write_end || default_stream_is_new()) [[unlikely]] {
     unlock_unchanged();
-    launch_slowly(0, kernel, closure, size, site);
+    launch(0, kernel, closure, size, site);
     return;
   }
   auto* record = reinterpret_cast<LaunchRecord*>(at);
@@ -104,10 +104,6 @@ template <std::size_t room>
     schedule();
 }
 
-void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                      const detail::LaunchSite& site) {
-  launch_slowly(0, kernel, closure, size, site);
-}
 void CpuQueue::launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                             const detail::LaunchSite& site) {
   launch_plain<0>(kernel, closure, size, site);
@@ -121,9 +117,10 @@ void CpuQueue::launch_64(StreamId, const Kernel& kernel, const void* closure, st
   launch_plain<64>(kernel, closure, size, site);
 }
 
-/// The same for all other cases: a tail call, with everything in the registers where it is.
-void CpuQueue::launch_slowly(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                             const detail::LaunchSite& site) {
+/// For closures of any kind, and whatever is in the way of the others: from there a tail call, with everything in the
+/// registers where it is.
+void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site) {
   Command command;
   command.where = site.where;
   command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
