@@ -1,6 +1,7 @@
 // Parallel loops on the CPU's workers: who helps, where, and what the others do meanwhile.
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -60,7 +61,7 @@ TEST(WorkersLoops, workers_sleep_beside_a_loop_with_nothing_left_to_take) {
 
 //  low[0..3]: wait, 10 loops each        urgent: wait, 10 loops [how many of the low ones are done?]
 TEST(WorkersLoops, loops_of_an_urgent_stream_get_all_workers) {
-  constexpr int launches = 10;
+  const int launches = std::max(10, cores());  // so many that the bound below leaves most of them to be done
   constexpr std::size_t count = 400;
   const weir::PriorityRange range = cpu().properties().stream_priorities;
   Marker low_done, low_done_at_the_end;
