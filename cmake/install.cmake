@@ -3,6 +3,9 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 
 install(TARGETS weir EXPORT weir_targets)
+if(WEIR_BUILD_TOOLS)
+  install(TARGETS weir_tools EXPORT weir_targets)
+endif()
 install(DIRECTORY include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -17,9 +20,9 @@ install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirC
 # A static library needs its dependencies named by everyone who links it.
 get_target_property(library_type weir TYPE)
 if(library_type STREQUAL "STATIC_LIBRARY")
-  set(pc_requires "Requires: hwloc")
+  set(pc_requires "Requires: hwloc zlib")
 else()
-  set(pc_requires "Requires.private: hwloc")
+  set(pc_requires "Requires.private: hwloc zlib")
 endif()
 set(pc_libs "-L\${libdir} -lweir -pthread")
 if(WEIR_WITH_CUDA AND library_type STREQUAL "STATIC_LIBRARY")

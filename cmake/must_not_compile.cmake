@@ -4,16 +4,29 @@
 # nothing of lines `// not expect: <part of a sentence>`.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
+  # All of them include the same header: each compiler reads it once, in a test that the others need.
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/must_not_compile)
+  set(flags -std=c++20 -I${PROJECT_SOURCE_DIR}/include)
   weir_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/must_not_compile/*.cpp)
-  foreach(source IN LISTS sources)
-    cmake_path(GET source STEM name)
-    foreach(compiler IN LISTS weir_compilers)
+  foreach(compiler IN LISTS weir_compilers)
+    file(CONFIGURE OUTPUT ${folder}/${compiler}/header.hpp CONTENT "#include <weir/weir.hpp>\n")
+    if(compiler STREQUAL "clang++")
+      set(precompiled ${folder}/${compiler}/header.pch)
+      set(use "-include-pch;${precompiled}")
+    else()
+      set(precompiled ${folder}/${compiler}/header.hpp.gch)
+      set(use "-include;${folder}/${compiler}/header.hpp")
+    endif()
+    add_test(NAME must_not_compile.header.${compiler}
+             COMMAND ${weir_compiler_${compiler}} ${flags} -x c++-header ${folder}/${compiler}/header.hpp -o ${precompiled})
+    set_tests_properties(must_not_compile.header.${compiler} PROPERTIES TIMEOUT 120 FIXTURES_SETUP header.${compiler})
+    foreach(source IN LISTS sources)
+      cmake_path(GET source STEM name)
       set(test must_not_compile.${name}.${compiler})
       add_test(NAME ${test}
-               COMMAND ${CMAKE_COMMAND} -DCOMPILER=${weir_compiler_${compiler}}
-                       "-DFLAGS=-std=c++20;-I${PROJECT_SOURCE_DIR}/include"
+               COMMAND ${CMAKE_COMMAND} -DCOMPILER=${weir_compiler_${compiler}} "-DFLAGS=${flags};${use}"
                        -DSOURCE=${source} -P ${PROJECT_SOURCE_DIR}/cmake/must_not_compile.cmake)
-      set_tests_properties(${test} PROPERTIES TIMEOUT 120)
+      set_tests_properties(${test} PROPERTIES TIMEOUT 120 FIXTURES_REQUIRED header.${compiler})
     endforeach()
   endforeach()
   return()

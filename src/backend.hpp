@@ -34,6 +34,8 @@ struct EventState {
   int device = 0;
   bool timed = false;
   std::atomic<std::uint64_t> id{0};  ///< 0 while nobody owns it
+  /// The core's: the number of its last record. Counts one by one while commands are observed, else it is not 0 from the first on.
+  std::atomic<std::uint64_t> records{0};
 };
 
 /// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
@@ -57,6 +59,7 @@ struct QueuePlace {
   std::uint64_t number = 0;       ///< the backend's, as the next
   bool implied = false;
   QueuePlace* next = nullptr;
+  StreamId owner = 0;  ///< the stream that had the queue when it was given the memory
 };
 
 /// Owns its places.
@@ -124,6 +127,8 @@ DeviceCode* first_device_code() noexcept;
 
 /// Backends report the time of observed commands (id not 0).
 void report_ran(CommandId command, StreamId stream, Span span) noexcept;
+/// A stream has failed: by its own work, or because it came behind what `from` has failed by.
+void report_failed(StreamId stream, StreamId from, const Error& failure) noexcept;
 
 }  // namespace detail
 
@@ -162,10 +167,14 @@ class Queue {
   /// Takes a Wait for an event of another backend: later commands wait until the signal is given, and fail with its failure.
   /// Null: there is nothing to wait for.
   virtual std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) = 0;
-  /// Later commands here wait for what `other`, a queue of the same backend, has taken so far. Unlike a recorded event this
-  /// adds nothing to `other`, which may be retired or at work for another owner.
-  virtual void follow(Queue& other) = 0;
+  /// Later commands here wait for what `other`, a queue of the same backend, has taken so far from `owner`, the stream that
+  /// had it. Unlike a recorded event this adds nothing to `other`, which may be retired, captured or at work for another
+  /// stream: a queue goes to one only when nothing in it is pending.
+  virtual void follow(Queue& other, StreamId owner) = 0;
   virtual bool done() = 0;
+  /// Whether what `owner` gave this queue is over, for housekeeping: of a queue that captures, what it took before. False
+  /// where nobody can say now.
+  virtual bool is_over(StreamId owner) = 0;
   /// Waits for everything submitted so far, then throws the failure of this queue, if any, and forgets it.
   virtual void synchronize(const char* operation, SourceLocation where) = 0;
   /// The same without throwing: a failure stays.
@@ -182,6 +191,8 @@ class Queue {
   virtual bool begin_capture(SourceLocation) { return false; }
   /// This queue is in the capture of `origin` from here on: a wait for one of its events follows.
   virtual void join_capture(Queue& /*origin*/, SourceLocation) {}
+  /// This queue's next in the capture depends on what `other`'s next would: it was not in the driver's part until now.
+  virtual void capture_behind(Queue& /*other*/) {}
   /// The command before was this node of the form.
   virtual void captured(const detail::GraphForm&, std::size_t /*node*/) {}
   /// A child graph or conditional node, the next in this queue.
@@ -230,9 +241,9 @@ class Backend {
   virtual void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal,
                             SourceLocation where) = 0;
 
-  /// Gives the signal once `queue` is through with what it has taken so far, and delays nothing else. Never waits. Takes the
-  /// signal unless it throws.
-  virtual void signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) = 0;
+  /// Gives the signal once `queue` is through with what it has taken so far from `owner`, and delays nothing else. Never waits.
+  /// Takes the signal unless it throws.
+  virtual void signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) = 0;
 
   virtual detail::PoolState* default_pool(int device) = 0;
   virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
@@ -241,14 +252,15 @@ class Backend {
   virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
                          SourceLocation where) = 0;
   /// The memory ends behind what `queue` and the queues of `others`, all of this backend, have taken so far; it delays nothing
-  /// else. `open`: the queue has the owner still in whose order the memory was. Takes `others`. Throws for what is not a live
-  /// allocation of the pool; nothing else fails.
-  virtual void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
-                       SourceLocation where) = 0;
+  /// else. `owner`: the stream in whose order the memory was, which has the queue still if it is `open`. Takes `others`. Throws
+  /// for what is not a live allocation of the pool; nothing else fails.
+  virtual void release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
+                       void* data, SourceLocation where) = 0;
   /// release() of what no other queue was given: most memory, in the fewest steps.
-  virtual void release_unshared(detail::PoolState& pool, Queue& queue, bool open, void* data, SourceLocation where) {
+  virtual void release_unshared(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, void* data,
+                                SourceLocation where) {
     detail::QueuePlaces nobody_else;
-    release(pool, queue, open, nobody_else, data, where);
+    release(pool, queue, open, owner, nobody_else, data, where);
   }
   virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
   virtual std::size_t release_threshold(detail::PoolState& pool) = 0;

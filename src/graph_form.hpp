@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weir/graph_node.hpp>
@@ -18,8 +19,8 @@
 namespace weir::detail {
 
 /// What a node does, with everything that it needs: closure, fill value and host function are owned, arrays are kept
-/// alive. Not changed once it is in a graph, but by take_arguments(): an update makes a new one, so that pending replays
-/// keep theirs.
+/// alive. Not changed once it is in a graph, for pending replays and other graphs may have it, too: an update makes a new
+/// one. The exception is take_arguments().
 class Payload {
  public:
   /// Copies what the command points to. A host function is the payload's once this returned.
@@ -33,7 +34,8 @@ class Payload {
   /// The command was refused after all: a host function is its caller's again.
   void give_function_back() noexcept;
 
-  /// Other arguments for the same kernel, in place: for executables that keep copies of them, and nobody else has the payload.
+  /// Other arguments for the same kernel, in place: for executables whose replays have copies of them, where no other graph
+  /// has the payload (NodePayload::sole).
   void take_arguments(const Launch& launch);
 
   const Op& op() const { return op_; }
@@ -58,6 +60,34 @@ class Payload {
   RunningCommand running_;
 };
 
+/// A node's payload. Copies of a node, as in the graphs of one builder and in a parent, have the same one, and know it.
+class NodePayload {
+ public:
+  NodePayload() = default;
+  NodePayload(std::shared_ptr<const Payload> payload) : payload_(std::move(payload)) {}
+  NodePayload(const NodePayload& other) : payload_(other.payload_), sole_(false) { other.sole_ = false; }
+  NodePayload(NodePayload&&) noexcept = default;
+  NodePayload& operator=(NodePayload other) noexcept {
+    payload_.swap(other.payload_);
+    sole_ = other.sole_;
+    return *this;
+  }
+  ~NodePayload() = default;
+
+  explicit operator bool() const { return payload_ != nullptr; }
+  const Payload& operator*() const { return *payload_; }
+  const Payload* operator->() const { return payload_.get(); }
+  const Payload* get() const { return payload_.get(); }
+  /// For executables, which outlive the node.
+  const std::shared_ptr<const Payload>& shared() const { return payload_; }
+  /// Whether no other node can have it.
+  bool sole() const { return sole_; }
+
+ private:
+  std::shared_ptr<const Payload> payload_;
+  mutable bool sole_ = true;  ///< once copied, it stays false: who drops a copy last is nobody's business
+};
+
 /// What decides which body of a conditional node runs.
 struct Condition {
   enum class Kind : std::uint8_t { if_, if_else, switch_, while_ };
@@ -69,10 +99,10 @@ struct Condition {
 
 struct FormNode {
   NodeKind kind = NodeKind::empty;
-  std::shared_ptr<const Payload> payload;  ///< null for kinds that do nothing themselves
-  std::vector<std::uint32_t> depends;      ///< nodes of the same parent and branch
-  std::int32_t parent = -1;                ///< a child graph or conditional node
-  std::uint32_t branch = 0;                ///< which body of a conditional parent
+  NodePayload payload;                 ///< null for kinds that do nothing themselves
+  std::vector<std::uint32_t> depends;  ///< nodes of the same parent and branch
+  std::int32_t parent = -1;            ///< a child graph or conditional node
+  std::uint32_t branch = 0;            ///< which body of a conditional parent
   Condition condition;
   int device = 0;  ///< index among the backend's devices
   int priority = 0;
@@ -99,8 +129,8 @@ class GraphExecutable {
   /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
   virtual void update(const GraphForm& form, std::size_t node) = 0;
   virtual void close() noexcept = 0;
-  /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay. If it can,
-  /// it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.
+  /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay, with a payload
+  /// that is the node's alone. If it can, it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.
   virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const Launch& /*launch*/) { return false; }
   /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
   virtual std::shared_ptr<const void> beyond_form() { return nullptr; }

@@ -15,7 +15,8 @@ namespace {
 
 std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-    return fmt::format("no command \"{}\": there is devices, demo, graph and selftest (see weir --help)", argv[1]);
+    return fmt::format(
+        "no command \"{}\": there is check, devices, demo, graph, record, run and selftest (see weir --help)", argv[1]);
   }
   return fmt::format("{} (see weir --help)", error.what());
 }
@@ -40,8 +41,14 @@ void Command::name(const char* names, std::string& value, const char* type, cons
   };
   app_->add_option(names, value, what)->type_name(type)->check(is_name);
 }
+void Command::name_number(const char* names, std::int64_t& value, const char* type, const char* what) const {
+  app_->add_option(names, value, what)->type_name(type);
+}
 void Command::operand(const char* name, std::string& value, const char* what) const {
   app_->add_option(name, value, what)->required();
+}
+void Command::operands(const char* name, std::vector<std::string>& values, const char* what) const {
+  app_->add_option(name, values, what);
 }
 void Command::flag(const char* names, bool& value, const char* what) const {
   app_->add_flag(names, value, what)->disable_flag_override();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -30,8 +31,12 @@ class Command {
   void text(const char* names, std::string& value, const char* what) const;
   /// The same, but it may not be empty; `type` stands for it in --help.
   void name(const char* names, std::string& value, const char* type, const char* what) const;
+  /// A number that has no default to show.
+  void name_number(const char* names, std::int64_t& value, const char* type, const char* what) const;
   /// Without a dash, and demanded.
   void operand(const char* name, std::string& value, const char* what) const;
+  /// Any number of them.
+  void operands(const char* name, std::vector<std::string>& values, const char* what) const;
   void flag(const char* names, bool& value, const char* what) const;
   /// Called if the command was given, once all is parsed.
   void when_given(std::function<void()> call) const;

@@ -24,8 +24,8 @@ struct Writer {
   nlohmann::ordered_json operator()(const T& value) const {
     return value;
   }
-  static std::string text(const Json& json) {
-    return std::visit(Writer{}, json.value_).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  static std::string text(const Json& json, int indent) {
+    return std::visit(Writer{}, json.value_).dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
 };
 
@@ -68,6 +68,7 @@ Json& Json::operator[](std::string_view name) {
   return values.emplace_back();
 }
 
-std::string Json::text() const { return Writer::text(*this); }
+std::string Json::text() const { return Writer::text(*this, 2); }
+std::string Json::line() const { return Writer::text(*this, -1); }
 
 }  // namespace tool

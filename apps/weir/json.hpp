@@ -48,6 +48,8 @@ class Json {
 
   /// For people, over several lines; what is no UTF-8 is replaced.
   std::string text() const;
+  /// For programs, on one line.
+  std::string line() const;
 
  private:
   friend struct Writer;

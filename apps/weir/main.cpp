@@ -32,9 +32,14 @@ constexpr const char* footer =
     "  weir demo                  all demos, with a table at the end\n"
     "  weir demo vadd --help      what one demo shows, and its options\n"
     "  weir graph show FILE       draws a graph that a program saved\n"
+    "  weir run FILE.json         makes the calls of a scenario file\n"
+    "  weir record -o FILE.json -- PROGRAM ARGS   keeps what it does, to be run again\n"
+    "  weir run -- PROGRAM ARGS   runs a program; --device says on what\n"
+    "  weir check FILE.json       finds what nothing orders in it, and the line that mends it\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
-    "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too.\n"
+    "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"
+    "of run and check, one for each FILE.\n"
     "\n"
     "Exit codes:\n"
     "  0  all is well\n"
@@ -62,11 +67,27 @@ void inform(tool::CommandLine::Asked asked, const std::string& text, const tool:
   }
 }
 
+/// Takes what stands behind "--" off the command line; returns how many words are left.
+int take_program(tool::Session& session, int argc, char** argv) {
+  const auto dashes = std::find(argv + 1, argv + argc, std::string_view("--"));
+  if (dashes == argv + argc) return argc;
+  session.program.assign(dashes + 1, argv + argc);
+  if (session.program.empty()) throw tool::UsageError("there is no program behind \"--\" (see weir --help)");
+  return static_cast<int>(dashes - argv);
+}
+
 Exit run(tool::CommandLine& line, tool::Session& session, int argc, char** argv) {
   try {
+    argc = take_program(session, argc, argv);
     std::string text;
     const auto asked = line.parse(argc, argv, text);
-    if (asked == tool::CommandLine::Asked::run) return session.run();
+    if (asked == tool::CommandLine::Asked::run) {
+      if (!session.program.empty() && !session.takes_program) {
+        throw tool::UsageError(fmt::format("\"{}\" starts no program: \"-- {}\" has no place there (see weir --help)",
+                                           argv[1], session.program.front()));
+      }
+      return session.run();
+    }
     inform(asked, text, session, argc, argv);
     return Exit::ok;
   } catch (const tool::UsageError& error) {
@@ -88,9 +109,12 @@ int main(int argc, char** argv) {
   tool::Session session;
   tool::CommandLine line(description, footer, "weir " WEIR_VERSION);
   const tool::Command root = line.root();
+  tool::add_check(root, session);
   tool::add_devices(root, session);
   tool::add_demo(root, session);
   tool::add_graph(root, session);
+  tool::add_record(root, session);
+  tool::add_run(root, session);
   tool::add_selftest(root, session);
 
   Exit code = run(line, session, argc, argv);

@@ -66,6 +66,11 @@ void Session::print(const Json& value) const {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+void Session::print_line(const Json& value) const {
+  const std::string text = value.line() + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
 void add_common_options(const Command& command, Session& session) {
   command.name("--device", session.device_name, "NAME", "Device by name, as `weir devices` lists them");
   command.flag("--json", session.json, "Write JSON for programs instead of text for people");

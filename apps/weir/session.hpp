@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <weir/device.hpp>
 
@@ -17,14 +18,18 @@ namespace tool {
 /// The command line, once parsed.
 struct Session {
   bool json = false;
-  std::string device_name;    ///< empty: not asked for
-  std::function<Exit()> run;  ///< set by the command that was chosen
+  std::string device_name;           ///< empty: not asked for
+  std::vector<std::string> program;  ///< what stands behind "--", and its arguments
+  bool takes_program = false;        ///< whether the command that was chosen does
+  std::function<Exit()> run;         ///< set by the command that was chosen
 
   /// The device asked for, else the default one. Throws UsageError saying what exists.
   weir::Device device() const;
   /// Prints text for people; nothing with --json.
   void say(const std::string& text) const;
   void print(const Json& value) const;
+  /// The same on one line.
+  void print_line(const Json& value) const;
 };
 
 /// The default device. Throws UsageError if the environment names one that does not exist.
@@ -44,9 +49,12 @@ std::string grouped(std::uint64_t value);
 /// Rounded to thousandths, for JSON.
 double thousandths(double value);
 
+void add_check(const Command& app, Session& session);
 void add_devices(const Command& app, Session& session);
 void add_demo(const Command& app, Session& session);
 void add_graph(const Command& app, Session& session);
+void add_record(const Command& app, Session& session);
+void add_run(const Command& app, Session& session);
 void add_selftest(const Command& app, Session& session);
 
 }  // namespace tool

@@ -57,6 +57,7 @@ void core_taken(Context& context);     // B1 to B5 beside a busy process
 void vadd(Context& context);           // vadd.*
 void video(Context& context);          // video.*
 void threads(Context& context);        // threads.*
+void observe(Context& context);        // observe.*
 void instructions(Context& context);
 void allocations(Context& context);
 void replay_allocations(Context& context);

@@ -41,6 +41,7 @@ constexpr Bench benches[] = {
     {"video", bench::video},
     {"threads", bench::threads},
     {"streams", bench::thousand_streams},
+    {"observe", bench::observe},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},
     {"graph.allocations", bench::replay_allocations},

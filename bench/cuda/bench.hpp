@@ -26,15 +26,19 @@ inline Bound ahead_of(double others, double raw_there, const Pair& here, std::st
   return at_most(others * std::max(1.0, here.raw.median / raw_there), std::move(unit));
 }
 
-void launch_cost(Context& context);    // launch
-void launch_wait(Context& context);    // launch_wait
-void hop(Context& context);            // hop
-void allocate(Context& context);       // allocate
-void streams(Context& context);        // streams
-void host_function(Context& context);  // host_function
-void pinned_copies(Context& context);  // copies
-void peer_copy(Context& context);      // peer
-void chunked(Context& context);        // M1
-void graphs(Context& context);         // graph
+void launch_cost(Context& context);          // launch
+void launch_wait(Context& context);          // launch_wait
+void launches_by_threads(Context& context);  // threads
+void hop(Context& context);                  // hop
+void allocate(Context& context);             // allocate
+void streams(Context& context);              // streams
+void many_streams(Context& context);         // many_streams
+void host_function(Context& context);        // host_function
+void pinned_copies(Context& context);        // copies
+void peer_copy(Context& context);            // peer
+void pageable_copies(Context& context);      // pageable
+void chunked(Context& context);              // M1
+void pageable_vectors(Context& context);     // M1_pageable
+void graphs(Context& context);               // graph
 
 }  // namespace bench

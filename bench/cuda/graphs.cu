@@ -1,23 +1,43 @@
-// Graphs: replays of kernels that do nothing, captured by hand beside ours, and new arguments for a launch.
+// Graphs: replays of kernels that do next to nothing, made by hand beside ours, and new arguments for a launch.
 #include <vector>
 
+#include <weir/cuda_interop.hpp>
 #include <weir/weir.hpp>
 
 #include "bursts.hpp"
 #include "raw.hpp"
+#include "support/proof.hpp"
 
 namespace bench {
 
 namespace {
 
-__global__ void nothing() {}
-__global__ void take(const double*, double*, int) {}
+// Kernels count their runs without waiting for the count, and leave what they were given last.
+WEIR_KERNEL void count_one([[maybe_unused]] unsigned* place) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (!sabotaged) atomicAdd(place, 1u);
+#endif
+}
+WEIR_KERNEL void leave([[maybe_unused]] double* to, [[maybe_unused]] int turn) {
+  if constexpr (!sabotaged) to[0] = turn;
+}
 
-struct Nothing {
-  WEIR_KERNEL void operator()(std::size_t) const {}
+__global__ void count_run(unsigned* place) {
+  if (threadIdx.x == 0) count_one(place);
+}
+__global__ void take(const double*, double* to, int turn) {
+  if (threadIdx.x == 0) leave(to, turn);
+}
+
+struct CountRun {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<unsigned> place) const {
+    if (i == 0) count_one(place.data());
+  }
 };
 struct Take {
-  WEIR_KERNEL void operator()(std::size_t, weir::View<const double>, weir::View<double>, int) const {}
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const double>, weir::View<double> to, int turn) const {
+    if (i == 0) leave(to.data(), turn);
+  }
 };
 
 /// A graph made with the driver's own calls.
@@ -51,25 +71,27 @@ cudaGraphNode_t add_kernel(cudaGraph_t graph, const cudaGraphNode_t* behind, voi
   return node;
 }
 
-RawGraph raw_chains(std::size_t chains, std::size_t length) {
+RawGraph raw_chains(unsigned* counts, std::size_t chains, std::size_t length) {
   cudaGraph_t graph = nullptr;
   raw::check(cudaGraphCreate(&graph, 0), "cudaGraphCreate");
-  void* none[] = {nullptr};
   for (std::size_t c = 0; c < chains; ++c) {
     cudaGraphNode_t last = nullptr;
     for (std::size_t i = 0; i < length; ++i) {
-      last = add_kernel(graph, i == 0 ? nullptr : &last, reinterpret_cast<void*>(&nothing), none);
+      unsigned* place = counts + c * length + i;
+      void* arguments[] = {&place};
+      last = add_kernel(graph, i == 0 ? nullptr : &last, reinterpret_cast<void*>(&count_run), arguments);
     }
   }
   return RawGraph(graph);
 }
 
-weir::Graph our_chains(weir::Device device, std::size_t chains, std::size_t length) {
-  weir::GraphBuilder builder(device);
+weir::Graph our_chains(const weir::Array<unsigned>& counts, std::size_t chains, std::size_t length) {
+  weir::GraphBuilder builder(counts.device());
   for (std::size_t c = 0; c < chains; ++c) {
     weir::Node last;
     for (std::size_t i = 0; i < length; ++i) {
-      const weir::Node next = builder.launch(32, Nothing{});
+      const std::size_t place = c * length + i;
+      const weir::Node next = builder.launch(32, CountRun{}, weir::inout(counts.slice(place, place + 1)));
       if (i > 0) builder.depends(next, last);
       last = next;
     }
@@ -79,10 +101,15 @@ weir::Graph our_chains(weir::Device device, std::size_t chains, std::size_t leng
 
 void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
   constexpr std::size_t count = 50;
-  const RawGraph raw_graph = raw_chains(chains, length);
-  const raw::Stream raw_stream;
-  const weir::Graph graph = our_chains(context.device, chains, length);
   const weir::Stream stream(context.device, {.blocking = false});
+  const raw::Stream raw_stream;
+  const auto raw_counts = weir::zeros<unsigned>(stream, chains * length);
+  const auto our_counts = weir::zeros<unsigned>(stream, chains * length);
+  stream.synchronize();
+  const RawGraph raw_graph = raw_chains(raw_counts.data(), chains, length);
+  const weir::Graph graph = our_chains(our_counts, chains, length);
+  unsigned raw_replays = 0;
+  unsigned our_replays = 0;
   const auto none = [] {};
   const Pair pair = by_turns(
       bursts(context),
@@ -90,8 +117,9 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
         return whole_cost(
             count,
             [&] {
-              cudaGraphLaunch(raw_graph.instance(), raw_stream);
-              cudaStreamSynchronize(raw_stream);
+              ++raw_replays;
+              raw::driver().launch_graph(raw_graph.instance(), raw_stream);
+              raw::driver().synchronize_stream(raw_stream);
             },
             none);
       },
@@ -99,12 +127,17 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
         return whole_cost(
             count,
             [&] {
+              ++our_replays;
               graph.launch(stream);
               stream.synchronize();
             },
             none);
       });
   raw::check_last();
+  const std::vector<unsigned> by_hand = raw_counts.to_host();
+  const std::vector<unsigned> ours = our_counts.to_host();
+  for (const unsigned runs : by_hand) expect(runs == raw_replays, "a node of the raw graph did not run in each replay");
+  for (const unsigned runs : ours) expect(runs == our_replays, "a node of our graph did not run in each replay");
   row.unit = "us";
   row.value = pair.ours;
   row.raw = pair.raw;
@@ -115,24 +148,27 @@ void update(Context& context) {
   constexpr std::size_t count = 2000;
   const weir::Stream stream(context.device, {.blocking = false});
   const auto x = weir::zeros<double>(stream, 32);
-  const auto y = weir::zeros<double>(stream, 32);
+  const auto ours = weir::zeros<double>(stream, 32);
+  const auto by_hand = weir::zeros<double>(stream, 32);
   stream.synchronize();
   const double* from = x.data();
-  double* to = y.data();
+  double* to = by_hand.data();
+  int raw_turn = 0;
   int turn = 0;
-  void* arguments[] = {&from, &to, &turn};
+  void* arguments[] = {&from, &to, &raw_turn};
   cudaGraph_t plain = nullptr;
   raw::check(cudaGraphCreate(&plain, 0), "cudaGraphCreate");
   const cudaGraphNode_t raw_node = add_kernel(plain, nullptr, reinterpret_cast<void*>(&take), arguments);
   const RawGraph raw_graph(plain);
-  cudaKernelNodeParams parameters{};
-  parameters.func = reinterpret_cast<void*>(&take);
-  parameters.gridDim = dim3(1);
-  parameters.blockDim = dim3(32);
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.func = raw::function_of(reinterpret_cast<const void*>(&take));
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = 32;
+  parameters.blockDimY = parameters.blockDimZ = 1;
   parameters.kernelParams = arguments;
 
   weir::GraphBuilder builder(context.device);
-  const auto node = builder.launch(32, Take{}, weir::in(x), weir::out(y), 0);
+  const auto node = builder.launch(32, Take{}, weir::in(x), weir::out(ours), 0);
   weir::Graph graph = builder.build();
   const auto none = [] {};
   const Pair pair = by_turns(
@@ -141,28 +177,40 @@ void update(Context& context) {
         return host_cost(
             count,
             [&] {
-              ++turn;
-              cudaGraphExecKernelNodeSetParams(raw_graph.instance(), raw_node, &parameters);
+              --raw_turn;
+              raw::driver().update_kernel_node(raw_graph.instance(), raw_node, &parameters);
             },
             none);
       },
       [&] {
         return host_cost(
-            count, [&] { graph.update(node, weir::in(x), weir::out(y), ++turn); }, none);
+            count, [&] { graph.update(node, weir::in(x), weir::out(ours), ++turn); }, none);
       });
+  // The last of them are what replays do.
+  raw::check(cudaGraphLaunch(raw_graph.instance(), weir::cuda::native(stream)), "cudaGraphLaunch");
+  graph.launch(stream);
+  expect(turn != 0 && ours.to_host()[0] == turn, "our last update is not what a replay does");
+  expect(raw_turn != 0 && by_hand.to_host()[0] == raw_turn, "the last raw update is not what a replay does");
   raw::check_last();
-  context.report.add(
-      {"graph.update", "new arguments for a launch's node", "us", pair.ours, pair.raw, {ratio_at_most(1.2)}});
+  context.report.add({"graph.update",
+                      "new arguments for a launch's node, beside the driver's call",
+                      "us",
+                      pair.ours,
+                      pair.raw,
+                      {ratio_at_most(1.2)}});
 }
 
 }  // namespace
 
 void graphs(Context& context) {
   replay(context, 1, 100,
-         {.name = "graph.chain", .work = "replay a chain of 100 empty kernels, wait", .reach = {ratio_at_most(1.02)}});
-  replay(
-      context, 10, 10,
-      {.name = "graph.chains", .work = "replay 10 chains of 10 empty kernels, wait", .reach = {ratio_at_most(1.02)}});
+         {.name = "graph.chain",
+          .work = "replay a chain of 100 kernels that count, wait",
+          .reach = {ratio_at_most(1.02)}});
+  replay(context, 10, 10,
+         {.name = "graph.chains",
+          .work = "replay 10 chains of 10 kernels that count, wait",
+          .reach = {ratio_at_most(1.02)}});
   update(context);
 }
 

@@ -1,6 +1,7 @@
 // Streams, events, host functions and stream-ordered memory, beside the driver's own calls.
 #include <deque>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include <weir/cuda_interop.hpp>
@@ -8,6 +9,7 @@
 
 #include "bursts.hpp"
 #include "raw.hpp"
+#include "support/proof.hpp"
 
 namespace bench {
 
@@ -17,15 +19,17 @@ namespace {
 struct RawHops {
   RawHops(cudaStream_t one, cudaStream_t other) : a(one), b(other) {}
   void operator()() const {
-    cudaEventRecord(event, a);
-    cudaStreamWaitEvent(b, event, 0);
-    cudaEventRecord(event, b);
-    cudaStreamWaitEvent(a, event, 0);
+    const raw::Driver& driver = raw::driver();
+    driver.record_event(event, a);
+    driver.wait_for_event(b, event, 0);
+    driver.record_event(event, b);
+    driver.wait_for_event(a, event, 0);
   }
   void wait() const {
-    cudaStreamSynchronize(a);
-    cudaStreamSynchronize(b);
+    raw::driver().synchronize_stream(a);
+    raw::driver().synchronize_stream(b);
   }
+  std::pair<cudaStream_t, cudaStream_t> streams() const { return {a, b}; }
 
   cudaStream_t a;
   cudaStream_t b;
@@ -45,11 +49,37 @@ struct OurHops {
     a.synchronize();
     b.synchronize();
   }
+  std::pair<cudaStream_t, cudaStream_t> streams() const { return {weir::cuda::native(a), weir::cuda::native(b)}; }
 
   weir::Stream a;
   weir::Stream b;
   weir::Event event;
 };
+
+/// Whether a hop there and back orders what is before and behind it: long copies on the one stream, then on the other, then
+/// on the one again, each from where the last one put its bytes.
+template <class Hops>
+void prove(const Hops& hops, const std::string& whose) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const auto [a, b] = hops.streams();
+  void* memory[3] = {};
+  for (void*& one : memory) {
+    raw::check(cudaMalloc(&one, bytes), "cudaMalloc");
+    raw::check(cudaMemset(one, 0, bytes), "cudaMemset");
+  }
+  raw::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  unsigned char last = 0;
+  cudaMemsetAsync(memory[0], 1, bytes, a);
+  cudaMemsetAsync(memory[0], 2, bytes, a);
+  cudaMemsetAsync(memory[0], 7, bytes, a);
+  if constexpr (!sabotaged) hops();  // behind it both streams come behind both
+  cudaMemcpyAsync(memory[1], memory[0], bytes, cudaMemcpyDeviceToDevice, b);
+  cudaMemcpyAsync(&last, static_cast<char*>(memory[1]) + bytes - 1, 1, cudaMemcpyDeviceToHost, b);
+  raw::check(cudaStreamSynchronize(b), "cudaStreamSynchronize");
+  raw::check(cudaStreamSynchronize(a), "cudaStreamSynchronize");
+  expect(last == 7, whose + " hop does not order two streams");
+  for (void* one : memory) raw::check(cudaFree(one), "cudaFree");
+}
 
 /// Hops between several pairs of streams by turns: what one costs depends on the driver's channels that its streams got.
 template <class Hops>
@@ -97,6 +127,8 @@ void hop(Context& context) {
   const Pair there = by_turns(
       bursts(context), [&] { return raw_there.next(); }, our_figure);
   raw::check_last();
+  prove(ours.all().front(), "our");
+  prove(by_hand.all().front(), "a raw");
   context.report.add({"hop",
                       "record and wait hop between streams",
                       "us",
@@ -104,6 +136,8 @@ void hop(Context& context) {
                       pair.raw,
                       {ratio_at_most(1.15), ahead_of(0.56, 0.29, pair, "us")},
                       "Numba 2.76, CuPy 0.56, PyTorch 1.52 us"});
+  prove(ours.all().back(), "our");
+  prove(raw_there.all().back(), "a raw");
   context.report.add({"hop.there", "the same, raw calls on Weir's streams", "us", there.ours, there.raw, {}});
 }
 
@@ -140,7 +174,27 @@ void allocate(Context& context) {
   });
   raw_stream.synchronize();
   raw::check_last();
-  cudaMemPoolDestroy(raw_pool);
+  const auto usable = [&](void* data, unsigned char value, const char* what) {
+    unsigned char ends[2] = {};
+    cudaMemsetAsync(data, sabotaged ? 0 : value, bytes, raw_stream);
+    cudaMemcpyAsync(&ends[0], data, 1, cudaMemcpyDeviceToHost, raw_stream);
+    cudaMemcpyAsync(&ends[1], static_cast<char*>(data) + bytes - 1, 1, cudaMemcpyDeviceToHost, raw_stream);
+    raw_stream.synchronize();
+    expect(data != nullptr && ends[0] == value && ends[1] == value, what);
+  };
+  const auto prove = [&] {
+    void* one = pool.allocate(stream, bytes);
+    void* by_hand = nullptr;
+    cudaMallocFromPoolAsync(&by_hand, bytes, raw_pool, raw_stream);
+    stream.synchronize();
+    usable(one, 1, "our memory is not there");
+    usable(by_hand, 2, "raw memory is not there");
+    pool.free(stream, one);
+    cudaFreeAsync(by_hand, raw_stream);
+    raw_stream.synchronize();
+    raw::check_last();
+  };
+  prove();
   context.report.add({"allocate",
                       "allocate and free 1 MiB on a stream",
                       "us",
@@ -148,7 +202,9 @@ void allocate(Context& context) {
                       pointers.raw,
                       {ratio_at_most(1.0), ahead_of(0.53, 0.55, pointers, "us")},
                       "CuPy 0.53, PyTorch 1.73 us"});
+  prove();
   context.report.add({"allocate.array", "the same by weir::empty", "us", arrays.ours, arrays.raw, {}});
+  cudaMemPoolDestroy(raw_pool);
 }
 
 void streams(Context& context) {
@@ -164,28 +220,42 @@ void streams(Context& context) {
       bursts(context), [&] { return whole_cost(count, raw_once, none); },
       [&] { return whole_cost(count, our_once, none); });
   raw::check_last();
+  int ran = 0;
+  {
+    const weir::Stream stream(context.device, {.blocking = false});
+    if constexpr (!sabotaged) weir::host_call(stream, [&ran] { ran = 1; });
+    stream.synchronize();
+  }
+  expect(ran == 1, "nothing runs in a stream that was taken");
   context.report.add({"streams", "take and drop a stream", "us", pair.ours, pair.raw, {at_most(0.5, "us")}});
 }
 
 void host_function(Context& context) {
   const weir::Stream stream(context.device, {.blocking = false});
   const raw::Stream raw_stream;
-  static int hits = 0;
+  int raw_hits = 0;
+  int our_hits = 0;
+  int raw_calls = 0;
+  int our_calls = 0;
   constexpr std::size_t count = 200;
   const auto none = [] {};
   const auto raw_once = [&] {
-    cudaLaunchHostFunc(
-        raw_stream, [](void*) { ++hits; }, nullptr);
-    cudaStreamSynchronize(raw_stream);
+    ++raw_calls;
+    const auto hit = [](void* hits) { *static_cast<int*>(hits) += sabotaged ? 0 : 1; };
+    raw::driver().launch_host_function(raw_stream, hit, &raw_hits);
+    raw::driver().synchronize_stream(raw_stream);
   };
   const auto our_once = [&] {
-    weir::host_call(stream, [] { ++hits; });
+    ++our_calls;
+    weir::host_call(stream, [&our_hits] { our_hits += sabotaged ? 0 : 1; });
     stream.synchronize();
   };
   const Pair pair = by_turns(
       bursts(context), [&] { return whole_cost(count, raw_once, none); },
       [&] { return whole_cost(count, our_once, none); });
   raw::check_last();
+  expect(our_hits == our_calls && our_calls > 0, "not every host function of ours was called");
+  expect(raw_hits == raw_calls && raw_calls > 0, "not every raw host function was called");
   context.report.add({"host_function", "host function, and wait", "us", pair.ours, pair.raw, {ratio_at_most(1.1)}});
 }
 

@@ -1,6 +1,8 @@
 // Parsing of the benchmark programs' arguments.
 #include "command_line.hpp"
 
+#include <CLI/CLI.hpp>
+
 namespace bench {
 
 Options Arguments::options() const {
@@ -14,20 +16,16 @@ Options Arguments::options() const {
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (argument == "--short") {
-      arguments.quick = true;
-    } else if (argument == "--strict") {
-      arguments.strict = true;
-    } else if (argument == "--only" && has_value) {
-      arguments.only.emplace_back(argv[++i]);
-    } else if (argument == "--json" && has_value) {
-      arguments.json = argv[++i];
-    } else {
-      throw std::invalid_argument("unknown argument '" + std::string(argument) + "'");
-    }
+  CLI::App app;
+  app.set_help_flag();  // what there is, the program says with the names of its benchmarks
+  app.add_flag("--short", arguments.quick);
+  app.add_flag("--strict", arguments.strict);
+  app.add_option("--only", arguments.only)->allow_extra_args(false);
+  app.add_option("--json", arguments.json);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& mistake) {
+    throw std::invalid_argument(mistake.what());
   }
   return arguments;
 }

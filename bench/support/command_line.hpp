@@ -12,7 +12,7 @@
 namespace bench {
 
 struct Arguments {
-  std::vector<std::string_view> only;
+  std::vector<std::string> only;
   bool quick = false;
   bool strict = false;  ///< a row that falls short is an error
   std::string json;
@@ -32,12 +32,12 @@ struct Named {
 
 /// Those that were asked for, or all. Throws invalid_argument for a name that there is not.
 template <class Context, std::size_t N>
-std::vector<Named<Context>> choose(const Named<Context> (&all)[N], const std::vector<std::string_view>& only) {
+std::vector<Named<Context>> choose(const Named<Context> (&all)[N], const std::vector<std::string>& only) {
   if (only.empty()) return {std::begin(all), std::end(all)};
   std::vector<Named<Context>> chosen;
-  for (const std::string_view name : only) {
-    const auto* found = std::find_if(std::begin(all), std::end(all), [name](const auto& b) { return b.name == name; });
-    if (found == std::end(all)) throw std::invalid_argument("no benchmark '" + std::string(name) + "'");
+  for (const std::string& name : only) {
+    const auto* found = std::find_if(std::begin(all), std::end(all), [&](const auto& b) { return b.name == name; });
+    if (found == std::end(all)) throw std::invalid_argument("no benchmark '" + name + "'");
     chosen.push_back(*found);
   }
   return chosen;

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <tuple>
+
+#include <nlohmann/json.hpp>
 
 #include "proof.hpp"
 
@@ -22,14 +25,8 @@ std::string number(double value) {
 std::string range(const Spread& figures) {
   return number(figures.median) + " [" + number(figures.low) + " to " + number(figures.high) + "]";
 }
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + '"';
-}
+/// As the table shows it.
+double rounded(double value) { return std::strtod(number(value).c_str(), nullptr); }
 
 using Cells = std::array<std::string, 9>;
 
@@ -144,19 +141,19 @@ void Report::write_json(std::ostream& file) const {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
     const std::optional<double> ratio = row.ratio();
-    file << "  {\"name\": " << quoted(row.name) << ", \"value\": " << (row.skipped ? "null" : number(row.value.median))
-         << ", \"unit\": " << quoted(row.unit) << ", \"raw\": " << (row.raw ? number(row.raw->median) : "null")
-         << ", \"ratio\": " << (ratio ? number(*ratio) : "null")
-         << ", \"reach\": " << (row.reach.empty() ? "null" : quoted(row.reach_text())) << ", \"ok\": "
-         << (row.skipped ? "null"
-             : row.ok()  ? "true"
-                         : "false");
-    if (!row.wrong.empty()) file << ", \"wrong\": " << quoted(row.wrong);
-    if (!row.skipped) file << ", \"others\": " << number(row.others);
-    if (row.disturbed()) file << ", \"disturbed\": true";
-    if (cores_ != 0) file << ", \"cores\": " << cores_ << ", \"hand_over_us\": " << number(hand_over_);
-    if (!row.note.empty()) file << ", \"note\": " << quoted(row.note);
-    file << (i + 1 == rows_.size() ? "}\n" : "},\n");
+    nlohmann::ordered_json json = {{"name", row.name}, {"value", nullptr}, {"unit", row.unit}, {"raw", nullptr},
+                                   {"ratio", nullptr}, {"reach", nullptr}, {"ok", nullptr}};
+    if (!row.skipped) json["value"] = rounded(row.value.median);
+    if (row.raw) json["raw"] = rounded(row.raw->median);
+    if (ratio) json["ratio"] = rounded(*ratio);
+    if (!row.reach.empty()) json["reach"] = row.reach_text();
+    if (!row.skipped) json["ok"] = row.ok();
+    if (!row.wrong.empty()) json["wrong"] = row.wrong;
+    if (!row.skipped) json["others"] = rounded(row.others);
+    if (row.disturbed()) json["disturbed"] = true;
+    if (cores_ != 0) json.update({{"cores", cores_}, {"hand_over_us", rounded(hand_over_)}});
+    if (!row.note.empty()) json["note"] = row.note;
+    file << "  " << json.dump() << (i + 1 == rows_.size() ? "\n" : ",\n");
   }
   file << "]\n";
 }

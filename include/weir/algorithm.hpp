@@ -204,7 +204,8 @@ void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
            inout(totals, stream.where));
   }
   launch(stream, Extent{.size = chunks, .name = "scan"}, detail::ScanChunk<T, Op>{op}, in(x, stream.where),
-         in(totals, stream.where), out(y, stream.where));
+         in(totals.slice(0, chunks > 1 ? chunks : 0), stream.where),
+         out(y, stream.where));  // the first chunk needs none
 }
 
 }  // namespace weir

@@ -53,6 +53,14 @@ Argument<T> inout(const ArrayBase<T>& array, SourceLocation where = SourceLocati
   detail::require(array.storage(), "weir::inout", where);
   return {array.plain_view(), array.storage(), Access::read_write, where};
 }
+/// Updated in a way that commutes with other accumulate() uses, as atomic additions do: no order among them is needed. In
+/// all else the same as inout().
+template <class T>
+Argument<T> accumulate(const ArrayBase<T>& array, SourceLocation where = SourceLocation::current()) {
+  static_assert(!std::is_const_v<T>, "weir::accumulate needs an array that can be written");
+  detail::require(array.storage(), "weir::accumulate", where);
+  return {array.plain_view(), array.storage(), Access::accumulate, where};
+}
 /// Raw views: what they point to is the caller's to keep alive and to order.
 template <class T, std::size_t R>
 Argument<const T> in(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
@@ -67,6 +75,11 @@ template <class T, std::size_t R>
 Argument<T> inout(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
   static_assert(!std::is_const_v<T>, "weir::inout needs a view that can be written");
   return {AnyView<T>(view), nullptr, Access::read_write, where};
+}
+template <class T, std::size_t R>
+Argument<T> accumulate(const View<T, R>& view, SourceLocation where = SourceLocation::current()) {
+  static_assert(!std::is_const_v<T>, "weir::accumulate needs a view that can be written");
+  return {AnyView<T>(view), nullptr, Access::accumulate, where};
 }
 template <detail::no_array X>
 detail::NoArray in(const X&) {
@@ -84,6 +97,14 @@ template <detail::no_array X>
 detail::NoArray inout(const X&) {
   static_assert(!detail::no_array<X>,
                 "weir::inout takes a weir::Array, Slice or View: make an array of a host range, as with weir::from");
+  return {};
+}
+
+template <detail::no_array X>
+detail::NoArray accumulate(const X&) {
+  static_assert(
+      !detail::no_array<X>,
+      "weir::accumulate takes a weir::Array, Slice or View: make an array of a host range, as with weir::from");
   return {};
 }
 
@@ -224,8 +245,16 @@ template <class F, std::size_t number, std::size_t rank>
 inline constexpr ArgumentPlace argument_place{type_name<F>(), number, rank};
 [[noreturn]] void refuse_rank(const ArgumentPlace& argument, std::size_t rank, const char* operation,
                               SourceLocation where);
-Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes,
-                 BufferId buffer, Access access);
+/// The memory of elements, strides in elements.
+void describe_region(Region& region, const void* data, const Shape& shape, const std::ptrdiff_t* stride,
+                     std::size_t element_bytes, BufferId buffer, Access access);
+template <class T>
+void describe_region(Region& region, const Argument<T>& argument) {
+  const std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
+                                           argument.view.stride(3)};
+  describe_region(region, argument.view.data(), argument.view.shape(), stride, sizeof(T),
+                  argument.storage ? argument.storage->buffer : 0, argument.access);
+}
 
 /// Turns one argument into its value in the closure, checks it, and appends its region.
 template <class To, class T>
@@ -236,10 +265,7 @@ To bind_one(const Argument<T>& argument, StreamRef stream, SourceLocation where,
   } else {
     check_raw(argument.view.data(), argument.view.size(), alignof(T), stream, operation, where);
   }
-  std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
-                                     argument.view.stride(3)};
-  *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
-                        argument.storage ? argument.storage->buffer : 0, argument.access);
+  describe_region(*region++, argument);
   if constexpr (std::is_same_v<To, AnyView<T>>) {
     return argument.view;
   } else {
@@ -279,12 +305,8 @@ void declare_use(const A& argument, StreamRef stream, SourceLocation where, cons
   static_assert(is_argument<A> || array_object<A>,
                 "declare what a host function or foreign call uses with weir::in(x), weir::out(x) or weir::inout(x)");
   if constexpr (is_argument<A>) {
-    using T = typename decltype(argument.view)::element_type;
     if (argument.storage != nullptr) use(*argument.storage, stream, false, operation, where);
-    std::ptrdiff_t stride[max_rank] = {argument.view.stride(0), argument.view.stride(1), argument.view.stride(2),
-                                       argument.view.stride(3)};
-    *region++ = region_of(argument.view.data(), argument.view.shape(), stride, sizeof(T),
-                          argument.storage ? argument.storage->buffer : 0, argument.access);
+    describe_region(*region++, argument);
   } else {
     declare_use(in(argument, where), stream, where, operation, region);
   }
@@ -336,4 +358,13 @@ constexpr void check_kernel() {
 }
 
 }  // namespace detail
+
+/// The memory that an argument stands for: region_of(in(x)).
+template <class T>
+Region region_of(const Argument<T>& argument) {
+  Region region;
+  detail::describe_region(region, argument);
+  return region;
+}
+
 }  // namespace weir

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <ranges>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -189,6 +190,12 @@ class ArrayBase : public detail::ArrayTag {
   }
   /// The stream that the memory was made on and returns to.
   StreamRef stream() const { return storage_ ? storage_->home : StreamRef{}; }
+
+  /// For messages and tools: the memory's, so that slices have it, too.
+  void set_name(std::string_view name, SourceLocation where = SourceLocation::current()) const {
+    detail::check_call("weir::Array::set_name", where);
+    detail::name_storage(detail::require(storage_, "weir::Array::set_name", where), name);
+  }
 
   AnyView<T> view(SourceLocation where = SourceLocation::current()) const { return view_.from_line(where); }
   template <std::size_t R>

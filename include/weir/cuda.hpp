@@ -44,21 +44,45 @@ inline int launch_global_function(const GlobalCall& call, void* stream) {
   return answer;
 }
 
+/// The values of a call's parameters in a graph. What the driver gets is a pointer to each; the one behind them, to all.
+template <class Values>
+struct KeptArguments;
+template <std::size_t... I, class... P>
+struct KeptArguments<Slots<std::index_sequence<I...>, P...>> : Slots<std::index_sequence<I...>, P...> {
+  using Values = Slots<std::index_sequence<I...>, P...>;
+
+  explicit KeptArguments(const Values& values)
+      : Values(values), pointers{&static_cast<Slot<I, P>&>(*this).value..., static_cast<Values*>(this)} {}
+  KeptArguments(const KeptArguments&) = delete;
+
+  static void** copy(void** arguments) {
+    return (new KeptArguments(*static_cast<const Values*>(arguments[sizeof...(P)])))->pointers;
+  }
+  static void forget(void** arguments) noexcept {
+    delete static_cast<KeptArguments*>(static_cast<Values*>(arguments[sizeof...(P)]));
+  }
+
+  void* pointers[sizeof...(P) + 1];
+};
+
 template <class... P, std::size_t... I, class... A>
 void launch_global(StreamRef stream, SourceLocation where, dim3 grid, dim3 block, std::size_t shared_bytes,
                    void (*function)(P...), std::index_sequence<I...>, A&&... arguments) {
   constexpr std::size_t count = (0 + ... + regions_of<A>);
   Region regions[count == 0 ? 1 : count];
   [[maybe_unused]] Region* region = regions;
-  Slots<std::index_sequence<I...>, std::remove_cv_t<P>...> values{Slot<I, std::remove_cv_t<P>>{
+  using Values = Slots<std::index_sequence<I...>, std::remove_cv_t<P>...>;
+  Values values{Slot<I, std::remove_cv_t<P>>{
       global_argument<std::remove_cv_t<P>, void(P...), I + 1>(static_cast<A&&>(arguments), stream, where, region)}...};
-  void* pointers[sizeof...(P) + 1] = {&static_cast<Slot<I, std::remove_cv_t<P>>&>(values).value..., nullptr};
+  void* pointers[sizeof...(P) + 1] = {&static_cast<Slot<I, std::remove_cv_t<P>>&>(values).value..., &values};
   const GlobalCall call{reinterpret_cast<const void*>(function),
                         {grid.x, grid.y, grid.z},
                         {block.x, block.y, block.z},
                         shared_bytes,
                         pointers,
                         &launch_global_function,
+                        &KeptArguments<Values>::copy,
+                        &KeptArguments<Values>::forget,
                         nullptr};
   submit_global(stream, call, std::span<const Region>(regions, count), nullptr, "weir::cuda::launch", where);
 }

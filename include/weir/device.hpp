@@ -55,8 +55,9 @@ class Device {
   int index() const;
   const DeviceProperties& properties() const;
 
-  /// Waits for all work of all streams of this device, of every host thread (W13, R8), and for no other device (R194).
-  /// Throws the first failure among them that was not reported yet.
+  /// Waits for the work so far of all Weir streams of this device, of every host thread (W13, R8), wrapped ones and the
+  /// legacy stream included, and for no other device (R194). Streams of other libraries that were never wrapped are not
+  /// waited for. Throws the first failure among what it has waited for that was not reported yet.
   void synchronize(SourceLocation where = SourceLocation::current()) const;
 
   friend bool operator==(Device a, Device b) { return a.state_ == b.state_; }
@@ -98,7 +99,7 @@ class ScopedDevice {
   Device previous_;
 };
 
-/// Waits for all devices (W13). Throws the first failure that was not reported yet.
+/// Waits for all devices (W13), as Device::synchronize() does. Throws the first failure that was not reported yet.
 void synchronize(SourceLocation where = SourceLocation::current());
 void synchronize_device(Device device, SourceLocation where = SourceLocation::current());
 /// The default device.

@@ -55,6 +55,24 @@ struct DeviceAlgorithm {
     return cub::DeviceReduce::Reduce(job.scratch, job.scratch_bytes, job.x, job.y, static_cast<std::int64_t>(job.n),
                                      job.op, identity_of<T, Op>(), static_cast<cudaStream_t>(stream));
   }
+
+  static void** copy(void** arguments) {
+    auto* kept = new Kept(*static_cast<const DeviceAlgorithm*>(arguments[0]));
+    return &kept->argument;
+  }
+  static void forget(void** arguments) noexcept {
+    delete static_cast<Kept*>(static_cast<DeviceAlgorithm*>(arguments[0]));
+  }
+
+ private:
+  struct Kept;
+};
+template <class T, class Op>
+struct DeviceAlgorithm<T, Op>::Kept : DeviceAlgorithm {
+  explicit Kept(const DeviceAlgorithm& job) : DeviceAlgorithm(job), argument(static_cast<DeviceAlgorithm*>(this)) {}
+  Kept(const Kept&) = delete;
+
+  void* argument;
 };
 
 /// Runs it with scratch memory of the stream's. False if nothing was done: behind a host function that may still fail the
@@ -64,7 +82,8 @@ bool run_device_algorithm(DeviceAlgorithm<T, Op>& job, int (*run)(const GlobalCa
                           const char* operation, std::span<const Region> uses, StreamRef stream, SourceLocation where) {
   void* argument = &job;
   bool declined = false;
-  GlobalCall call{nullptr, {}, {}, 0, &argument, run, &declined};
+  GlobalCall call{nullptr,  {}, {}, 0, &argument, run, &DeviceAlgorithm<T, Op>::copy, &DeviceAlgorithm<T, Op>::forget,
+                  &declined};
   job.scratch = nullptr;
   job.scratch_bytes = 0;
   if (run(call, nullptr) != cudaSuccess) {

@@ -46,14 +46,17 @@ struct DeviceCode {
   DeviceCode* next = nullptr;
 };
 
-/// A launch of a __global__ function of the user's.
+/// A launch of a __global__ function of the user's, or of several by an algorithm of the device's.
 struct GlobalCall {
   const void* function;  ///< as the runtime that is linked to the code knows it
   unsigned grid[3];
   unsigned block[3];
   std::size_t shared_bytes;
-  void** arguments;
+  void** arguments;                                ///< the caller's
   int (*launch)(const GlobalCall&, void* stream);  ///< enqueues the work; returns a cudaError_t
+  /// For graphs, which enqueue it later: a copy of the arguments, until it is forgotten.
+  void** (*copy)(void** arguments);
+  void (*forget)(void** arguments) noexcept;
   /// Not null: do nothing but set it where an earlier host function may still fail.
   bool* declined;
 };

@@ -50,6 +50,7 @@ enum class Errc {
   not_capturing,         ///< ending a capture where there is none (cudaErrorIllegalState)
   graph_cycle,           ///< nodes that would wait for each other
   not_a_graph_file,      ///< a file that holds no graph, or a damaged one
+  hazard,                ///< a checker refused work that is not ordered with other work on the same memory
 };
 
 const std::error_category& error_category() noexcept;

@@ -27,7 +27,11 @@ class HostFunction {
  public:
   virtual ~HostFunction() = default;
   virtual void call(NativeStream stream) = 0;
+
+  CommandId command = 0;  ///< as observers were told
 };
+/// What this thread is calling.
+extern constinit thread_local const HostFunction* running_function;
 
 template <class F>
 class OwnedFunction final : public HostFunction {
@@ -35,6 +39,7 @@ class OwnedFunction final : public HostFunction {
   explicit OwnedFunction(F&& f) : f_(std::move(f)) {}
   explicit OwnedFunction(const F& f) : f_(f) {}
   void call(NativeStream stream) override {
+    const Running running(*this);
     if constexpr (std::is_invocable_v<F&>) {
       f_();
     } else {
@@ -43,6 +48,12 @@ class OwnedFunction final : public HostFunction {
   }
 
  private:
+  struct Running {
+    explicit Running(const HostFunction& function) : before(std::exchange(running_function, &function)) {}
+    ~Running() { running_function = before; }
+    const HostFunction* before;
+  };
+
   F f_;
 };
 

@@ -197,7 +197,7 @@ void run_closure_blocks(const void* closure, const BlockRange& range) {
 }
 
 template <class T>
-constexpr std::string_view type_name() {
+constexpr std::string_view find_type_name() {
   constexpr std::string_view text = __PRETTY_FUNCTION__;
   constexpr std::size_t start = text.find("T = ");
   if constexpr (start == std::string_view::npos) {
@@ -207,6 +207,13 @@ constexpr std::string_view type_name() {
     const std::size_t end = rest.find_first_of(";]");
     return rest.substr(0, end);
   }
+}
+/// A constant: looking for it takes longer than a launch.
+template <class T>
+inline constexpr std::string_view type_name_constant = find_type_name<T>();
+template <class T>
+constexpr std::string_view type_name() {
+  return type_name_constant<T>;
 }
 
 template <class C>

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <variant>
 
 #include <weir/shape.hpp>
@@ -16,19 +17,51 @@ using StreamId = std::uint64_t;   ///< unique in the process, never used again (
 using BufferId = std::uint64_t;   ///< one allocation; 0 for memory that Weir did not allocate
 
 enum class MemoryKind : std::uint8_t { pageable, pinned, device };
-enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
+/// What work does to memory. accumulate: updates that may come in any order with others of their kind (atomic additions);
+/// for all but hazard checkers the same as read_write.
+enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3, accumulate = 7 };
 
-/// Memory that a command reads or writes: `rows` runs of `row_bytes`, `pitch` bytes apart. Exact for contiguous and
-/// pitched memory; a bounding box for other strides.
+/// Memory that a command reads or writes, exactly: `rows` runs of `row_bytes`, `pitch` bytes apart; all of that
+/// `outer[0].count` times, `outer[0].stride` bytes apart, and so on. `begin` is the lowest address, distances grow outwards.
 struct Region {
+  struct Repeat {
+    std::size_t count;
+    std::size_t stride;
+    friend constexpr bool operator==(const Repeat&, const Repeat&) = default;
+  };
+
   const void* begin = nullptr;
   std::size_t row_bytes = 0;
   std::size_t rows = 1;
   std::size_t pitch = 0;
   BufferId buffer = 0;
   Access access = Access::read;
+  std::uint8_t outer_count = 0;  ///< how many of `outer` there are; the others have no value
+  Repeat outer[max_rank - 1];
 
-  constexpr std::size_t extent_bytes() const { return rows == 0 ? 0 : (rows - 1) * pitch + row_bytes; }
+  constexpr Region() {}
+  constexpr Region(const void* data, std::size_t bytes, std::size_t row_count, std::size_t row_pitch, BufferId of,
+                   Access how)
+      : begin(data), row_bytes(bytes), rows(row_count), pitch(row_pitch), buffer(of), access(how) {}
+
+  /// From the first to behind the last byte; 0 if it is empty.
+  constexpr std::size_t extent_bytes() const {
+    if (rows == 0) return 0;
+    std::size_t bytes = (rows - 1) * pitch + row_bytes;
+    for (std::size_t d = 0; d < outer_count; ++d) bytes += (outer[d].count - 1) * outer[d].stride;
+    return bytes;
+  }
+  /// Whether it is the same memory, used alike.
+  friend constexpr bool operator==(const Region& a, const Region& b) {
+    if (a.begin != b.begin || a.row_bytes != b.row_bytes || a.rows != b.rows || a.pitch != b.pitch ||
+        a.buffer != b.buffer || a.access != b.access || a.outer_count != b.outer_count) {
+      return false;
+    }
+    for (std::size_t d = 0; d < a.outer_count; ++d) {
+      if (!(a.outer[d] == b.outer[d])) return false;
+    }
+    return true;
+  }
 };
 
 /// Elements in memory: up to four dimensions with byte strides.
@@ -92,15 +125,17 @@ struct Free {
   detail::PoolState* pool;
 };
 
-/// Marks the stream's present end in an event (C9). `record` numbers the records of an event: a wait names the one it takes.
+/// Marks the stream's present end in an event (C9).
 struct Record {
   detail::EventState* event;
   std::uint64_t event_id;
+  std::uint64_t number = 0;  ///< among the event's records, from 1 on, while commands are observed
 };
 /// Holds the stream's later commands back until the event's last record before this wait is reached (R70, R72).
 struct Wait {
   detail::EventState* event;
   std::uint64_t event_id;
+  std::uint64_t record = 0;  ///< the number of that record; 0: it has none, and nothing is waited for
 };
 
 /// Runs a host function in stream order. The queue owns `function` once submit returned.
@@ -116,6 +151,7 @@ struct External {
 /// Replays a graph.
 struct GraphLaunch {
   detail::GraphState* graph;
+  std::uint64_t id = 0;  ///< the graph's, unique in the process: that of its capture, nodes and Node::graph()
 };
 
 using Op = std::variant<Launch, Copy, Fill, Alloc, Free, Record, Wait, HostCall, External, GraphLaunch>;
@@ -128,6 +164,12 @@ struct Command {
   SourceLocation where;
   std::span<const Region> uses;
   Op op;
+  std::uint32_t thread = 0;  ///< the host thread that made the call: they are numbered as they are met, from 1 on
+  std::uint32_t node = 0;    ///< its place in `graph`
+  std::uint64_t graph = 0;   ///< the capture that it is recorded into, and then the graph; 0: it runs
+  /// Streams whose commands so far this one comes behind although no wait says so: by the rules of default streams (C8), and
+  /// at the end of memory, those that were given it.
+  std::span<const StreamId> behind = {};
 };
 
 namespace detail {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include <weir/memory.hpp>
@@ -41,6 +42,7 @@ struct Storage {
   PoolState* pool = nullptr;
   std::atomic<std::uint32_t> owners{1};
   std::atomic<bool> freed{false};
+  std::atomic<bool> named{false};
   ForeignOwner foreign;
   Users* users = nullptr;  ///< guarded by users_lock
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
@@ -59,6 +61,7 @@ void retain(Storage* storage) noexcept;
 void release(Storage* storage) noexcept;
 void free_storage(Storage* storage, StreamRef stream, SourceLocation where);
 Device storage_device(const Storage& storage);
+void name_storage(Storage& storage, std::string_view name);
 
 /// Checks that a command on `stream` may use the memory and, on a stream other than its own, notes the use so that the
 /// memory outlives it. Throws already_freed, wrong_device, wrong_memory.

@@ -12,6 +12,7 @@
 #include <weir/graph_control.hpp>
 #include <weir/graph_file.hpp>
 #include <weir/graph_update.hpp>
+#include <weir/host_access.hpp>
 #include <weir/host_call.hpp>
 #include <weir/launch.hpp>
 #include <weir/memory.hpp>

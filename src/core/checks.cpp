@@ -244,28 +244,70 @@ void check_raw(const void* data, std::size_t count, std::size_t alignment, Strea
               where);
 }
 
-Region region_of(const void* data, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes,
-                 BufferId buffer, Access access) {
-  Region region{data, 0, 1, 0, buffer, access};
+namespace {
+
+/// Strides that are not those of rows with a distance: the shortest list of repeats that touches the same bytes.
+void describe_strides(Region& region, const Shape& shape, const std::ptrdiff_t* stride, std::size_t element_bytes) {
+  Region::Repeat repeats[max_rank];
+  std::size_t count = 0;
+  const auto* lowest = static_cast<const std::byte*>(region.begin);
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 1 || stride[d] == 0) continue;  // the same bytes again
+    const std::ptrdiff_t bytes = stride[d] * static_cast<std::ptrdiff_t>(element_bytes);
+    if (bytes < 0) lowest += static_cast<std::ptrdiff_t>(shape[d] - 1) * bytes;
+    const Region::Repeat one{shape[d], static_cast<std::size_t>(bytes < 0 ? -bytes : bytes)};
+    std::size_t at = count++;
+    for (; at > 0 && repeats[at - 1].stride > one.stride; --at) repeats[at] = repeats[at - 1];
+    repeats[at] = one;
+  }
+  region.begin = lowest;
+  std::size_t run = element_bytes;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Region::Repeat one = repeats[i];
+    if (kept == 0 && one.stride <= run) {
+      run += (one.count - 1) * one.stride;
+    } else if (kept != 0 && one.stride == repeats[kept - 1].count * repeats[kept - 1].stride) {
+      repeats[kept - 1].count *= one.count;
+    } else {
+      repeats[kept++] = one;
+    }
+  }
+  region.row_bytes = run;
+  if (kept == 0) return;
+  region.rows = repeats[0].count;
+  region.pitch = repeats[0].stride;
+  region.outer_count = static_cast<std::uint8_t>(kept - 1);
+  for (std::size_t i = 1; i < kept; ++i) region.outer[i - 1] = repeats[i];
+}
+
+}  // namespace
+
+void describe_region(Region& region, const void* data, const Shape& shape, const std::ptrdiff_t* stride,
+                     std::size_t element_bytes, BufferId buffer, Access access) {
+  region.begin = data;
+  region.row_bytes = 0;
+  region.rows = 1;
+  region.pitch = 0;
+  region.buffer = buffer;
+  region.access = access;
+  region.outer_count = 0;
   if (shape.count() == 0) {
     region.rows = 0;
-    return region;
+    return;
   }
   const auto size = static_cast<std::ptrdiff_t>(element_bytes);
   std::size_t run = element_bytes;
   std::size_t d = shape.rank();
   while (d > 0 && (shape[d - 1] == 1 || stride[d - 1] * size == static_cast<std::ptrdiff_t>(run))) run *= shape[--d];
   region.row_bytes = run;
-  if (d == 0) return region;
-  if (d == 1 && stride[0] > 0) {
+  if (d == 0) return;
+  if (d == 1 && stride[0] * size > static_cast<std::ptrdiff_t>(run)) {
     region.rows = shape[0];
     region.pitch = static_cast<std::size_t>(stride[0] * size);
-    return region;
+    return;
   }
-  std::size_t last = run;
-  for (std::size_t i = 0; i < d; ++i) last += (shape[i] - 1) * static_cast<std::size_t>(stride[i] * size);
-  region.row_bytes = last;
-  return region;
+  describe_strides(region, shape, stride, element_bytes);
 }
 
 }  // namespace weir::detail

@@ -23,7 +23,7 @@ void check_reach(MemoryKind kind, const DeviceState* device, const StreamState& 
                  const char* operation, SourceLocation where);
 /// Adds a stream to those that the memory must outlive.
 void note_queue(Storage& storage, StreamRef stream);
-void note_queue(Storage& storage, Queue* queue, DeviceState* device);
+void note_queue(Storage& storage, Queue* queue, StreamId owner, DeviceState* device);
 /// Device memory for the storage, in the order of that queue; none for 0 bytes.
 void allocate_device_memory(Storage& storage, Queue& queue, const char* operation, SourceLocation where);
 /// What the backend gave for the storage.

@@ -25,10 +25,8 @@ const DeviceProperties& Device::properties() const {
 void Device::synchronize(SourceLocation where) const {
   enter("weir::synchronize_device", where);
   detail::check_device_wait(state_, "weir::synchronize_device", where);
-  state_->backend->synchronize(state_->index, "weir::synchronize_device", where);
-  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
-    detail::observe_waited({HostWait::Kind::device, state_->index, 0, 0, where});
-  }
+  detail::wait_told(detail::device_wait(*state_, where),
+                    [&] { state_->backend->synchronize(state_->index, "weir::synchronize_device", where); });
 }
 
 namespace {
@@ -133,11 +131,20 @@ ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_
 void synchronize(SourceLocation where) {
   enter("weir::synchronize", where);
   detail::check_device_wait(nullptr, "weir::synchronize", where);
-  for (DeviceState* device : Runtime::get().devices())
-    device->backend->synchronize(device->index, "weir::synchronize", where);
-  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
-    detail::observe_waited({HostWait::Kind::all, -1, 0, 0, where});
+  const auto& devices = Runtime::get().devices();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceState& device = *devices[i];
+    try {
+      device.backend->synchronize(device.index, "weir::synchronize", where);
+    } catch (const Error& error) {
+      // Those behind it were not waited for.
+      for (std::size_t before = 0; before < i; ++before)
+        detail::tell_wait(detail::device_wait(*devices[before], where));
+      detail::tell_failed_wait(detail::device_wait(device, where), error);
+      throw;
+    }
   }
+  detail::tell_wait({HostWait::Kind::all, -1, 0, 0, where});
 }
 void synchronize_device(Device device, SourceLocation where) { device.synchronize(where); }
 void synchronize_device(SourceLocation where) {

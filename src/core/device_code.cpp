@@ -1,5 +1,7 @@
 // The list of all device code in the process, filled by static initialisation of the files that nvcc compiled; and calls
 // in the driver's own form.
+#include <new>
+
 #include <weir/device_code.hpp>
 #include <weir/launch.hpp>
 
@@ -20,19 +22,23 @@ void refuse_on_host(const void*, const BlockRange&) {
   throw Error(Errc::not_supported, "weir::cuda::launch", "__global__ function", "it runs on GPUs only", {});
 }
 
+void copy_call(void* to, const void* from) {
+  auto call = *static_cast<const GlobalCall*>(from);
+  call.declined = nullptr;  // whoever asked has been told
+  call.arguments = call.copy(call.arguments);
+  new (to) GlobalCall(call);
+}
+void destroy_call(void* closure) noexcept {
+  const auto& call = *static_cast<GlobalCall*>(closure);
+  call.forget(call.arguments);
+}
+
 /// The kernel of all calls of the driver's own form.
 const Kernel& global_kernel() {
   static DeviceCode code{DeviceCode::Kind::global, &load_nothing};
-  static const Kernel kernel{"__global__ function",
-                             0,
-                             0,
-                             sizeof(GlobalCall),
-                             alignof(GlobalCall),
-                             nullptr,
-                             &refuse_on_host,
-                             nullptr,
-                             nullptr,
-                             &code};
+  static const Kernel kernel{
+      "__global__ function", 0,    0, sizeof(GlobalCall), alignof(GlobalCall), nullptr, &refuse_on_host, &copy_call,
+      &destroy_call,         &code};
   return kernel;
 }
 
@@ -42,6 +48,13 @@ DeviceCode::DeviceCode(Kind k, int (*l)(void**)) : kind(k), load(l) {
   next = first.load(std::memory_order_relaxed);
   while (!first.compare_exchange_weak(next, this, std::memory_order_release, std::memory_order_relaxed)) {
   }
+}
+
+bool decline(const Launch& launch) {
+  if (launch.kernel != &global_kernel()) return false;
+  bool* declined = static_cast<const GlobalCall*>(launch.closure)->declined;
+  if (declined != nullptr) *declined = true;
+  return declined != nullptr;
 }
 
 DeviceCode* first_device_code() noexcept { return first.load(std::memory_order_acquire); }

@@ -46,6 +46,7 @@ const char* text_of(Errc code) {
     case Errc::not_capturing: return "not capturing";
     case Errc::graph_cycle: return "cycle in a graph";
     case Errc::not_a_graph_file: return "not a graph file";
+    case Errc::hazard: return "hazard";
   }
   return "unknown error";
 }

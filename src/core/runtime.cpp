@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include <weir/recorder.hpp>
+
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "failure_reports.hpp"
@@ -36,6 +38,11 @@ bool own_flag(const char* name) {
   if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
   if (std::strcmp(value, "1") == 0) return true;
   throw Error(Errc::invalid_value, "weir: starting", name, "'" + std::string(value) + "' is neither 0 nor 1", {});
+}
+
+StreamInfo info_of(const StreamState& state, StreamId id) {
+  return {id,           state.name,    Device(state.device), state.priority, state.blocking,
+          state.legacy, state.wrapped, state.where,          state.shared};
 }
 
 constinit thread_local ThreadData* data_of_thread = nullptr;
@@ -67,7 +74,14 @@ void enter_slowly(const char* operation, SourceLocation where) {
         where);
   }
   if (thread_state == ThreadState::unknown) {
-    thread_state = ThreadState::free;
+    thread_state = ThreadState::free;  // now, for tools call Weir, too
+    try {
+      static const bool started = (start_tools(), true);
+      static_cast<void>(started);
+    } catch (...) {
+      thread_state = ThreadState::unknown;
+      throw;
+    }
     return;
   }
   const RunningCommand& running = running_node != nullptr ? *running_node : running_command;
@@ -131,7 +145,11 @@ DeviceState& Runtime::host() const {
 
 StreamState& Runtime::new_state() {
   const LockGuard guard(streams_mutex_);
-  if (free_streams_.empty()) return *new StreamState;
+  if (free_streams_.empty()) {
+    all_streams_.reserve(all_streams_.size() + 1);
+    all_streams_.push_back(new StreamState);
+    return *all_streams_.back();
+  }
   StreamState* state = free_streams_.back();
   free_streams_.pop_back();
   return *state;
@@ -164,6 +182,7 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
       throw;
     }
   }();
+  const LockGuard guard(told_mutex_);
   state.queue = opened;
   state.real = opened;
   state.device = &device;
@@ -171,19 +190,47 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   state.priority = queue.priority;
   state.blocking = options.blocking;
   state.legacy = legacy;
+  state.wrapped = native.has_value();
+  state.where = where;
+  state.shared = {};
+  state.generation.store(0, std::memory_order_relaxed);
   state.id.store(id, std::memory_order_release);
-  if (hooks.load(std::memory_order_relaxed) & observed) {
-    observe_opened({id, state.name, Device(&device), state.priority, state.blocking, legacy});
+  if (watched(Watch::everything)) {
+    tell(Watch::everything, [&](Observer& observer) { observer.opened(info_of(state, id)); });
   }
   return {&state, id};
+}
+
+void Runtime::tell_open_streams(Observer& observer) {
+  std::vector<StreamState*> all;
+  {
+    const LockGuard guard(streams_mutex_);
+    all = all_streams_;
+  }
+  for (const StreamState* state : all) {
+    const StreamId id = state->id.load(std::memory_order_acquire);
+    if (id != 0) tell_one(observer, [&](Observer& one) { one.opened(info_of(*state, id)); });
+  }
+}
+
+void Runtime::share_stream(StreamState& stream, StreamId id, SourceLocation where) {
+  const LockGuard guard(told_mutex_);
+  if (stream.shared || stream.id.load(std::memory_order_relaxed) != id) return;
+  stream.shared = where;
+  tell(Watch::everything, [&](Observer& observer) { observer.shared(id, where); });
 }
 
 void Runtime::close_stream(StreamRef stream) noexcept {
   if (stream.state() == nullptr || forked()) return;
   StreamState& state = *stream.state();
   StreamId id = stream.id();
-  if (!state.id.compare_exchange_strong(id, 0)) return;
-  if (hooks.load(std::memory_order_relaxed) & observed) observe_closed(stream.id());
+  {
+    const LockGuard guard(told_mutex_);
+    if (!state.id.compare_exchange_strong(id, 0)) return;
+    if (watched(Watch::everything)) {
+      tell(Watch::everything, [&](Observer& observer) { observer.closed(stream.id()); });
+    }
+  }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) leave_capture(state);
   state.real->retire();
   const LockGuard guard(streams_mutex_);

@@ -46,6 +46,20 @@ struct StreamState {
   int priority = 0;
   bool blocking = true;
   bool legacy = false;
+  bool wrapped = false;
+  SourceLocation where;   ///< that made it
+  SourceLocation shared;  ///< where its native handle was taken first; under the runtime's told_mutex
+  Mutex entering;         ///< where observers are told: commands enter the stream in the order in which they are
+  std::atomic<std::uint64_t> generation{
+      0};  ///< of the default stream's commands, of the last one here that observers saw
+};
+
+/// What observers are told of the default stream's rules, from the calls alone.
+struct DefaultOrder {
+  Mutex mutex;
+  std::atomic<std::uint64_t> generation{1};             ///< counts the legacy stream's commands
+  bool any WEIR_GUARDED_BY(mutex) = false;              ///< whether there was one
+  std::vector<StreamId> active WEIR_GUARDED_BY(mutex);  ///< blocking streams with commands since the last one
 };
 
 /// Of what streams capture, and of everything about it.
@@ -61,6 +75,7 @@ struct DeviceState {
   int blocking_captures WEIR_GUARDED_BY(captures_lock()) = 0;
   Queue* legacy_guard WEIR_GUARDED_BY(captures_lock()) = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};
+  DefaultOrder default_order;
   std::once_flag properties_read;
   DeviceProperties properties;
 };
@@ -79,14 +94,26 @@ class Runtime {
   void close_stream(StreamRef stream) noexcept;
   /// Waits for all devices; failures stay where they are.
   void drain_all() noexcept;
+  /// Tells the observer of the streams that are open, and calls `then`; none opens or closes meanwhile.
+  template <class F>
+  void tell_open_streams(Observer& observer, F&& then) {
+    const LockGuard guard(told_mutex_);
+    tell_open_streams(observer);
+    then();
+  }
+  /// The stream's native handle is the user's from here on.
+  void share_stream(StreamState& stream, StreamId id, SourceLocation where);
 
  private:
   Runtime();
   StreamState& new_state();
+  void tell_open_streams(Observer& observer) WEIR_NEEDS(told_mutex_);
 
   std::vector<DeviceState*> devices_;
+  Mutex told_mutex_;  ///< streams open and close one after the other, for observers
   Mutex streams_mutex_;
   std::vector<StreamState*> free_streams_ WEIR_GUARDED_BY(streams_mutex_);
+  std::vector<StreamState*> all_streams_ WEIR_GUARDED_BY(streams_mutex_);
   std::atomic<StreamId> next_stream_{1};
 };
 
@@ -140,8 +167,8 @@ inline EventState& any_state_of(EventRef event, const char* operation, SourceLoc
 std::string describe(const StreamState& stream);
 std::string describe(Device device);
 
-/// What every submission looks at, one load: are there observers, must launches block.
-enum Hooks : std::uint32_t { observed = 1, launch_blocking = 2 };
+/// What every submission looks at, one load: what observers watch (the bits of Watch), must launches block.
+enum Hooks : std::uint32_t { policies = 1u << 30, launch_blocking = 1u << 31 };
 extern std::atomic<std::uint32_t> hooks;
 
 }  // namespace weir::detail

@@ -270,3 +270,19 @@ TEST_P(OfTwoDevices, two_threads_drive_one_each) {
   EXPECT_EQ(results[0], std::vector<int>(1000, 200));
   EXPECT_EQ(results[1], std::vector<int>(1000, 400));
 }
+
+// R192:   first:   [hold]--[throws]--[pinned -> far]     by a stream of the second device, which has no failure of its own
+TEST_P(OfTwoDevices, a_failure_before_a_copy_of_the_others_memory_is_told_once) {
+  weir::Stream stream(first());
+  auto far = weir::zeros<int>(second(), 1000);
+  second().synchronize();
+  const auto pinned = weir::from(weir::pinned, counted(1000, 1));
+  Gate gate;
+  gate.hold(stream);
+  weir::host_call(stream, [] { throw 1; });
+  weir::copy(stream, far, pinned);
+  gate.open();
+  EXPECT_THROW(stream.synchronize(), weir::Error);
+  EXPECT_NO_THROW(second().synchronize());
+  EXPECT_EQ(far.to_host(), std::vector<int>(1000, 0));
+}

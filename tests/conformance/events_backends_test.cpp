@@ -83,8 +83,8 @@ TEST_P(WaitsAcross, what_the_event_stands_for_is_visible_behind_the_wait) {
   a.synchronize();
 }
 
-//  a: [hold ......][writes x]
-//  b:          wait(a)       [writes x]     x, in pinned memory, is destroyed
+//  a: [hold ......][writes a half of x]
+//  b:          wait(a)       [writes the other]     x, in pinned memory, is destroyed
 TEST_P(WaitsAcross, R56_destroying_an_array_that_two_backends_use_does_not_wait) {
   constexpr std::size_t n = 1000;
   for (const bool waiting_first : {false, true}) {
@@ -92,7 +92,10 @@ TEST_P(WaitsAcross, R56_destroying_an_array_that_two_backends_use_does_not_wait)
     weir::Stream a(recording()), b(waiting());
     {
       auto x = weir::zeros<int>(weir::pinned, n);
-      const auto use = [&](weir::StreamRef s) { weir::launch(s, n, FillWith{}, weir::out(x), 1); };
+      const auto use = [&](weir::StreamRef s) {
+        const std::size_t begin = s == a ? 0 : n / 2;
+        weir::launch(s, n / 2, FillWith{}, weir::out(x.slice(begin, begin + n / 2)), 1);
+      };
       gate.hold(a);
       if (!waiting_first) use(a);
       b.wait(a);
@@ -104,6 +107,55 @@ TEST_P(WaitsAcross, R56_destroying_an_array_that_two_backends_use_does_not_wait)
     b.synchronize();
     a.synchronize();
   }
+}
+
+//  a: [hold ......]|e |e |e ...
+//  b:  wait(e) wait(e) ...  [mark]       none of them holds up the host
+TEST_P(WaitsAcross, R213_hundreds_of_waits_for_a_held_stream_return) {
+  Gate gate;
+  Marker marker;
+  weir::Stream a(recording()), b(waiting()), other(recording());
+  gate.hold(a);
+  const int waits = waiting().backend() == "cpu" ? 1000 : 500;  // a GPU's stream has room for 1,021 (R3)
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    const weir::Event e = a.record();
+    for (int i = 0; i < waits; ++i) b.wait(e);
+    for (int i = 0; i < 300; ++i) b.wait(a);
+    mark(b, marker);
+    mark(other, marker);  // and its backend goes on
+    other.synchronize();
+    mark(other, marker, 0);
+    other.synchronize();
+  }));
+  EXPECT_TRUE(stays(recording(), [&] { return marker.value() == 0; }));
+  gate.open();
+  b.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+}
+
+//  a: [hold 1 ..]|e
+//  c: [hold 2 ..........]|e again
+//  b:  wait(e) [mark]                  for the record that there was
+TEST_P(WaitsAcross, R70_a_later_record_of_the_event_does_not_disturb_a_wait) {
+  Gate first, second;
+  Marker marker;
+  weir::Stream a(recording()), c(recording()), b(waiting());
+  weir::Event e(recording());
+  first.hold(a);
+  second.hold(c);
+  for (int round = 0; round < 3; ++round) {
+    a.record(e);
+    b.wait(e);
+    c.record(e);
+  }
+  mark(b, marker);
+  EXPECT_TRUE(stays(waiting(), [&] { return marker.value() == 0; }));
+  first.open();
+  EXPECT_TRUE(eventually([&] { return marker.value() == 1; }));
+  EXPECT_FALSE(e.done());
+  second.open();
+  e.synchronize();
+  b.synchronize();
 }
 
 WEIR_SCENE(waits_between_backends_are_pending) {

@@ -157,3 +157,19 @@ TEST_P(Fills, nothing_is_filled_in_nothing) {
   weir::fill(stream, weir::View<int>(), 9);
   EXPECT_EQ(array.to_host(), std::vector<int>(4, 1));
 }
+
+// Strides below zero: down to the first element of the memory, and not beyond it (R48).
+TEST_P(Fills, of_views_that_run_backwards_reach_the_beginning) {
+  weir::Stream stream(device());
+  auto array = weir::zeros<int>(stream, 10);
+  auto pinned = weir::full<int>(weir::pinned, 10, 0);
+  stream.synchronize();
+  for (int* first : {array.data(), pinned.data()}) {
+    weir::fill(stream, weir::View<int>(first + 8, {9}, {-1}), 5);
+    weir::fill(stream, weir::View<int>(first + 4, {3}, {-2}), 6);
+  }
+  stream.synchronize();
+  const std::vector<int> expected{6, 5, 6, 5, 6, 5, 5, 5, 5, 0};
+  EXPECT_EQ(array.to_host(), expected);
+  EXPECT_EQ(host_values(pinned), expected);
+}

@@ -7,9 +7,9 @@
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 
-namespace weir_test {
 namespace {
 
+using namespace weir_test;
 using weir::Errc;
 
 class GraphsBlocks : public AnyDevice {};
@@ -29,7 +29,7 @@ struct SetInBlocks {
     block.each([&](std::size_t thread) { x[block.index() * block.threads() + thread] = value; });
   }
 };
-struct Add {
+struct AddAThousand {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1000; }
 };
 
@@ -92,10 +92,10 @@ TEST_P(GraphsBlocks, AreNoPlaceForAKernelByIndexNorTheOtherWayRound) {
   s.synchronize();
   weir::GraphBuilder builder(device());
   const auto blocks = builder.launch_blocks({.blocks = 4, .threads = 1}, AddInBlocks{1}, weir::inout(x));
-  const auto line = builder.launch(4, Add{}, weir::inout(x));
+  const auto line = builder.launch(4, AddAThousand{}, weir::inout(x));
   builder.depends(line, blocks);
   weir::Graph graph = builder.build();
-  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { graph.update(blocks, Add{}, weir::inout(x)); },
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { graph.update(blocks, AddAThousand{}, weir::inout(x)); },
                          {"weir::Graph::update", "blocks"}));
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { graph.update(line, AddInBlocks{1}, weir::inout(x)); },
                          {"weir::Graph::update", "blocks"}));
@@ -161,5 +161,3 @@ TEST_P(GraphsBlocks, NameTheCallAndTheUsersLineWhenTheyFail) {
 }  // namespace
 
 ON_EVERY_DEVICE(GraphsBlocks);
-
-}  // namespace weir_test

@@ -6,8 +6,9 @@
 #include "support/errors.hpp"
 #include "support/gate.hpp"
 
-namespace weir_test {
 namespace {
+
+using namespace weir_test;
 
 class CapturesGone : public AnyDevice {};
 
@@ -65,4 +66,3 @@ TEST_P(CapturesGone, other_captures_of_the_thread_go_on) {
 ON_EVERY_DEVICE(CapturesGone);
 
 }  // namespace
-}  // namespace weir_test

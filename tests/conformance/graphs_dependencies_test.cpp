@@ -5,8 +5,9 @@
 #include "support/gate.hpp"
 #include "support/graphs.hpp"
 
-namespace weir_test {
 namespace {
+
+using namespace weir_test;
 
 class GraphsDependencies : public AnyDevice {
  protected:
@@ -44,4 +45,3 @@ TEST_P(GraphsDependencies, R149_a_node_waits_for_each_node_that_it_depends_on) {
 }
 
 }  // namespace
-}  // namespace weir_test

@@ -7,9 +7,9 @@
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
 
-namespace weir_test {
 namespace {
 
+using namespace weir_test;
 using weir::Errc;
 
 class GraphsLimits : public AnyDevice {
@@ -109,5 +109,3 @@ TEST_P(GraphsLimits, ManyDependenciesOfOneNodeCostInProportion) {
 }  // namespace
 
 ON_EVERY_DEVICE(GraphsLimits);
-
-}  // namespace weir_test

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "support/any_device.hpp"
 #include "support/errors.hpp"
@@ -45,6 +46,58 @@ TEST_P(HostFunctions, C13_R85_a_running_host_function_holds_back_later_work_and_
   EXPECT_FALSE(s.done());
   EXPECT_TRUE(blocks_until_open(device(), gate, [&] { s.synchronize(); }));
   EXPECT_EQ(marker.value(), 1);
+}
+
+//  held: [hold ......]|e
+//  s:     wait(e) [host 0] wait(e) [host 1] ...
+TEST_P(HostFunctions, R213_hundreds_of_them_behind_waits_return_and_run_in_order) {
+  constexpr int pairs = 300;
+  Gate gate;
+  Log log(pairs);
+  weir::Stream held(device()), s(device());
+  gate.hold(held);
+  const weir::Event e = held.record();
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    for (int i = 0; i < pairs; ++i) {
+      s.wait(e);
+      weir::host_call(s, [&log, i] { log.add(i); });
+    }
+  }));
+  EXPECT_EQ(log.size(), 0);
+  gate.open();
+  s.synchronize();
+  std::vector<int> expected(pairs);
+  for (int i = 0; i < pairs; ++i) expected[static_cast<std::size_t>(i)] = i;
+  EXPECT_EQ(log.values(), expected);
+}
+
+//  held: [hold ......]|e
+//  s:     wait(e) [host] ... wait(e) [throws] wait(e) [host: skipped] ...
+TEST_P(HostFunctions, R213_one_of_many_behind_waits_that_throws_stops_those_behind_it) {
+  constexpr int pairs = 100;
+  for (const int failing : {10, 60}) {
+    Gate gate;
+    Log log(pairs);
+    Marker marker;
+    weir::Stream held(device()), s(device());
+    gate.hold(held);
+    const weir::Event e = held.record();
+    for (int i = 0; i < pairs; ++i) {
+      s.wait(e);
+      weir::host_call(s, [&log, i, failing] {
+        if (i == failing) throw std::runtime_error("the pipe burst");
+        log.add(i);
+      });
+    }
+    mark(s, marker);
+    gate.open();
+    EXPECT_THROW(s.synchronize(), weir::Error);
+    EXPECT_EQ(log.size(), failing);
+    EXPECT_EQ(marker.value(), 0);
+    mark(s, marker);
+    s.synchronize();
+    EXPECT_EQ(marker.value(), 1);
+  }
 }
 
 //  s: [host: held ......]

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "arrays_support.hpp"
@@ -198,6 +199,45 @@ TEST_P(MemoryEnds, memory_freed_on_a_blocking_stream_is_free_behind_the_legacy_s
   EXPECT_EQ(pool.allocate(other, mebibyte), memory);
   pool.free(other, memory);
   pool.free(other, elsewhere);
+}
+
+// s: [hold]--[reads pinned memory that is dead] x 300      nobody waits for that
+TEST_P(MemoryEnds, R213_hundreds_of_pinned_arrays_that_a_held_stream_uses_are_destroyed_at_once) {
+  weir::Stream held = free_stream(device(), "held"), s = free_stream(device(), "s");
+  Gate gate;
+  gate.hold(held);
+  s.wait(held.record());
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    for (int i = 0; i < 300; ++i) {
+      const auto array = weir::zeros<int>(weir::pinned, 1000);
+      weir::launch(s, 1, Touch{}, weir::inout(array));
+    }
+  }));
+  gate.open();
+  s.synchronize();
+}
+
+// s: [host function that owns an array] x 60               the memory is the pool's again
+TEST_P(MemoryEnds, R88_arrays_whose_last_owner_is_a_host_function_are_given_back) {
+  const weir::Pool pool(device(), {.release_threshold = 0});
+  weir::Stream s = free_stream(device(), "s"), other = free_stream(device(), "other");
+  for (int i = 0; i < 60; ++i) {
+    auto array = weir::empty<int>(s, n, pool);
+    if (i % 2 == 1) {
+      other.wait(s);
+      weir::launch(other, 1, Touch{}, weir::inout(array));
+      s.wait(other);
+    }
+    weir::host_call(s, [owned = std::make_shared<weir::Array<int>>(std::move(array))] {});
+  }
+  s.synchronize();
+  other.synchronize();
+  EXPECT_TRUE(eventually([&] { return pool.statistics().used == 0; })) << pool.statistics().used;
+  EXPECT_TRUE(eventually([&] {
+    s.synchronize();
+    pool.trim();
+    return pool.statistics().reserved == 0;
+  })) << pool.statistics().reserved;
 }
 
 // held: [hold 1]--[reads pinned memory that is dead]

@@ -123,6 +123,8 @@ TEST_P(PoolLimits, statistics_follow_what_is_used_and_its_highest_mark) {
   pool.free(stream, b);
   EXPECT_EQ(pool.statistics().used, 0u);
   EXPECT_EQ(pool.statistics().used_high, 2 * mebibyte);
+  pool.free(stream, pool.allocate(stream, mebibyte));
+  EXPECT_EQ(pool.statistics().used_high, 2 * mebibyte);
 }
 
 TEST_P(PoolLimits, a_limited_pool_says_no_and_goes_on) {

@@ -187,6 +187,44 @@ TEST_P(Observed, every_command_runs_once_after_its_predecessors) {
   }
 }
 
+//  held: [hold ......]|e
+//  s:     wait(e) [mark] wait(e) [mark] ...      observed
+TEST_P(Observed, R213_hundreds_of_commands_behind_a_held_stream_return) {
+  Witness witness;
+  Gate gate;
+  Marker marker;
+  weir::Stream held(device()), s(device());
+  gate.hold(held);
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    const weir::Event e = held.record();
+    for (int i = 0; i < 150; ++i) {
+      s.wait(e);
+      mark(s, marker, i);
+    }
+  }));
+  gate.open();
+  s.synchronize();
+  const std::vector<Witness::Seen> seen = witness.seen(s);
+  ASSERT_TRUE(eventually([&] { return witness.ran(s).size() == seen.size(); }));
+  const std::vector<Witness::Ran> ran = witness.ran(s);
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(ran[i].id, seen[i].id);
+}
+
+//  a: [hold ......]     b: [mark]       both observed: b's command runs, and is told to have run, while a is held
+TEST_P(Observed, streams_stay_independent) {
+  Witness witness;
+  Gate gate;
+  Marker marker;
+  weir::Stream a(device(), {.blocking = false}), b(device(), {.blocking = false});
+  gate.hold(a);
+  mark(b, marker);
+  EXPECT_TRUE(returns_while_held(gate, [&] { b.synchronize(); }));
+  EXPECT_TRUE(eventually([&] { return witness.ran(b).size() == 1; }));
+  EXPECT_TRUE(witness.ran(a).empty());
+  gate.open();
+  a.synchronize();
+}
+
 //  s: [hold 2 ms or more]
 TEST_P(Observed, a_span_covers_the_time_that_a_command_ran) {
   Witness witness;

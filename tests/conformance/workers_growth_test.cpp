@@ -126,7 +126,9 @@ WEIR_SCENE(held_kernels_resume_while_others_compute) {
   }
   gate.open();
   for (const weir::Stream& s : held) insist(eventually([&] { return s.done(); }), "held kernels end");
-  insist(eventually([&] { return workers() == cores(); }), "workers that are not needed any more leave");
+  const bool left = eventually([&] { return workers() == cores(); });
+  if (!left) std::fprintf(stderr, "%d workers on %d cores\n", workers(), cores());
+  insist(left, "workers that are not needed any more leave");
   insist(!computing.back().done(), "while others compute");
   std::_Exit(0);
 }

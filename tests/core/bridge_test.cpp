@@ -61,7 +61,7 @@ TEST_P(WaitsAcross, a_queue_follows_another_whose_owner_may_be_gone) {
     gate.hold(a);
     fail(a);
     const weir::detail::StreamState& state = *a.state();
-    weir::detail::follow_across(*b.state()->queue, *state.real, *state.device, {});
+    weir::detail::follow_across(*b.state()->queue, *state.real, a.id(), *state.device, {});
   }
   mark(b, marker);
   EXPECT_TRUE(stays(waiting(), [&] { return marker.value() == 0; }));

@@ -62,6 +62,38 @@ TEST_F(GpuGraphs, global_functions_are_captured_with_their_arguments) {
   EXPECT_EQ(after(graph, 2), 9);
 }
 
+// A body is handed to the driver when it is complete, and a child graph again for each parent: by then the call is over.
+TEST_F(GpuGraphs, global_functions_in_bodies_and_children_keep_their_arguments) {
+  const auto condition = weir::full(*s, 1, std::int32_t{1});
+  s->synchronize();
+  const weir::Graph body = weir::capture(*s, [&] {
+    weir::capture_if(*s, condition, [&] {
+      for (int by = 1; by <= 3; ++by) weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), by);
+    });
+  });
+  const weir::Graph child = weir::capture(*s, [&] {
+    weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), 10);
+    body.launch(*s);
+  });
+  EXPECT_EQ(after(body, 0), 6);
+  EXPECT_EQ(after(child, 0), 16);
+  EXPECT_EQ(after(body, 1), 7);
+}
+
+// What they were called with is kept, so that a graph with conditional nodes, which is made anew, has them, too.
+TEST_F(GpuGraphs, nodes_beside_global_functions_and_bodies_can_be_changed) {
+  const auto condition = weir::full(*s, 1, std::int32_t{1});
+  s->synchronize();
+  weir::Graph graph = weir::capture(*s, [&] {
+    weir::fill(*s, x, 1);
+    weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), 10);
+    weir::capture_if(*s, condition, [&] { weir::cuda::launch(*s, 1, 1, 0, add_once, weir::inout(x), 100); });
+  });
+  EXPECT_EQ(after(graph, 0), 111);
+  graph.update_fill(graph.nodes()[0].node, x, 2);
+  EXPECT_EQ(after(graph, 0), 112);
+}
+
 TEST_F(GpuGraphs, external_work_is_captured_and_not_called_again) {
   int calls = 0;
   const weir::Graph graph = weir::capture(*s, [&] {

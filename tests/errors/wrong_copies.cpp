@@ -13,6 +13,12 @@ weir::View<T> odd_view(T* data, std::size_t n) {
   return weir::View<T>(reinterpret_cast<T*>(reinterpret_cast<Byte*>(data) + 1), n);
 }
 
+/// Of n elements from this one on down.
+template <class T>
+weir::View<T> backwards(T* last, std::size_t n) {
+  return weir::View<T>(last, {n}, {-1});
+}
+
 void add_shapes(Table& table) {
   table.add("a copy of another length", Errc::wrong_shape, {"weir::copy", "[10]", "[9]"},
             [](Room& room) { weir::copy(room.stream, room.a, room.b.slice(0, 9)); });
@@ -79,6 +85,13 @@ void add_memory(Table& table) {
   });
   table.add("a fill past the end of pinned memory", Errc::invalid_value, {"weir::fill"},
             [](Room& room) { weir::fill(room.stream, weir::View<int>(room.pinned.data(), 100000), 4); });
+  table.add("a fill past the beginning of pinned memory", Errc::invalid_value, {"weir::fill", "36 bytes below"},
+            [](Room& room) { weir::fill(room.stream, backwards(room.pinned.data() + 8, 10), 4); });
+  table.add("a copy past the beginning of device memory", Errc::invalid_value, {"weir::copy", "bytes below"},
+            [](Room& room) {
+              const std::size_t n = room.a.size();
+              weir::copy(room.stream, backwards(room.a.data() + 1, n), room.b);
+            });
   table.add("a fill of a view without memory", Errc::null_view, {"weir::fill", "[10]"},
             [](Room& room) { weir::fill(room.stream, weir::View<int>(nullptr, 10), 1); });
   table.add("a fill of a misaligned view", Errc::misaligned, {"weir::fill", "4"},

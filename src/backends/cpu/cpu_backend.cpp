@@ -108,7 +108,7 @@ class CpuBackend final : public Backend {
   void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation) override {
     as_cpu(event).signal_after(signal);
   }
-  void signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) override {
+  void signal_after(Queue& queue, StreamId, std::unique_ptr<detail::Signal>& signal) override {
     as_cpu(queue).signal_after(as_cpu(queue).tail(), signal);
   }
   bool event_recorded(detail::EventState& event) override { return as_cpu(event).mark().queue != nullptr; }
@@ -127,11 +127,12 @@ class CpuBackend final : public Backend {
                  SourceLocation where) override {
     return as_cpu(pool).allocate(as_cpu(queue), bytes, operation, where);
   }
-  void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
+  void release(detail::PoolState& pool, Queue& queue, bool open, StreamId, detail::QueuePlaces& others, void* data,
                SourceLocation where) override {
     as_cpu(pool).release(as_cpu(queue), open, others, data, where);
   }
-  void release_unshared(detail::PoolState& pool, Queue& queue, bool open, void* data, SourceLocation where) override {
+  void release_unshared(detail::PoolState& pool, Queue& queue, bool open, StreamId, void* data,
+                        SourceLocation where) override {
     as_cpu(pool).release(as_cpu(queue), open, data, where);
   }
   void trim(detail::PoolState& pool, std::size_t keep) override { as_cpu(pool).trim(keep); }

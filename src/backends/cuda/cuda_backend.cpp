@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <weir/dlpack.hpp>
-#include <weir/host_call.hpp>
 
 #include "backend.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -19,6 +18,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
 
 namespace weir::cuda {
@@ -59,13 +59,7 @@ class CudaBackend final : public Backend {
   }
 
   detail::EventState* open_event(int device, bool timed) override { return &at(device).open_event(timed); }
-  void close_event(detail::EventState* event) noexcept override {
-    try {
-      at(event->device).close_event(as_cuda(*event));
-    } catch (...) {
-      // Without memory for the list the event is not used again.
-    }
-  }
+  void close_event(detail::EventState* event) noexcept override { at(event->device).close_event(as_cuda(*event)); }
   bool event_done(detail::EventState& event) override;
   void synchronize_event(detail::EventState& event, const char* operation, SourceLocation where) override;
   Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) override;
@@ -79,8 +73,8 @@ class CudaBackend final : public Backend {
                  SourceLocation where) override {
     return as_cuda(pool).allocate(as_cuda(queue), bytes, operation, where);
   }
-  void release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
-               SourceLocation where) override;
+  void release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
+               void* data, SourceLocation where) override;
   void trim(detail::PoolState& pool, std::size_t keep) override { as_cuda(pool).trim(keep); }
   std::size_t release_threshold(detail::PoolState& pool) override { return as_cuda(pool).threshold(); }
   void set_release_threshold(detail::PoolState& pool, std::size_t bytes) override {
@@ -104,7 +98,7 @@ class CudaBackend final : public Backend {
     return as_cuda(event).queue.load(std::memory_order_acquire) == nullptr && event_done(event);
   }
   void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where) override;
-  void signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) override;
+  void signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) override;
   bool event_recorded(detail::EventState& event) override {
     return as_cuda(event).recorded.load(std::memory_order_acquire);
   }
@@ -143,9 +137,9 @@ void CudaBackend::synchronize_event(detail::EventState& state, const char* opera
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const DeviceScope scope(event.device);
   check(cudaEventSynchronize(event.native.load(std::memory_order_acquire)), operation, at(event.device).name(), where);
-  if (CudaQueue* queue = event.queue.load(std::memory_order_acquire)) {
+  if (const auto source = event.failure_place(); source.queue != nullptr) {
     // It throws, and leaves the failure to the stream.
-    const auto error = queue->failures().failure_at(event.place.load(std::memory_order_relaxed));
+    const auto error = source.queue->failures().failure_at(source.place);
     if (error) detail::throw_seen(*error);
   }
 }
@@ -160,48 +154,19 @@ void CudaBackend::signal_after(detail::EventState& state, std::unique_ptr<detail
   }
 }
 
-/// Gives a signal in a stream's order, also where a failure skips the call itself.
-class GiveSignal final : public detail::HostFunction {
- public:
-  explicit GiveSignal(std::unique_ptr<detail::Signal> signal) : signal_(std::move(signal)) {}
-  ~GiveSignal() override {
-    if (signal_) signal_->give(nullptr);
-  }
-  void call(NativeStream) override {}
-  std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
-
- private:
-  std::unique_ptr<detail::Signal> signal_;
-};
-
-void CudaBackend::release(detail::PoolState& pool, Queue& queue, bool open, detail::QueuePlaces& others, void* data,
-                          SourceLocation where) {
-  if (open && others.empty()) {
-    as_cuda(pool).release(as_cuda(queue), data, where);
-    return;
-  }
-  const detail::QueuePlaces taken = std::move(others);
-  CudaQueue& behind_all = as_cuda(queue).device().waiting_queue();
-  behind_all.follow(queue);
-  for (const detail::QueuePlace* place = taken.first(); place != nullptr; place = place->next) {
-    behind_all.follow(*place->queue);
-  }
-  as_cuda(pool).release(behind_all, data, where);
+void CudaBackend::release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
+                          void* data, SourceLocation where) {
+  DeadBlock block;
+  block.data = data;
+  block.queue = &as_cuda(queue);
+  block.owner = owner;
+  block.open = open && others.empty();
+  block.others = std::move(others);
+  as_cuda(pool).release(std::move(block), where);
 }
 
-void CudaBackend::signal_after(Queue& queue, std::unique_ptr<detail::Signal>& signal) {
-  CudaQueue& behind = as_cuda(queue).device().waiting_queue();
-  behind.follow(queue);
-  auto function = std::make_unique<GiveSignal>(std::move(signal));
-  Command command;
-  command.op = HostCall{function.get()};
-  try {
-    behind.submit(command);
-  } catch (...) {
-    signal = function->take();
-    throw;
-  }
-  static_cast<void>(function.release());
+void CudaBackend::signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) {
+  cuda::signal_after(as_cuda(queue), owner, signal);
 }
 
 Milliseconds CudaBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {

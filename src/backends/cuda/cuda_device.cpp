@@ -2,15 +2,19 @@
 #include "backends/cuda/cuda_device.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/condition_kernels.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
+#include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/memory/strided_kernels.hpp"
-#include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/signals.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
@@ -51,8 +55,12 @@ void CudaDevice::start(SourceLocation where) {
   const DeviceScope scope(index_);
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
   check(load_strided_kernels(), "weir: starting a device", name_, where);
+  check(load_staged_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
-  make_room_for_streams(where);
+  stocks_.fill(where);
+  Signals::instance().fill(where);
+  PinnedMemory::instance().fill_soon();
+  staging_.fill_soon();
   for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
     if (code->kind == detail::DeviceCode::Kind::global) continue;
     try {
@@ -64,15 +72,80 @@ void CudaDevice::start(SourceLocation where) {
   started_.store(true, std::memory_order_release);
 }
 
-/// The driver's room for streams grows in steps, and each step waits for all running kernels. One step now, for 5 us a
-/// stream, and the first thousand streams come without waiting (C10, R60).
-void CudaDevice::make_room_for_streams(SourceLocation where) {
-  constexpr std::size_t room = 1024;
-  std::vector<cudaStream_t> streams(room);
-  for (cudaStream_t& stream : streams) {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "weir: starting a device", name_, where);
+CudaQueue& CudaDevice::take_capture_queue(int priority) {
+  check_not_failed("weir: making a graph", name_, {});
+  QueueOptions options;
+  options.kind = QueueOptions::Kind::internal;
+  options.priority = priority;
+  options.blocking = false;
+  options.label = "graph on " + name_;
+  const detail::LockGuard guard(capture_queues_mutex_);
+  const auto fits = [&](const CudaQueue* queue) { return queue->priority() == priority; };
+  const auto found = std::find_if(capture_queues_.begin(), capture_queues_.end(), fits);
+  if (found != capture_queues_.end()) {
+    CudaQueue* queue = *found;
+    capture_queues_.erase(found);
+    return *queue;
   }
-  for (cudaStream_t stream : streams) static_cast<void>(cudaStreamDestroy(stream));
+  capture_queues_.reserve(made_capture_queues_ + 1);
+  auto queue = std::make_unique<CudaQueue>(*this);
+  queue->open(options);
+  ++made_capture_queues_;
+  return *queue.release();
+}
+
+void CudaDevice::give_capture_queue(CudaQueue& queue) noexcept {
+  const detail::LockGuard guard(capture_queues_mutex_);
+  capture_queues_.push_back(&queue);
+}
+
+void CudaDevice::close_legacy(SourceLocation where) {
+  if (!legacy_gate_.closed()) {
+    cudaEvent_t mark = nullptr;
+    if (legacy_->used() || legacy_handles_.load(std::memory_order_relaxed)) {
+      const cudaStream_t mirror = legacy_mirror(where);
+      const DeviceScope scope(index_);
+      if (legacy_event_ == nullptr) {
+        legacy_event_ = stocks_.take_event(false, where);
+      }
+      check(cudaEventRecord(legacy_event_, mirror), "weir::capture_begin", name_, where);
+      mark = legacy_event_;
+    }
+    legacy_mark_.store(mark, std::memory_order_release);
+  }
+  legacy_gate_.close();
+}
+
+void CudaDevice::put_off(std::unique_ptr<DeadBlock> block) noexcept {
+  const detail::LockGuard guard(put_off_mutex_);
+  block->next = std::move(put_off_);
+  put_off_ = std::move(block);
+  any_put_off_.store(true, std::memory_order_relaxed);
+}
+
+void CudaDevice::free_what_was_put_off() noexcept {
+  if (!any_put_off_.load(std::memory_order_relaxed)) return;
+  std::unique_ptr<DeadBlock> blocks;
+  {
+    const detail::LockGuard guard(put_off_mutex_);
+    blocks = std::move(put_off_);
+    any_put_off_.store(false, std::memory_order_relaxed);
+  }
+  while (blocks) {
+    auto block = std::exchange(blocks, std::move(blocks->next));
+    CudaPool& pool = *block->pool;
+    pool.free_again(std::move(block));
+  }
+}
+
+void CudaDevice::free_what_was_put_off_soon() noexcept {
+  if (!any_put_off_.load(std::memory_order_relaxed)) return;
+  try {
+    auto task = make_task([this] { free_what_was_put_off(); });
+    TaskThread::housekeeper().post(task);
+  } catch (...) {
+    // There will be more housekeeping.
+  }
 }
 
 CudaDevice::Kept& CudaDevice::kept(bool blocking, int priority) {
@@ -92,7 +165,7 @@ CudaQueue* CudaDevice::take_kept(Kept& kept) {
   constexpr std::size_t most_asked = 4;
   for (std::size_t i = 0; i < std::min(kept.in_doubt.size(), most_asked); ++i) {
     CudaQueue* queue = kept.in_doubt[i];
-    if (!queue->idle()) continue;
+    if (queue->progress() != Answer::done) continue;
     keep_failure_of(*queue);
     kept.in_doubt.erase(kept.in_doubt.begin() + static_cast<std::ptrdiff_t>(i));
     return queue;
@@ -128,7 +201,8 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
   start({});
   const detail::LockGuard guard(queues_mutex_);
   CudaQueue* queue = nullptr;
-  const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(), [](CudaQueue* q) { return q->idle(); });
+  const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(),
+                                 [](CudaQueue* q) { return q->progress() == Answer::done; });
   if (free != free_wrappers_.end()) {
     queue = *free;
     keep_failure_of(*queue);
@@ -147,7 +221,7 @@ CudaQueue& CudaDevice::waiting_queue() {
   constexpr std::size_t most = 4;  // each is a stream of the driver's, which takes its part in the hardware's queues
   const detail::LockGuard guard(waiting_queues_mutex_);
   for (CudaQueue* queue : waiting_queues_) {
-    if (queue->idle()) return *queue;
+    if (queue->progress() == Answer::done) return *queue;
   }
   if (waiting_queues_.size() < most) {
     QueueOptions options;
@@ -164,12 +238,13 @@ CudaQueue& CudaDevice::waiting_queue() {
 
 void CudaDevice::take_back(CudaQueue& queue) {
   if (queue.legacy()) return;
-  const detail::LockGuard guard(queues_mutex_);
   if (queue.wrapped()) {
     queue.unwrap();
+    const detail::LockGuard guard(queues_mutex_);
     free_wrappers_.push_back(&queue);
     return;
   }
+  const detail::LockGuard guard(queues_mutex_);
   Kept& place = kept(queue.blocking(), queue.priority());
   if (queue.used()) {
     place.in_doubt.push_back(&queue);
@@ -178,51 +253,14 @@ void CudaDevice::take_back(CudaQueue& queue) {
   }
 }
 
-CudaEvent& CudaDevice::open_event(bool timed) {
-  const detail::LockGuard guard(events_mutex_);
-  std::vector<CudaEvent*>& free = free_events_[timed ? 1 : 0];
-  if (free.empty()) {
-    auto event = std::make_unique<CudaEvent>();
-    event->backend = &backend_;
-    event->device = index_;
-    event->timed = timed;
-    return *event.release();
-  }
-  CudaEvent* event = free.back();
-  free.pop_back();
-  return *event;
-}
-
-void CudaDevice::close_event(CudaEvent& event) {
-  event.recorded.store(false, std::memory_order_relaxed);
-  event.queue.store(nullptr, std::memory_order_relaxed);
-  const detail::LockGuard guard(events_mutex_);
-  event.closed = event.graphs > 0;
-  if (!event.closed) free_events_[event.timed ? 1 : 0].push_back(&event);
-}
-
-void CudaDevice::keep_for_graph(CudaEvent& event) {
-  const detail::LockGuard guard(events_mutex_);
-  ++event.graphs;
-}
-
-void CudaDevice::forget_graph_of(CudaEvent& event) noexcept {
-  const detail::LockGuard guard(events_mutex_);
-  if (--event.graphs > 0 || !event.closed) return;
-  event.closed = false;
-  event.recorded.store(false, std::memory_order_relaxed);
-  try {
-    free_events_[event.timed ? 1 : 0].push_back(&event);
-  } catch (...) {
-    // Without memory for the list the event is not used again.
-  }
-}
-
 void CudaDevice::synchronize(const char* operation, SourceLocation where) {
+  std::vector<QueueEnd> ends;
   if (started()) {
-    const DeviceScope scope(index_);
-    check(cudaDeviceSynchronize(), operation, name_, where);
+    ends = mark_ends(operation, where, true);
+    wait_for(ends, operation, where);
     CudaGraph::collect();
+    free_what_was_put_off();
+    for (const QueueEnd& end : ends) end.queue->settle();
   } else {
     check_not_failed(operation, name_, where);
   }
@@ -233,87 +271,100 @@ void CudaDevice::synchronize(const char* operation, SourceLocation where) {
     queue->failures().forget(*error);
     detail::throw_seen(*error);
   }
-  for (CudaQueue* queue : queues_) {
-    if (const auto error = queue->failures().take()) detail::throw_seen(*error);
+  // A later failure is left to who waits for it: once it is taken, what is pending behind it would run.
+  for (const QueueEnd& end : ends) {
+    if (const auto error = end.queue->failures().take(end.place)) detail::throw_seen(*error);
   }
 }
 
 void CudaDevice::drain() noexcept {
   if (!started()) return;
-  const DeviceScope scope(index_);
-  note(cudaDeviceSynchronize());
+  try {
+    wait_for(mark_ends("weir: waiting for a device", {}, false), "weir: waiting for a device", {});
+  } catch (...) {
+    // The driver answers no more.
+  }
 }
 
-cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where) {
-  if (const cudaStream_t made = place.load(std::memory_order_acquire)) return made;
-  start(where);
-  const detail::LockGuard guard(start_mutex_);
-  if (const cudaStream_t made = place.load(std::memory_order_relaxed)) return made;
-  const DeviceScope scope(index_);
-  cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithFlags(&made, flags), "weir: starting a device", name_, where);
-  place.store(made, std::memory_order_release);
-  return made;
-}
-
-cudaStream_t CudaDevice::make_waiting_stream(SourceLocation where) {
-  // The streams of one priority share hardware queues, where a held one may hold up others (R182): these are held a lot, and
-  // few streams have the greatest priority.
-  constexpr int greatest_priority = -5;
-  cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, greatest_priority), "weir::Stream::wait", name_,
-        where);
-  return made;
-}
-
-cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
+/// Behind what every queue has taken that was used since it was opened, or settled. The driver's own wait for a device crashes beside captures (R212), and would hold them up
+/// if they were kept out for as long as it lasts.
+std::vector<CudaDevice::QueueEnd> CudaDevice::mark_ends(const char* operation, SourceLocation where, bool throws) {
+  static_cast<void>(legacy_->stream(where));  // others use it, too
+  std::vector<CudaQueue*> queues;
   {
-    const detail::LockGuard guard(waiting_mutex_);
-    if (!waiting_streams_.empty()) {
-      const cudaStream_t stream = waiting_streams_.back();
-      waiting_streams_.pop_back();
-      return stream;
+    const detail::LockGuard guard(queues_mutex_);
+    for (Kept& one : kept_) rest(one);
+    queues.reserve(queues_.size());
+    std::copy_if(queues_.begin(), queues_.end(), std::back_inserter(queues),
+                 [](CudaQueue* q) { return q->used() || q->unsettled(); });
+  }
+  std::vector<QueueEnd> ends;
+  ends.reserve(queues.size());
+  for (CudaQueue* queue : queues) {
+    try {
+      const std::uint64_t place = queue->failures().place();
+      ends.push_back({queue, place, queue->mark_end(operation, where)});
+    } catch (const Error&) {
+      if (throws) throw;
     }
   }
-  return make_waiting_stream(where);
+  return ends;
+}
+
+/// Queues without an owner that are found done are asked no more.
+void CudaDevice::rest(Kept& kept) {
+  for (std::size_t left = kept.in_doubt.size(); left > 0; --left) {
+    CudaQueue* queue = kept.in_doubt.front();
+    if (queue->progress() == Answer::done) {
+      keep_failure_of(*queue);
+      kept.idle.push_back(queue);
+      queue->rest();
+    } else {
+      kept.in_doubt.push_back(queue);
+    }
+    kept.in_doubt.pop_front();
+  }
+}
+
+void CudaDevice::wait_for(const std::vector<QueueEnd>& ends, const char* operation, SourceLocation where) {
+  const DeviceScope scope(index_);
+  for (const QueueEnd& end : ends) {
+    if (end.mark) check(cudaEventSynchronize(end.mark.event()), operation, name_, where);
+  }
+}
+
+cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, bool blocking, SourceLocation where) {
+  if (const cudaStream_t made = place.load(std::memory_order_acquire)) return made;
+  start(where);
+  const cudaStream_t made = stocks_.take_stream(blocking, 0, "weir: starting a device", name_, where);
+  cudaStream_t nobody = nullptr;
+  if (place.compare_exchange_strong(nobody, made)) return made;
+  stocks_.give_stream(made, blocking, 0);
+  return nobody;
+}
+
+namespace {
+/// The streams of one priority share hardware queues, where a held one may hold up others (R182): those that wait are held a
+/// lot, and few streams have the greatest priority.
+constexpr int greatest_priority = -5;
+}  // namespace
+
+cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
+  return stocks_.take_stream(false, greatest_priority, "weir::Stream::wait", name_, where);
 }
 
 void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
-  const detail::LockGuard guard(waiting_mutex_);
-  try {
-    waiting_streams_.push_back(stream);
-  } catch (...) {
-    // Without memory for the list the stream is not used again.
-  }
+  stocks_.give_stream(stream, false, greatest_priority);
 }
 
-volatile unsigned long long* CudaDevice::take_flag(SourceLocation where) {
-  constexpr std::size_t slab = 512;
-  const detail::LockGuard guard(flags_mutex_);
-  if (!free_flags_.empty()) {
-    volatile unsigned long long* flag = free_flags_.back();
-    free_flags_.pop_back();
-    return flag;
-  }
-  if (flags_left_ == 0) {
-    const DeviceScope scope(index_);
-    void* memory = nullptr;
-    check(cudaHostAlloc(&memory, slab * sizeof(unsigned long long), cudaHostAllocPortable), "weir::host_call", name_,
-          where);
-    flags_ = static_cast<unsigned long long*>(memory);
-    flags_left_ = slab;
-  }
-  return &flags_[--flags_left_];
+std::vector<CudaPool*> CudaDevice::hold_pools() {
+  const detail::LockGuard guard(pools_mutex_);
+  std::vector<CudaPool*> held = pools_;
+  for (CudaPool* pool : held) pool->hold();
+  return held;
 }
 
-void CudaDevice::give_flag(volatile unsigned long long* flag) noexcept {
-  const detail::LockGuard guard(flags_mutex_);
-  try {
-    free_flags_.push_back(flag);
-  } catch (...) {
-    // Without memory for the list the word is not used again.
-  }
-}
+void CudaDevice::let_go(CudaPool& pool) noexcept { pool.let_go(); }
 
 CudaPool& CudaDevice::open_pool(const PoolOptions& options) {
   auto pool = std::make_unique<CudaPool>(*this, options);
@@ -384,9 +435,7 @@ bool CudaDevice::can_access(int peer) const {
 bool CudaDevice::peer_access(int peer) const {
   return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
 }
-bool CudaDevice::reached_by(int peer) const {
-  return reached_by_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
-}
+bool CudaDevice::reached_by(int peer) const { return reached_by_[static_cast<std::size_t>(peer)].load(); }
 
 void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
   const char* operation = enabled ? "weir::enable_peer_access" : "weir::disable_peer_access";
@@ -406,7 +455,7 @@ void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
   peers_[static_cast<std::size_t>(peer.index())].store(enabled);
   peer.reached_by_[static_cast<std::size_t>(index_)].store(enabled);
   // Memory of pools has rights of its own (R204).
-  peer.for_each_pool([&](CudaPool& pool) { pool.set_access(index_, enabled); });
+  peer.for_each_pool([&](CudaPool& pool) { pool.update_access(index_); });
 }
 
 }  // namespace weir::cuda

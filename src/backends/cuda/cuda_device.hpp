@@ -5,11 +5,17 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/memory/staged_copy.hpp"
+#include "backends/cuda/streams/capture_gate.hpp"
+#include "backends/cuda/streams/device_clock.hpp"
+#include "backends/cuda/streams/end_mark.hpp"
+#include "backends/cuda/streams/stocks.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -17,6 +23,7 @@ namespace weir::cuda {
 class CudaQueue;
 class CudaPool;
 struct CudaEvent;
+struct DeadBlock;
 
 /// What launching a kernel on one device needs.
 struct LoadedCode {
@@ -49,11 +56,43 @@ class CudaDevice {
   /// One of a few queues for what waits for other queues: one that waits for nothing now, if there is one.
   CudaQueue& waiting_queue();
 
+  /// For captures of the library's own: queues that nobody else can name. Nothing is ever pending in them.
+  CudaQueue& take_capture_queue(int priority);
+  void give_capture_queue(CudaQueue& queue) noexcept;
+
+  // The legacy stream takes part in captures of blocking streams. Under the core's lock of captures, but for the gate.
+
+  CaptureGate& legacy_gate() { return legacy_gate_; }
+  void close_legacy(SourceLocation where);
+  void open_legacy() noexcept { legacy_gate_.open(); }
+  /// Behind the legacy stream's work before its gate was closed; null: there was none.
+  cudaEvent_t legacy_mark() const { return legacy_mark_.load(std::memory_order_acquire); }
+  /// The legacy stream is used by way of a handle.
+  void note_legacy_handle() noexcept { legacy_handles_.store(true, std::memory_order_relaxed); }
+
+  /// Memory whose end the driver cannot be told now: later housekeeping does. Takes the block.
+  void put_off(std::unique_ptr<DeadBlock> block) noexcept;
+  void free_what_was_put_off() noexcept;
+  /// The same by the housekeeping thread: for who holds a lock, as such a free may wait for room.
+  void free_what_was_put_off_soon() noexcept;
+
+  /// An event that stands for places in one capture at a time: the driver refuses it outside of captures (R119), and does not
+  /// survive that a thread touches it, or destroys it, while another one captures.
+  cudaEvent_t take_fork(SourceLocation where);
+  /// Its capture has ended.
+  void give_fork(cudaEvent_t fork) noexcept;
+
   CudaEvent& open_event(bool timed);
-  void close_event(CudaEvent& event);
+  void close_event(CudaEvent& event) noexcept;
   /// A graph records the event in its replays: it is not used for anything else while the graph is there.
   void keep_for_graph(CudaEvent& event);
   void forget_graph_of(CudaEvent& event) noexcept;
+  bool is_in_graphs(const CudaEvent& event);
+  // For CudaEvent and PolledRecord.
+  cudaEvent_t begin_poll(CudaEvent& event);
+  void end_poll(CudaEvent& event, cudaEvent_t native) noexcept;
+  cudaEvent_t take_spare(CudaEvent& event);
+  cudaEvent_t replace(CudaEvent& event, cudaEvent_t fresh);
 
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
@@ -69,20 +108,23 @@ class CudaDevice {
   }
 
   /// A stream in which nothing ever waits: for copies that the driver does within a call.
-  cudaStream_t side_stream(SourceLocation where) { return own_stream(side_stream_, cudaStreamNonBlocking, where); }
+  cudaStream_t side_stream(SourceLocation where) { return own_stream(side_stream_, false, where); }
+  /// For copies between device and pageable memory.
+  StagingLanes& staging() { return staging_; }
   /// A blocking stream without commands: events in it stand for the legacy stream's work.
-  cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, cudaStreamDefault, where); }
+  cudaStream_t legacy_mirror(SourceLocation where) { return own_stream(legacy_mirror_, true, where); }
 
-  /// A stream in which nothing but waits between backends is; with the device current.
-  cudaStream_t make_waiting_stream(SourceLocation where);
-  /// One for a single wait, made or used again.
+  /// A stream in which nothing but waits between backends is.
   cudaStream_t take_waiting_stream(SourceLocation where);
-  /// From any thread: no call of CUDA's.
+  /// Nothing is pending in it. From any thread: no call of CUDA's.
   void give_waiting_stream(cudaStream_t stream) noexcept;
 
-  /// A word that host functions and kernels share. Those of queues are never given back.
-  volatile unsigned long long* take_flag(SourceLocation where);
-  void give_flag(volatile unsigned long long* flag) noexcept;
+  /// What is ready to be taken; the device must have started.
+  Stocks& stocks() { return stocks_; }
+  DeviceClock& clock() { return clock_; }
+
+  /// Host functions behind waits that are with the driver: behind a held event it takes no more than 56 (R213).
+  std::atomic<int>& calls_behind_waits() { return calls_behind_waits_; }
 
   CudaPool& default_pool() { return *default_pool_; }
   CudaPool& open_pool(const PoolOptions& options);
@@ -91,10 +133,13 @@ class CudaDevice {
   cudaMemPool_t take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where);
   /// For use again: destroying a pool whose frees are pending crashes in the driver now and then.
   void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept;
+  /// Without a lock: what is done may wait.
   template <class F>
   void for_each_pool(F&& f) {
-    const detail::LockGuard guard(pools_mutex_);
-    for (CudaPool* pool : pools_) f(*pool);
+    for (CudaPool* pool : hold_pools()) {
+      f(*pool);
+      let_go(*pool);
+    }
   }
 
   bool can_access(int peer) const;
@@ -108,23 +153,37 @@ class CudaDevice {
   struct Kept {
     bool blocking;
     int priority;
-    std::vector<CudaQueue*> idle;     ///< never used since it was opened, or found done
+    std::vector<CudaQueue*> idle;     ///< without anything pending
     std::deque<CudaQueue*> in_doubt;  ///< the oldest first
   };
-  cudaStream_t own_stream(std::atomic<cudaStream_t>& place, unsigned flags, SourceLocation where);
+  cudaStream_t own_stream(std::atomic<cudaStream_t>& place, bool blocking, SourceLocation where);
   Kept& kept(bool blocking, int priority) WEIR_NEEDS(queues_mutex_);
   CudaQueue* take_kept(Kept& kept) WEIR_NEEDS(queues_mutex_);
   void keep_failure_of(CudaQueue& queue) WEIR_NEEDS(queues_mutex_);
+  void use_again_if_free(CudaEvent& event) noexcept WEIR_NEEDS(events_mutex_);
+  void rest(Kept& kept) WEIR_NEEDS(queues_mutex_);
+  struct QueueEnd {
+    CudaQueue* queue;
+    std::uint64_t place;  ///< of its failures: later ones are of work that is not waited for
+    EndMark mark;
+  };
+  std::vector<QueueEnd> mark_ends(const char* operation, SourceLocation where, bool throws);
+  void wait_for(const std::vector<QueueEnd>& ends, const char* operation, SourceLocation where);
+  std::vector<CudaPool*> hold_pools();
+  void let_go(CudaPool& pool) noexcept;
   void load(detail::DeviceCode& code, SourceLocation where);
-  void make_room_for_streams(SourceLocation where);
 
   Backend& backend_;
   const int index_;
   const std::string name_;
   std::atomic<bool> started_{false};
+  Stocks stocks_{*this};
+  DeviceClock clock_;
+  std::atomic<int> calls_behind_waits_{0};
   detail::Mutex start_mutex_;
   std::atomic<cudaStream_t> side_stream_{nullptr};
   std::atomic<cudaStream_t> legacy_mirror_{nullptr};
+  StagingLanes staging_;
   detail::Mutex code_mutex_;
   CudaPool* default_pool_;
   CudaQueue* legacy_;
@@ -136,24 +195,31 @@ class CudaDevice {
   std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_
       WEIR_GUARDED_BY(queues_mutex_);  ///< of queues that are used again
 
+  detail::Mutex capture_queues_mutex_;
+  std::vector<CudaQueue*> capture_queues_ WEIR_GUARDED_BY(capture_queues_mutex_);  ///< has room for all
+  std::size_t made_capture_queues_ WEIR_GUARDED_BY(capture_queues_mutex_) = 0;
+
+  CaptureGate legacy_gate_;
+  std::atomic<cudaEvent_t> legacy_mark_{nullptr};
+  cudaEvent_t legacy_event_ = nullptr;  ///< made at the first capture that needs it
+  std::atomic<bool> legacy_handles_{false};
+
+  detail::Mutex put_off_mutex_;
+  std::unique_ptr<DeadBlock> put_off_ WEIR_GUARDED_BY(put_off_mutex_);
+  std::atomic<bool> any_put_off_{false};
+
   detail::Mutex waiting_queues_mutex_;
   std::vector<CudaQueue*> waiting_queues_ WEIR_GUARDED_BY(waiting_queues_mutex_);
   std::size_t next_waiting_ WEIR_GUARDED_BY(waiting_queues_mutex_) = 0;
 
   detail::Mutex events_mutex_;
   std::array<std::vector<CudaEvent*>, 2> free_events_ WEIR_GUARDED_BY(events_mutex_);  ///< [timed]
+  std::vector<cudaEvent_t> forks_ WEIR_GUARDED_BY(events_mutex_);                      ///< has room for all
+  std::size_t made_forks_ WEIR_GUARDED_BY(events_mutex_) = 0;
 
   detail::Mutex pools_mutex_;
   std::vector<CudaPool*> pools_ WEIR_GUARDED_BY(pools_mutex_);
   std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_ WEIR_GUARDED_BY(pools_mutex_);
-
-  detail::Mutex waiting_mutex_;
-  std::vector<cudaStream_t> waiting_streams_ WEIR_GUARDED_BY(waiting_mutex_);
-
-  detail::Mutex flags_mutex_;
-  unsigned long long* flags_ WEIR_GUARDED_BY(flags_mutex_) = nullptr;
-  std::size_t flags_left_ WEIR_GUARDED_BY(flags_mutex_) = 0;
-  std::vector<volatile unsigned long long*> free_flags_ WEIR_GUARDED_BY(flags_mutex_);
 
   std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
   std::deque<std::atomic<bool>> reached_by_;

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "backends/cuda/driver.hpp"
+
 namespace weir::cuda {
 
 constinit bool several_devices = false;
@@ -38,6 +40,7 @@ Errc code_of(cudaError_t answer) {
     case cudaErrorStreamCaptureWrongThread: return Errc::capture_wrong_thread;
     case cudaErrorCapturedEvent: return Errc::captured_event;
     case cudaErrorCudartUnloading: return Errc::process_exiting;
+    case cudaErrorDevicesUnavailable: return Errc::device_failed;  // one device's, which others use alone, perhaps
     default: return is_sticky(answer) ? Errc::device_failed : Errc::invalid_value;
   }
 }
@@ -57,7 +60,6 @@ bool is_sticky(cudaError_t answer) {
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
-    case cudaErrorDevicesUnavailable:
     case cudaErrorUnknown: return true;
     default: return false;
   }
@@ -70,6 +72,20 @@ void note(cudaError_t answer) noexcept {
   int none = cudaSuccess;
   if (is_sticky(answer)) first_sticky.compare_exchange_strong(none, answer);
   static_cast<void>(cudaGetLastError());
+}
+
+Answer answer_of(cudaError_t answer) noexcept {
+  if (answer == cudaSuccess) return Answer::done;
+  if (answer == cudaErrorNotReady) return Answer::pending;
+  note(answer);
+  return Answer::unknown;
+}
+
+ContextScope::ContextScope(int device) {
+  CUcontext present = nullptr;
+  if (driver().current_context(&present) == CUDA_SUCCESS && present != nullptr) [[likely]]
+    return;
+  if (cudaGetDevice(&previous_) == cudaSuccess) changed_ = cudaSetDevice(device) == cudaSuccess && previous_ != device;
 }
 
 void refuse(cudaError_t answer, const char* operation, const std::string& object, SourceLocation where) {

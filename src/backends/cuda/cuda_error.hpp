@@ -32,6 +32,11 @@ inline void check_not_failed(const char* operation, const std::string& object, S
 /// Notes a sticky answer where nothing can be thrown, and leaves the thread's last CUDA error clean.
 void note(cudaError_t answer) noexcept;
 
+/// What the driver says of work that may be pending. Unknown: it refuses to say, now or for ever, and nobody may use, free or
+/// forget anything because of it.
+enum class Answer { done, pending, unknown };
+Answer answer_of(cudaError_t answer) noexcept;
+
 /// Set once the driver has told its devices; with one device it is always the current one.
 extern bool several_devices;
 
@@ -49,6 +54,22 @@ class DeviceScope {
   }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int previous_ = 0;
+  bool changed_ = false;
+};
+
+/// For calls of the driver's own that need a current context and do not say so: parameters of kernels in graphs, which crash
+/// in a thread that has made no call of the runtime's yet. Makes the device's context current if there is none.
+class ContextScope {
+ public:
+  explicit ContextScope(int device);
+  ~ContextScope() {
+    if (changed_) static_cast<void>(cudaSetDevice(previous_));
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
 
  private:
   int previous_ = 0;

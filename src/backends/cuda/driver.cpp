@@ -64,7 +64,7 @@ Driver start() {
       find(d.function_attribute, "cuFuncGetAttribute") && find(d.set_function_attribute, "cuFuncSetAttribute") &&
       find(d.set_bytes, "cuMemsetD8Async") && find(d.set_words, "cuMemsetD16Async") &&
       find(d.set_double_words, "cuMemsetD32Async") && find(d.address_range, "cuMemGetAddressRange") &&
-      find(d.context_state, "cuDevicePrimaryCtxGetState");
+      find(d.current_context, "cuCtxGetCurrent") && find(d.context_state, "cuDevicePrimaryCtxGetState");
   if (!all) {
     d.device_count = 0;
     d.why_absent = "the NVIDIA driver is too old: it lacks calls of CUDA 12";

@@ -31,6 +31,8 @@ struct Driver {
   decltype(&::cuMemsetD16Async) set_words = nullptr;
   decltype(&::cuMemsetD32Async) set_double_words = nullptr;
   decltype(&::cuMemGetAddressRange) address_range = nullptr;
+  // The calling thread's, if it has one.
+  decltype(&::cuCtxGetCurrent) current_context = nullptr;
   // Whether anybody in the process uses a device, without starting it.
   decltype(&::cuDevicePrimaryCtxGetState) context_state = nullptr;
 };

@@ -10,6 +10,7 @@
 #include "core/graphs/graph_state.hpp"
 #include "core/graphs/legacy_guard.hpp"
 #include "core/graphs/marks.hpp"
+#include "core/observers.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -41,6 +42,11 @@ std::string at_line(const Error& error) {
   throw Error(error);
 }
 
+void tell_end(std::uint64_t graph, bool kept, SourceLocation where) noexcept {
+  if (!watched(Watch::commands)) return;
+  tell(Watch::commands, [&](Observer& observer) { observer.capture_ended(graph, kept, where); });
+}
+
 /// Takes a capture out of the active ones. What it held is given back by the caller, without the lock.
 WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> take(Capture& capture, bool discard) {
   close_recorders(capture, discard);
@@ -55,6 +61,7 @@ WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> take(Capture& capture, bool
 
 /// The same for a capture that nobody ends.
 WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> discard(Capture& capture) noexcept {
+  tell_end(capture.id, false, {});
   if (capture.origin->driver) {
     try {
       static_cast<void>(capture.origin->real->end_capture(true, {}));
@@ -180,6 +187,17 @@ void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, 
   if (!broken.empty()) break_captures(broken, Error(code, operation, object, reason, where));
 }
 
+void ask_about_captured(StreamRef stream, Command& command) {
+  {
+    const LockGuard guard(captures_lock());
+    const Recorder* recorder = stream.state()->recorder.load(std::memory_order_relaxed);
+    if (recorder == nullptr || recorder->capture == nullptr || recorder->edit != nullptr) return;
+    command.graph = recorder->capture->id;
+    command.node = static_cast<std::uint32_t>(recorder->capture->form.nodes.size());
+  }
+  ask_policies(stream, command);
+}
+
 void check_readback(const char* operation, SourceLocation where) { check_host_wait(operation, "array", where); }
 
 }  // namespace weir::detail
@@ -248,8 +266,12 @@ void capture_begin(StreamRef stream, SourceLocation where) {
     throw;
   }
   capture->origin = &recorder;
+  const std::uint64_t id = capture->id;
   captures().active.push_back(std::move(capture));
   active_captures.fetch_add(1, std::memory_order_release);
+  if (watched(Watch::commands)) {
+    tell(Watch::commands, [&](Observer& observer) { observer.capture_began(id, stream.id(), where); });
+  }
 }
 
 namespace {
@@ -310,6 +332,7 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
     }
     capture = take(active, lost || refused);
     if (!lost && !refused) keep_timed_events(*capture);
+    tell_end(capture->id, !lost && !refused, where);
   }
   if (no_memory) std::rethrow_exception(no_memory);
   if (refused) throw Error(*refused);

@@ -37,8 +37,9 @@ class Recorder final : public Queue {
   void record(EventState& event, SourceLocation where) override;
   void wait(EventState& event, SourceLocation where) override;
   std::unique_ptr<Signal> wait_for_signal(const Command& command) override;
-  void follow(Queue& other) override { real->follow(other); }
+  void follow(Queue& other, StreamId owner) override { real->follow(other, owner); }
   bool done() override { return real->done(); }
+  bool is_over(StreamId owner) override { return real->is_over(owner); }
   void synchronize(const char* operation, SourceLocation where) override { real->synchronize(operation, where); }
   void drain() noexcept override { real->drain(); }
   void retire() noexcept override {}
@@ -66,7 +67,12 @@ class Recorder final : public Queue {
   void hand_to_driver(const Command& command, Payload& payload);
   /// Ends the capture: it waits for what is not in it. Returns if the event was never recorded.
   void refuse_outside(EventState& event, const char* advice, SourceLocation where);
-  void add_child(const GraphState& child, SourceLocation where);
+  struct Child {
+    GraphForm form;
+    std::shared_ptr<const void> beyond;
+  };
+  static Child child_of(GraphState& graph);
+  void add_child(Child&& child, SourceLocation where);
 };
 
 /// One capture, under captures_lock(); or the making of one graph by hand, by one thread at a time.
@@ -98,6 +104,7 @@ class Capture {
   };
   std::vector<Ended> ended;
   std::unordered_map<BufferId, std::uint32_t> made_by;  ///< nodes that begin what was made here
+  bool calls = false;          ///< host functions are in it: what comes behind may have to be skipped
   bool allocates_raw = false;  ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
@@ -128,8 +135,10 @@ NodeKind kind_of(const Op& op);
 /// Throws not_supported if `levels` of graphs and bodies inside of `parent` are too many.
 void check_nesting(const GraphForm& form, std::int32_t parent, std::uint32_t levels, const char* operation,
                    const std::string& object, SourceLocation where);
-/// Appends a copy of a graph's nodes as the body of a child graph's node.
-void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent);
+/// Whether a launch does nothing, and says so to who asked for it, where an earlier host function may still fail.
+bool decline(const Launch& launch);
+/// Appends a graph's nodes as the body of a child graph's node. Nothing fails where there is room.
+void insert_form(GraphForm& form, GraphForm&& child, std::uint32_t parent);
 /// Whether every stream of the present scope was joined back to `to`: the name of one that was not, else empty.
 std::string unjoined_stream(const Capture& capture, const Recorder& to);
 /// Makes the graph of a form.
@@ -153,6 +162,9 @@ inline void check_device_wait(DeviceState* device, const char* operation, Source
     check_waits_slowly(nullptr, device, true, operation, device != nullptr ? "device " + device->name : "all devices",
                        where);
 }
+
+/// Asks the policies about a command that is about to be recorded.
+void ask_about_captured(StreamRef stream, Command& command);
 
 [[noreturn]] void refuse_captured_event(EventRef event, const char* operation, SourceLocation where);
 /// A normal record follows: the event is an ordinary one again (R119).

@@ -151,7 +151,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
     storage.base = before;
     storage.data = before->data;
     try {
-      note_queue(*before, storage.queue, storage.device);  // what ends with this life
+      note_queue(*before, storage.queue, storage.home.id(), storage.device);  // what ends with this life
       add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
     } catch (...) {
       storage.base = nullptr;
@@ -167,7 +167,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   } catch (...) {
-    storage.device->backend->release_unshared(*storage.pool, *storage.device->idle, true, allocation_of(storage),
+    storage.device->backend->release_unshared(*storage.pool, *storage.device->idle, true, 0, allocation_of(storage),
                                               where);
     throw;
   }

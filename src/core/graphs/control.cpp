@@ -36,7 +36,7 @@ void hand_to_driver(Capture& capture, Recorder& recorder, std::size_t node, std:
   try {
     recorder.real->capture_inside(capture.form, node);
     for (std::size_t i = recorders; i < capture.recorders.size(); ++i) {
-      capture.recorders[i]->real->follow(*recorder.real);
+      capture.recorders[i]->real->capture_behind(*recorder.real);
     }
   } catch (const Error& error) {
     if (!capture.broken) capture.broken = error;

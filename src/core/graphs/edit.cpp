@@ -24,10 +24,12 @@ namespace {
 void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
   FormNode& node = graph.form.nodes[index];
   // First, as nothing fails once the change is made.
-  if (node.payload && node.payload != changed.payload) keep_until_launched_work_is_done(graph, *node.payload);
+  if (node.payload && node.payload.get() != changed.payload.get())
+    keep_until_launched_work_is_done(graph, *node.payload);
   std::swap(node, changed);
   try {
     graph.executable->update(graph.form, index);
+    observe_change(graph, index);
   } catch (const Error& error) {
     std::swap(node, changed);
     throw Error(error.errc(), operation, "node '" + name_of(node) + "'",
@@ -49,10 +51,7 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const c
 bool same_line(SourceLocation a, SourceLocation b) { return a.line() == b.line() && a.file_name() == b.file_name(); }
 
 bool same_memory(std::span<const Region> a, std::span<const Region> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Region& x, const Region& y) {
-    return x.begin == y.begin && x.buffer == y.buffer && x.row_bytes == y.row_bytes && x.rows == y.rows &&
-           x.pitch == y.pitch && x.access == y.access;
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 }  // namespace
@@ -113,14 +112,17 @@ BlockExtent GraphEdit::block_extent() const {
 
 const void* GraphEdit::functor(std::string_view type) const {
   const auto& launch = std::get<Launch>(graph_.form.nodes[node_].payload->op());
-  if (launch.kernel->name == type) return launch.closure;
+  const std::string_view name = launch.kernel->name;
+  const bool same = name.data() == type.data() && name.size() == type.size();  // nearly always one constant
+  if (same || name == type) return launch.closure;
   throw Error(Errc::invalid_value, operation_, "node '" + std::string(launch.kernel->name) + "'",
               "its kernel is no " + std::string(type) + " any more: pass the kernel, too", where_);
 }
 
 /// Other arguments of the same launch, without a new payload.
 bool GraphEdit::take_arguments(const Command& command) {
-  FormNode& node = graph_.form.nodes[node_];
+  const FormNode& node = graph_.form.nodes[node_];
+  if (!node.payload.sole()) return false;
   const auto* launch = std::get_if<Launch>(&command.op);
   const auto* before = std::get_if<Launch>(&node.payload->op());
   if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
@@ -139,7 +141,7 @@ void GraphEdit::take(const Command& command) {
   if (take_arguments(command)) return;
   const auto payload = std::make_shared<Payload>(command);
   FormNode changed = graph_.form.nodes[node_];
-  changed.payload = payload;
+  changed.payload = NodePayload(payload);
   if (where_) changed.where = where_;
   const SourceLocation changed_at = changed.where;
   try {
@@ -176,7 +178,7 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   command.uses = form.payload->uses();
   command.op = launch;
   FormNode changed = form;
-  changed.payload = std::make_shared<const Payload>(command);
+  changed.payload = NodePayload(std::make_shared<const Payload>(command));
   apply_change(graph, node.index(), std::move(changed), operation, where);
 }
 

@@ -125,7 +125,7 @@ class Loader {
       }
       auto payload = std::make_shared<Payload>(command);
       if (node.to.buffer != no_buffer) payload->keep(*storages.all[node.to.buffer]);
-      made.payload = std::move(payload);
+      made.payload = NodePayload(std::move(payload));
     }
     return form;
   }

@@ -160,13 +160,36 @@ class Writer final : public ClosureWriter {
   void regions(const FormNode& node) {
     static const std::vector<Region> none;
     const std::vector<Region>& uses = node.payload ? node.payload->uses() : none;
-    out_.put(static_cast<std::uint32_t>(uses.size()));
-    for (const Region& region : uses) {
+    std::vector<Region> flat;
+    for (const Region& region : uses) add_rows(flat, region);
+    out_.put(static_cast<std::uint32_t>(flat.size()));
+    for (const Region& region : flat) {
+      const bool commutes = region.access == Access::accumulate;
       put(region.extent_bytes() == 0 ? FilePlace{} : find(region.begin));
       out_.put(static_cast<std::uint64_t>(region.row_bytes));
       out_.put(static_cast<std::uint64_t>(region.rows));
       out_.put(static_cast<std::uint64_t>(region.pitch));
-      out_.put(static_cast<std::uint8_t>(region.access));
+      out_.put(static_cast<std::uint8_t>(commutes ? Access::read_write : region.access));
+    }
+  }
+
+  /// The format knows rows alone: a region of more dimensions becomes several, or what spans it if they were many.
+  static void add_rows(std::vector<Region>& flat, const Region& region) {
+    constexpr std::size_t most = 256;
+    std::size_t count = 1;
+    for (std::size_t d = 0; d < region.outer_count && count <= most; ++d) count *= region.outer[d].count;
+    if (count > most) {
+      flat.emplace_back(region.begin, region.extent_bytes(), 1, 0, region.buffer, region.access);
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto* begin = static_cast<const std::byte*>(region.begin);
+      std::size_t rest = i;
+      for (std::size_t d = 0; d < region.outer_count; ++d) {
+        begin += rest % region.outer[d].count * region.outer[d].stride;
+        rest /= region.outer[d].count;
+      }
+      flat.emplace_back(begin, region.row_bytes, region.rows, region.pitch, region.buffer, region.access);
     }
   }
 

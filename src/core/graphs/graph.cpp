@@ -7,6 +7,8 @@
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
+#include "core/memory/users.hpp"
+#include "core/observers.hpp"
 #include "thread_safety.hpp"
 
 namespace weir {
@@ -36,6 +38,10 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
   graph->on = &device;
   graph->form = std::move(form);
   graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
+  if (watched(Watch::graphs)) {
+    const LockGuard guard(graph->edit_mutex);
+    observe_graph(*graph, where);
+  }
   return Graph(graph.release());
 }
 
@@ -43,17 +49,8 @@ void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& pay
   // Threads may launch while another one changes the graph.
   const LockGuard guard(graph.launched_mutex);
   for (Storage* storage : payload.arrays()) {
-    for (const auto& [queue, device] : graph.launched_on) note_queue(*storage, queue, device);
+    for (const QueuePlace& place : graph.launched_on) note_queue(*storage, place.queue, place.owner, place.device);
   }
-}
-
-std::vector<Region> uses_of(CoreGraph& graph) {
-  const LockGuard guard(graph.edit_mutex);
-  std::vector<Region> uses;
-  for (const FormNode& node : graph.form.nodes) {
-    if (node.payload) uses.insert(uses.end(), node.payload->uses().begin(), node.payload->uses().end());
-  }
-  return uses;
 }
 
 std::string name_of(const FormNode& node) {
@@ -124,10 +121,24 @@ Graph::~Graph() {
     }
   } catch (...) {
     // Without memory for the bookkeeping the arrays are given back once the replays are over.
-    for (const auto& [queue, device] : graph->launched_on) queue->drain();
+    for (const QueuePlace& place : graph->launched_on) place.queue->drain();
   }
   graph->executable->close();
+  if (watched(Watch::graphs)) tell(Watch::graphs, [&](Observer& observer) { observer.graph_gone(graph->id); });
 }
+
+namespace {
+/// A launch that somebody is told of.
+std::shared_ptr<const CoreGraph::Uses> observe_launch(CoreGraph& graph) {
+  if (watched(Watch::graphs) && graph.told.load(std::memory_order_acquire) != observed_graphs()) {
+    const LockGuard guard(graph.edit_mutex);
+    observe_graph(graph, {});
+  }
+  auto uses = uses_of(graph);
+  for (EventState* event : uses->records) event->records.fetch_add(1, std::memory_order_relaxed);
+  return uses;
+}
+}  // namespace
 
 void Graph::launch(StreamRef stream, SourceLocation where) const {
   constexpr const char* operation = "weir::Graph::launch";
@@ -136,13 +147,16 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
   if (state.device->backend != graph.backend) {
     throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
   }
-  if (state.real != graph.last_queue.load(std::memory_order_relaxed)) graph.note_launch(state);
+  if (stream.id() != graph.last_stream.load(std::memory_order_relaxed)) graph.note_launch(state, stream.id());
   Command command;
   command.where = where;
-  std::vector<Region> uses;
-  if (hooks.load(std::memory_order_relaxed) != 0) uses = uses_of(graph);  // for observers
-  command.uses = uses;
-  command.op = GraphLaunch{&graph};
+  std::shared_ptr<const CoreGraph::Uses> uses;
+  const bool recorded = state.recorder.load(std::memory_order_relaxed) != nullptr;
+  if (!recorded && (watched(commands_watched | Watch::graphs) || asked())) {
+    uses = observe_launch(graph);
+    command.uses = uses->regions;
+  }
+  command.op = GraphLaunch{&graph, graph.id};
   submit(stream, command, operation);
 }
 
@@ -151,13 +165,16 @@ void Graph::launch(SourceLocation where) const {
   launch(get_stream(Device(graph.on), where), where);
 }
 
-void detail::CoreGraph::note_launch(StreamState& stream) {
+void detail::CoreGraph::note_launch(StreamState& stream, StreamId id) {
   const LockGuard guard(launched_mutex);
-  const auto same = [&](const auto& one) { return one.first == stream.real; };
-  if (std::none_of(launched_on.begin(), launched_on.end(), same)) {
-    launched_on.emplace_back(stream.real, stream.device);
+  const auto same = [&](const QueuePlace& one) { return one.queue == stream.real; };
+  const auto found = std::find_if(launched_on.begin(), launched_on.end(), same);
+  if (found == launched_on.end()) {
+    launched_on.push_back(place_of(stream.real, id, stream.device));
+  } else {
+    found->owner = id;  // what the queue's stream of before replayed is over
   }
-  last_queue.store(stream.real, std::memory_order_relaxed);
+  last_stream.store(id, std::memory_order_relaxed);
 }
 
 Device Graph::device(SourceLocation where) const { return Device(graph_of(*this, "weir::Graph::device", where).on); }

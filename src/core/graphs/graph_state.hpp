@@ -30,15 +30,24 @@ struct EditStream {
 
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
-  std::atomic<Queue*> last_queue{nullptr};
+  std::atomic<StreamId> last_stream{0};
   mutable Mutex launched_mutex;
   /// Arrays that leave the graph must outlive the work of these.
-  std::vector<std::pair<Queue*, DeviceState*>> launched_on WEIR_GUARDED_BY(launched_mutex);
+  std::vector<QueuePlace> launched_on WEIR_GUARDED_BY(launched_mutex);
+
+  /// What its launches are told to use, and the events that they record: made at the first launch that is observed.
+  struct Uses {
+    std::vector<Region> regions;
+    std::vector<EventState*> records;
+  };
+  mutable Mutex uses_mutex;
+  std::shared_ptr<const Uses> uses WEIR_GUARDED_BY(uses_mutex);
+  std::atomic<std::uint64_t> told{0};  ///< the observers that know it, as observed_graphs() counts
 
   Mutex edit_mutex;
   std::unique_ptr<EditStream> edit_stream WEIR_GUARDED_BY(edit_mutex);  ///< as changes of the form are
 
-  void note_launch(StreamState& stream);
+  void note_launch(StreamState& stream, StreamId id);
 };
 
 /// Throws invalid_handle for a graph that was moved from.
@@ -50,8 +59,12 @@ void keep_until_launched_work_is_done(const CoreGraph& graph, const Payload& pay
 std::string name_of(const FormNode& node);
 /// What users see of a node.
 NodeInfo info_of(const FormNode& node, std::uint64_t graph, std::size_t index);
-/// What all nodes read and write.
-std::vector<Region> uses_of(CoreGraph& graph);
+/// What its nodes do, but for those that are disabled.
+std::shared_ptr<const CoreGraph::Uses> uses_of(CoreGraph& graph);
+/// Tells of a graph that is made, or that observers have come behind. No change of it is under way, here as next.
+void observe_graph(CoreGraph& graph, SourceLocation where);
+/// A node has changed.
+void observe_change(CoreGraph& graph, std::size_t node) noexcept;
 /// Sizes, for people.
 std::string detail_of(const FormNode& node);
 

@@ -21,8 +21,9 @@ class LegacyGuard final : public Queue {
     refuse("weir::Stream::wait", command.where);
     return nullptr;
   }
-  void follow(Queue& other) override { stream_.real->follow(other); }
+  void follow(Queue& other, StreamId owner) override { stream_.real->follow(other, owner); }
   bool done() override { return stream_.real->done(); }
+  bool is_over(StreamId owner) override { return stream_.real->is_over(owner); }
   void synchronize(const char* operation, SourceLocation where) override { refuse(operation, where); }
   void drain() noexcept override { stream_.real->drain(); }
   void retire() noexcept override {}

@@ -5,6 +5,7 @@
 #include <weir/graph_update.hpp>
 
 #include "core/graphs/capture.hpp"
+#include "core/graphs/graph_state.hpp"
 #include "core/graphs/marks.hpp"
 #include "thread_safety.hpp"
 
@@ -19,6 +20,11 @@ const char* operation_of(const Op& op) {
       [](const Free&) { return "weir::Pool::free"; }, [](const Record&) { return "weir::Stream::record"; },
       [](const Wait&) { return "weir::Stream::wait"; }, [](const HostCall&) { return "weir::host_call"; },
       [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
+}
+
+/// For more, and for as many again, that many children cost no more than their nodes.
+void make_room(std::vector<FormNode>& nodes, std::size_t more) {
+  if (nodes.capacity() - nodes.size() < more) nodes.reserve(std::max(nodes.size() + more, 2 * nodes.capacity()));
 }
 
 /// How many graphs and bodies its innermost node is inside of.
@@ -58,6 +64,7 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
     node.stream_name = recorder.name;
   }
   node.where = where;
+  calls = calls || kind == NodeKind::host_call;
   const auto index = static_cast<std::uint32_t>(form.nodes.size());
   recorder.tails.reserve(1);
   if (payload) {  // what may fail comes first
@@ -65,7 +72,7 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
       if (storage->captured_in == id) kept.try_emplace(storage->buffer, 0);
     }
   }
-  node.payload = std::move(payload);
+  node.payload = NodePayload(std::move(payload));
   form.nodes.push_back(std::move(node));
   if (const Payload* added = form.nodes.back().payload.get()) {
     for (const Storage* storage : added->arrays()) {
@@ -96,6 +103,8 @@ void Capture::take_back(const FormNode& node) noexcept {
 
 void Recorder::submit(const Command& command) {
   if (edit != nullptr) return edit->take(command);
+  std::optional<Child> child;
+  if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) child = child_of(*launch->graph);
   const LockGuard guard(captures_lock());
   if (capture == nullptr) {  // it ended while this call was on its way
     real->submit(command);
@@ -106,8 +115,9 @@ void Recorder::submit(const Command& command) {
   capture->check_scope(*this, operation, command.where);
   if (const auto* mark = std::get_if<weir::Record>(&command.op)) return record(*mark->event, command.where);
   if (const auto* hold = std::get_if<weir::Wait>(&command.op)) return wait(*hold->event, command.where);
-  if (const auto* child = std::get_if<GraphLaunch>(&command.op)) {
-    add_child(*child->graph, command.where);
+  if (const auto* call = std::get_if<Launch>(&command.op); call != nullptr && capture->calls && decline(*call)) return;
+  if (child) {
+    add_child(std::move(*child), command.where);
   } else {
     auto payload = std::make_shared<Payload>(command);
     try {
@@ -204,27 +214,27 @@ void check_nesting(const GraphForm& form, std::int32_t parent, std::uint32_t lev
               where);
 }
 
-void Recorder::add_child(const GraphState& child, SourceLocation where) {
+/// As it is now, though another thread may change it next. Without the lock of captures, which an edit takes behind its own.
+Recorder::Child Recorder::child_of(GraphState& graph) {
+  const LockGuard guard(static_cast<CoreGraph&>(graph).edit_mutex);
+  return {graph.form, graph.executable->beyond_form()};
+}
+
+void Recorder::add_child(Child&& child, SourceLocation where) {
   check_nesting(capture->form, capture->scope.parent, 1 + levels_of(child.form), "weir::Graph::launch",
                 "stream '" + name + "'", where);
-  std::vector<std::uint32_t> before = tails;
+  for (const FormNode& node : child.form.nodes) capture->calls = capture->calls || node.kind == NodeKind::host_call;
+  make_room(capture->form.nodes, child.form.nodes.size() + 1);
   const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
-  try {
-    insert_form(capture->form, child.form, parent);
-    capture->form.nodes[parent].beyond = child.executable->beyond_form();
-  } catch (...) {
-    auto& nodes = capture->form.nodes;
-    nodes.erase(nodes.begin() + parent, nodes.end());
-    tails = std::move(before);
-    throw;
-  }
+  capture->form.nodes[parent].beyond = std::move(child.beyond);
+  insert_form(capture->form, std::move(child.form), parent);
   if (with_driver()) real->capture_inside(capture->form, parent);
 }
 
-void insert_form(GraphForm& form, const GraphForm& child, std::uint32_t parent) {
+void insert_form(GraphForm& form, GraphForm&& child, std::uint32_t parent) {
   const auto shift = static_cast<std::uint32_t>(form.nodes.size());
-  form.nodes.reserve(form.nodes.size() + child.nodes.size());
-  for (FormNode node : child.nodes) {
+  make_room(form.nodes, child.nodes.size());
+  for (FormNode& node : child.nodes) {
     for (std::uint32_t& before : node.depends) before += shift;
     node.branch = node.parent < 0 ? 0 : node.branch;
     node.parent = node.parent < 0 ? static_cast<std::int32_t>(parent) : node.parent + static_cast<std::int32_t>(shift);

@@ -3,6 +3,7 @@
 #include <weir/copy.hpp>
 
 #include <cstdint>
+#include <optional>
 
 #include "core/checks.hpp"
 #include "core/memory/overlap.hpp"
@@ -24,17 +25,29 @@ std::string text_of(const Endpoint& end) {
   return end.range ? "host range" : "view of shape " + describe(end.layout.shape);
 }
 
-/// Memory that Weir allocated, or that the user pinned, has an end (R48).
+/// Memory that Weir allocated, or that the user pinned, has an end (R48), and a beginning, which strides below zero may pass.
 void check_bounds(const Endpoint& end, const PointerInfo& info, const char* operation, SourceLocation where) {
-  std::size_t extent = end.layout.element_bytes;
+  std::size_t after = end.layout.element_bytes;
+  std::size_t before = 0;
   for (std::size_t d = 0; d < end.layout.shape.rank(); ++d) {
-    if (end.layout.stride[d] > 0) extent += (end.layout.shape[d] - 1) * static_cast<std::size_t>(end.layout.stride[d]);
+    const std::ptrdiff_t stride = end.layout.stride[d];
+    const std::size_t steps = end.layout.shape[d] - 1;
+    (stride > 0 ? after : before) += steps * static_cast<std::size_t>(stride > 0 ? stride : -stride);
   }
-  if (extent <= info.bytes) return;
-  throw Error(
-      Errc::invalid_value, operation, text_of(end),
-      "it spans " + std::to_string(extent) + " bytes, but its allocation ends after " + std::to_string(info.bytes),
-      where);
+  if (after > info.bytes) {
+    throw Error(
+        Errc::invalid_value, operation, text_of(end),
+        "it spans " + std::to_string(after) + " bytes, but its allocation ends after " + std::to_string(info.bytes),
+        where);
+  }
+  if (before == 0) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(end.data);
+  const auto lowest =
+      before <= address ? locate(reinterpret_cast<const void*>(address - before)) : std::optional<PointerInfo>();
+  if (lowest && lowest->kind == info.kind && lowest->bytes >= before + after) return;
+  throw Error(Errc::invalid_value, operation, text_of(end),
+              "it reaches " + std::to_string(before) + " bytes below its address, where its allocation does not",
+              where);
 }
 
 Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
@@ -91,7 +104,10 @@ Region whole(const Endpoint& end, const Layout& layout, Access access) {
   for (std::size_t d = 0; d < max_rank; ++d) {
     stride[d] = layout.stride[d] / static_cast<std::ptrdiff_t>(layout.element_bytes == 0 ? 1 : layout.element_bytes);
   }
-  return region_of(end.data, layout.shape, stride, layout.element_bytes, end.storage ? end.storage->buffer : 0, access);
+  Region region;
+  describe_region(region, end.data, layout.shape, stride, layout.element_bytes, end.storage ? end.storage->buffer : 0,
+                  access);
+  return region;
 }
 
 StreamRef choose_stream(StreamRef stream, const DeviceState* to, const DeviceState* from, SourceLocation where) {

@@ -1,11 +1,13 @@
 // Arrays as DLPack tensors, and the order between an array's work and its consumer.
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include <weir/dlpack.hpp>
 
 #include "core/checks.hpp"
 #include "core/memory/foreign_memory.hpp"
+#include "core/observers.hpp"
 #include "core/streams/bridge.hpp"
 
 namespace weir {
@@ -45,19 +47,23 @@ void order_foreign(Storage& storage, std::int64_t number, SourceLocation where) 
   void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
   Queue* consumer = device.backend->wrap_queue(device.index, handle, options);
   if (consumer == nullptr) refuse(storage, number, "this backend has no native streams", where);
-  for (const auto& [queue, user] : detail::queues_of(storage)) consumer->follow(*queue);
+  for (const detail::QueuePlace& user : detail::queues_of(storage)) consumer->follow(*user.queue, user.owner);
   consumer->retire();
 }
 
 void order_stream(Storage& storage, StreamRef stream, SourceLocation where) {
   const detail::StreamState& state = detail::state_of(stream, operation, where);
-  for (const auto& [queue, user] : detail::queues_of(storage)) {
-    if (user->backend != state.device->backend) {
-      detail::follow_across(*state.queue, *queue, *user, where);
-    } else if (queue != state.real) {
-      state.queue->follow(*queue);
+  const bool told = detail::watched(Watch::commands);
+  std::vector<StreamId> behind;
+  for (const detail::QueuePlace& user : detail::queues_of(storage)) {
+    if (told && user.queue != state.real) behind.push_back(user.owner);
+    if (user.device->backend != state.device->backend) {
+      detail::follow_across(*state.queue, *user.queue, user.owner, *user.device, where);
+    } else if (user.queue != state.real) {
+      state.queue->follow(*user.queue, user.owner);
     }
   }
+  if (told) detail::observe_order(stream, behind, where);
   static_cast<void>(state.queue->native());  // work that Weir does not see will be there
   if (storage.home != stream) detail::note_queue(storage, stream);
 }
@@ -68,7 +74,12 @@ void order_consumer(Storage& storage, const Consumer& consumer, SourceLocation w
   } else if (consumer.number() == no_wait) {
     return;
   } else if (!in_gpu_memory(storage)) {
-    for (const auto& [queue, device] : detail::queues_of(storage)) queue->drain();
+    for (const detail::QueuePlace& user : detail::queues_of(storage)) {
+      user.queue->drain();
+      HostWait wait{HostWait::Kind::stream, user.device->index, user.owner, 0, where, HostWait::Source::to_dlpack};
+      wait.backend = user.device->backend->name();
+      detail::tell_wait(wait);
+    }
   } else if (consumer.number().value_or(legacy) == legacy) {
     order_stream(storage, storage.device->legacy, where);
   } else {

@@ -6,6 +6,7 @@
 
 #include <weir/storage.hpp>
 
+#include "backend.hpp"
 #include "core/runtime.hpp"
 
 namespace weir::detail {
@@ -21,7 +22,7 @@ struct ForeignMemory {
 Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where);
 
 /// Every queue that was given the memory, the one of its home stream included.
-std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage);
+std::vector<QueuePlace> queues_of(Storage& storage);
 
 /// Calls the owner of ended memory on a thread for that: a foreign deleter may take locks, call the driver, call Weir. It may
 /// hold up other deleters, and nothing else. Takes the users.

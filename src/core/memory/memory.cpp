@@ -40,13 +40,32 @@ inline void check_stream(const PoolState& pool, StreamRef stream, const char* op
     refuse_device(state, operation, where);
 }
 
-void observe_pool(StreamRef stream, Op op, SourceLocation where) {
-  if ((detail::hooks.load(std::memory_order_relaxed) & detail::observed) == 0) return;
+Command command_of(StreamRef stream, Op op, SourceLocation where) {
   Command command;
   command.where = where;
   command.stream = stream.id();
   command.op = op;
-  detail::observe(command);
+  return command;
+}
+
+/// A free that somebody watches. Told before it is done: else the next allocation of the memory could be told first.
+void free_observed(PoolState& pool, StreamRef stream, void* data, SourceLocation where) {
+  const detail::PoolBlock block = detail::take_block(data);
+  Command command = command_of(stream, Free{data, block.bytes, block.buffer, &pool}, where);
+  try {
+    if (detail::asked()) detail::ask_policies(stream, command);
+  } catch (...) {
+    if (block.buffer != 0) detail::note_block(data, block);
+    throw;
+  }
+  detail::observe_memory(stream, command);
+  try {
+    pool.backend->release_unshared(pool, *stream.state()->real, true, stream.id(), data, where);
+  } catch (const Error& error) {
+    if (block.buffer != 0) detail::note_block(data, block);
+    detail::observe_refused(command, error);
+    throw;
+  }
 }
 
 }  // namespace
@@ -87,7 +106,12 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
     return detail::allocate_captured(*recorder, pool, bytes, where);
   }
   void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, operation, where);
-  observe_pool(stream, Alloc{data, bytes, 0, &pool}, where);
+  if (data != nullptr && detail::watched(Watch::memory)) [[unlikely]] {
+    const detail::PoolBlock block{detail::new_buffer(), bytes};
+    detail::note_block(data, block);
+    Command command = command_of(stream, Alloc{data, bytes, block.buffer, &pool}, where);
+    detail::observe_memory(stream, command);
+  }
   return data;
 }
 
@@ -98,8 +122,11 @@ void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   if (data == nullptr) return;
   if (state.device->backend != pool.backend) check_stream(pool, stream, operation, where);
   if (detail::free_captured(state, pool, data, operation, where)) return;
-  pool.backend->release_unshared(pool, *state.real, true, data, where);
-  observe_pool(stream, Free{data, 0, 0, &pool}, where);
+  if (detail::watched(Watch::memory) || detail::asked()) [[unlikely]] {
+    free_observed(pool, stream, data, where);
+  } else {
+    pool.backend->release_unshared(pool, *state.real, true, stream.id(), data, where);
+  }
 }
 
 Pool::Pool(Device device, const PoolOptions& options, SourceLocation where) : PoolRef(nullptr) {
@@ -167,6 +194,7 @@ void unpin(const void* data, SourceLocation where) {
   if (found && found->kind == MemoryKind::pinned) {
     // Copies of this memory may be pending anywhere (R59): the caller may give it back once this returns.
     detail::Runtime::get().drain_all();
+    detail::tell_wait({HostWait::Kind::all, -1, 0, 0, where, HostWait::Source::unpin, {}});
   }
   backend.unpin(data, where);
 }

@@ -23,8 +23,6 @@ namespace weir::detail {
 
 namespace {
 
-std::atomic<BufferId> next_buffer{1};
-
 /// The live storages by buffer, so that a graph can keep alive what a command's regions name. Many small lists: threads
 /// that make arrays seldom meet.
 class Storages {
@@ -73,17 +71,51 @@ Storages& storages() {
 /// The backend whose pinned memory serves all devices: the best one present.
 Backend& host_backend() { return *Runtime::get().devices().front()->backend; }
 
-void observe_memory(const Storage& storage, bool freed, SourceLocation where) noexcept {
-  if ((hooks.load(std::memory_order_relaxed) & observed) == 0) return;
+/// What graphs make and free is told as their nodes.
+void observe_alloc(const Storage& storage, SourceLocation where) noexcept {
+  if (!watched(Watch::memory) || storage.captured_in != 0) return;
   Command command;
   command.where = where;
-  command.stream = storage.home.id();
-  if (freed) {
+  command.op = Alloc{storage.data, storage.bytes, storage.buffer, storage.pool};
+  observe_memory(storage.home, command);
+}
+
+/// The end of a storage's memory: in the order of the stream named, else of its own, and behind all that were given it.
+struct FreeCommand {
+  FreeCommand(const Storage& storage, const QueuePlace* users, StreamRef in_order_of, SourceLocation where)
+      : stream(in_order_of.id() != 0 ? in_order_of : storage.home) {
+    for (const QueuePlace* user = users; user != nullptr; user = user->next) add(user->owner);
+    if (storage.home.id() != 0) add(storage.home.id());
+    command.where = where;
+    command.stream = stream.id();
+    command.behind = behind;
     command.op = Free{storage.data, storage.bytes, storage.buffer, storage.pool};
-  } else {
-    command.op = Alloc{storage.data, storage.bytes, storage.buffer, storage.pool};
   }
-  observe(command);
+  void add(StreamId id) {
+    if (id != 0 && id != stream.id() && std::find(behind.begin(), behind.end(), id) == behind.end())
+      behind.push_back(id);
+  }
+
+  Command command;
+  StreamRef stream;
+  std::vector<StreamId> behind;
+};
+
+void observe_free(const Storage& storage, const Users* users, StreamRef in_order_of, SourceLocation where) noexcept {
+  if (!watched(Watch::memory) || storage.captured_in != 0) return;
+  try {
+    FreeCommand free(storage, users != nullptr ? users->places.first() : nullptr, in_order_of, where);
+    observe_memory(free.stream, free.command);
+  } catch (const std::bad_alloc&) {
+    // There is no memory to say it.
+  }
+}
+
+void ask_about_free(Storage& storage, StreamRef in_order_of, SourceLocation where) {
+  QueuePlaces users;
+  for (const QueuePlace& user : queues_of(storage)) users.push(new QueuePlace(user));
+  FreeCommand free(storage, users.first(), in_order_of, where);
+  ask_policies(free.stream, free.command);
 }
 
 bool home_is_open(const Storage& storage) {
@@ -97,9 +129,11 @@ End end_of_device_memory(const Storage& storage, StreamRef in_order_of, SourceLo
   end.where = where;
   if (in_order_of.state() != nullptr) {
     end.queue = in_order_of.state()->real;
+    end.owner_of_queue = in_order_of.id();
     end.open = true;
   } else {
     end.queue = storage.queue;
+    end.owner_of_queue = storage.home.id();
     end.open = home_is_open(storage);
   }
   return end;
@@ -120,7 +154,7 @@ void end_life(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order
       users->places.move_to(end.others, [&](const QueuePlace& user) { return user.device->backend == &backend; });
     }
     if (users == nullptr || users->places.empty()) {
-      backend.release(*end.pool, *end.queue, end.open, end.others, end.data, where);
+      backend.release(*end.pool, *end.queue, end.open, end.owner_of_queue, end.others, end.data, where);
       return;
     }
   } else {
@@ -137,10 +171,10 @@ void end_life(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order
 void give_back(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order_of, SourceLocation where) {
   try_ends_again();
   if (storage.data == nullptr && storage.foreign.release == nullptr) return;
-  observe_memory(storage, true, where);
+  observe_free(storage, users.get(), in_order_of, where);
   const bool plain = storage.kind == MemoryKind::device && users == nullptr && storage.base == nullptr;
   if (plain && in_order_of.state() == nullptr && storage.foreign.release == nullptr) [[likely]] {
-    storage.pool->backend->release_unshared(*storage.pool, *storage.queue, home_is_open(storage),
+    storage.pool->backend->release_unshared(*storage.pool, *storage.queue, home_is_open(storage), storage.home.id(),
                                             allocation_of(storage), where);
     return;
   }
@@ -189,7 +223,7 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
   storage->kind = kind;
   storage->alignment = alignment;
   storage->bytes = bytes;
-  storage->buffer = next_buffer.fetch_add(1, std::memory_order_relaxed);
+  storage->buffer = new_buffer();
   if (kind == MemoryKind::device) {
     const StreamState& state = state_of(stream, operation, where);
     storage->device = state.device;
@@ -213,7 +247,7 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
       allocate_host_memory(*storage, operation, where);
     }
   }
-  observe_memory(*storage, false, where);
+  observe_alloc(*storage, where);
   storages().add(*storage);
   return storage.release();
 }
@@ -223,17 +257,19 @@ Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where) {
   storage->data = memory.data;
   storage->bytes = memory.bytes;
   storage->kind = memory.kind;
-  storage->buffer = next_buffer.fetch_add(1, std::memory_order_relaxed);
+  storage->buffer = new_buffer();
   storage->device = memory.device;
   if (memory.kind == MemoryKind::device) {
     storage->home = memory.stream;
     storage->queue = memory.stream.state()->real;
   }
   auto users = std::make_unique<Users>();  // now, so that the end needs no memory
-  if (storage->queue != nullptr) users->places.push(new QueuePlace{storage->queue, storage->device});
+  if (storage->queue != nullptr) {
+    users->places.push(new QueuePlace(place_of(storage->queue, memory.stream.id(), storage->device)));
+  }
   storage->users = users.release();
   storage->foreign = memory.owner;
-  observe_memory(*storage, false, where);
+  observe_alloc(*storage, where);
   storages().add(*storage);
   return storage.release();
 }
@@ -275,6 +311,8 @@ void release(Storage* storage) noexcept {
     return;
   }
   storages().remove(*storage);
+  if (storage->named.load(std::memory_order_relaxed)) [[unlikely]]
+    forget_name(buffer);
   const std::unique_ptr<Storage> last(storage);
   // Memory of a graph stays when its array is freed; it goes with the last of both.
   if (!forked() && (!storage->freed.exchange(true) || captured_in != 0)) {
@@ -308,8 +346,11 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
     if (!ours) {
       note_queue(*storage, in_order_of);
     } else if (in_order_of.state()->real != storage->queue) {
-      note_queue(*storage, storage->queue, storage->device);
+      note_queue(*storage, storage->queue, storage->home.id(), storage->device);
     }
+  }
+  if (asked() && storage->captured_in == 0 && !storage->freed.load(std::memory_order_relaxed)) {
+    ask_about_free(*storage, in_order_of, where);
   }
   if (storage->freed.exchange(true)) {
     throw Error(Errc::already_freed, operation, describe_storage(*storage), "it was given back before", where);

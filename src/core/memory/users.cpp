@@ -32,7 +32,7 @@ void finish(Users& ended, Thread thread) noexcept {
     }
   } else if (end.pool != nullptr) {
     try {
-      end.pool->backend->release(*end.pool, *end.queue, end.open, end.others, end.data, end.where);
+      end.pool->backend->release(*end.pool, *end.queue, end.open, end.owner_of_queue, end.others, end.data, end.where);
     } catch (...) {
       // Better lost than reused too early.
     }
@@ -68,7 +68,7 @@ void signal_after(const QueuePlace& user, Users& users) {
   std::unique_ptr<Signal> signal = std::make_unique<UserIsThrough>(users);
   users.awaited.fetch_add(1, std::memory_order_relaxed);
   try {
-    user.device->backend->signal_after(*user.queue, signal);
+    user.device->backend->signal_after(*user.queue, user.owner, signal);
   } catch (...) {
     users.awaited.fetch_sub(1, std::memory_order_relaxed);  // never the last: one stands for await()
     throw;
@@ -79,11 +79,11 @@ void signal_after(const QueuePlace& user, Users& users) {
 void await(Users& users, Thread thread) noexcept {
   while (const QueuePlace* user = users.places.first()) {
     try {
-      if (!user->queue->done()) signal_after(*user, users);
+      if (!user->queue->is_over(user->owner)) signal_after(*user, users);
     } catch (const std::bad_alloc&) {
       return try_again_later(users);
     } catch (const Error& error) {
-      if (error.code() == Errc::out_of_memory) return try_again_later(users);
+      if (error.code() != Errc::device_failed) return try_again_later(users);  // no memory, or a thread of the driver's
       return;  // the device answers no more: better lost than reused too early
     } catch (...) {
       return;
@@ -118,30 +118,36 @@ void give_users(Storage& storage, std::unique_ptr<Users> users) noexcept {
     return;
   }
   users->places.move_to(storage.users->places,
-                        [&](const QueuePlace& place) { return !storage.users->has(place.queue); });
+                        [&](const QueuePlace& place) { return !storage.users->has(place.queue, place.owner); });
+}
+
+QueuePlace place_of(Queue* queue, StreamId owner, DeviceState* device) {
+  QueuePlace place{queue, device};
+  place.owner = owner;
+  return place;
 }
 
 void note_queue(Storage& storage, StreamRef stream) {
   if (stream.state()->recorder.load(std::memory_order_relaxed) != nullptr) return;  // the graph keeps it alive
-  note_queue(storage, stream.state()->real, stream.state()->device);
+  note_queue(storage, stream.state()->real, stream.id(), stream.state()->device);
 }
 
-void note_queue(Storage& storage, Queue* queue, DeviceState* device) {
+void note_queue(Storage& storage, Queue* queue, StreamId owner, DeviceState* device) {
   bool first = false;
   {
     const UsersGuard guard(storage.users_lock);
     first = storage.users == nullptr;
-    if (!first && storage.users->has(queue)) return;
+    if (!first && storage.users->has(queue, owner)) return;
   }
   auto users = first ? std::make_unique<Users>() : nullptr;
-  auto place = std::make_unique<QueuePlace>(QueuePlace{queue, device});
+  auto place = std::make_unique<QueuePlace>(place_of(queue, owner, device));
   const UsersGuard guard(storage.users_lock);
   if (storage.users == nullptr && users != nullptr) storage.users = users.release();
-  if (storage.users != nullptr && !storage.users->has(queue)) storage.users->places.push(place.release());
+  if (storage.users != nullptr && !storage.users->has(queue, owner)) storage.users->places.push(place.release());
 }
 
-std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage) {
-  std::vector<std::pair<Queue*, DeviceState*>> queues;
+std::vector<QueuePlace> queues_of(Storage& storage) {
+  std::vector<QueuePlace> queues;
   for (;;) {
     std::size_t count = storage.queue != nullptr ? 1 : 0;
     {
@@ -150,9 +156,9 @@ std::vector<std::pair<Queue*, DeviceState*>> queues_of(Storage& storage) {
       for (const QueuePlace* place = first; place != nullptr; place = place->next) ++count;
       if (count <= queues.capacity()) {
         for (const QueuePlace* place = first; place != nullptr; place = place->next) {
-          queues.emplace_back(place->queue, place->device);
+          queues.push_back(place_of(place->queue, place->owner, place->device));
         }
-        if (storage.queue != nullptr) queues.emplace_back(storage.queue, storage.device);
+        if (storage.queue != nullptr) queues.push_back(place_of(storage.queue, storage.home.id(), storage.device));
         return queues;
       }
     }

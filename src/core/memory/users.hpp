@@ -1,6 +1,7 @@
 // The queues that were given some memory, and the end of its life behind them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -45,8 +46,9 @@ class UsersGuard {
 struct End {
   void* data = nullptr;          ///< as it was allocated
   Backend* pinned_by = nullptr;  ///< of pinned memory
-  PoolState* pool = nullptr;     ///< of device memory, as the next three
+  PoolState* pool = nullptr;     ///< of device memory, as the next four
   Queue* queue = nullptr;
+  StreamId owner_of_queue = 0;
   bool open = false;
   QueuePlaces others;
   ForeignOwner owner;
@@ -61,12 +63,16 @@ struct Users {
   std::atomic<std::uint32_t> awaited{1};
   Users* next = nullptr;
 
-  bool has(const Queue* queue) const {
-    const QueuePlace* place = places.first();
+  /// Whether the queue is there, from here on for this owner: an earlier one's work is over, or it would have the queue still.
+  bool has(const Queue* queue, StreamId owner) {
+    QueuePlace* place = places.first();
     while (place != nullptr && place->queue != queue) place = place->next;
+    if (place != nullptr) place->owner = std::max(place->owner, owner);
     return place != nullptr;
   }
 };
+
+QueuePlace place_of(Queue* queue, StreamId owner, DeviceState* device);
 
 /// Nobody is noted for the storage any more. Null if nobody was.
 std::unique_ptr<Users> take_users(Storage& storage);

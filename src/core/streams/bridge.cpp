@@ -24,8 +24,8 @@ void hold(Queue& queue, EventState& event, const Command& command) {
 
 }  // namespace
 
-void follow_across(Queue& waiting, Queue& other, const DeviceState& device, SourceLocation where) {
-  if (other.done()) return;
+void follow_across(Queue& waiting, Queue& other, StreamId owner, const DeviceState& device, SourceLocation where) {
+  if (other.is_over(owner)) return;
   QueueOptions options;
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
@@ -38,7 +38,7 @@ void follow_across(Queue& waiting, Queue& other, const DeviceState& device, Sour
   };
   try {
     mark = device.backend->open_event(device.index, false);
-    end.follow(other);
+    end.follow(other, owner);
     end.record(*mark, where);
     Command command;
     command.where = where;
@@ -63,8 +63,10 @@ void wait_across(StreamRef stream, EventRef event, SourceLocation where) {
   command.where = where;
   command.op = Wait{&target, event.id()};
   const bool runs_now = &queue == state.real;
-  if (runs_now && (hooks.load(std::memory_order_relaxed) & observed) != 0) {
-    submit_observed(command, [&] { hold(queue, target, command); });
+  if (runs_now && (watched(commands_watched) || asked())) {
+    const auto enter = [&] { hold(queue, target, command); };
+    submit_observed(
+        state, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);
     return;
   }
   // For a command of the legacy stream others wait, even for one that has nothing to wait for itself.

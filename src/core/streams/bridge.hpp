@@ -14,6 +14,6 @@ namespace weir::detail {
 void wait_across(StreamRef stream, EventRef event, SourceLocation where);
 
 /// Queue::follow() where the backends differ; `device` is that of `other`.
-void follow_across(Queue& waiting, Queue& other, const DeviceState& device, SourceLocation where);
+void follow_across(Queue& waiting, Queue& other, StreamId owner, const DeviceState& device, SourceLocation where);
 
 }  // namespace weir::detail

@@ -21,6 +21,7 @@ EventRef open(Device device, bool timed, SourceLocation where) {
   detail::enter(timed ? "weir::TimedEvent" : "weir::Event", where);
   EventState* state = device.state()->backend->open_event(device.index(), timed);
   const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
+  state->records.store(0, std::memory_order_relaxed);
   state->id.store(id, std::memory_order_release);
   return {state, id};
 }
@@ -29,6 +30,15 @@ void close(EventRef event) noexcept {
   if (event.state() == nullptr || detail::forked()) return;
   event.state()->id.store(0, std::memory_order_release);
   event.state()->backend->close_event(event.state());
+}
+
+HostWait wait_for(const EventState& event, std::uint64_t id, SourceLocation where, HostWait::Source source) {
+  HostWait wait{HostWait::Kind::event, event.device, 0, id, where, source, {}};
+  if (detail::watched(Watch::host)) {
+    wait.backend = event.backend->name();
+    wait.record = event.records.load(std::memory_order_relaxed);
+  }
+  return wait;
 }
 
 Device device_of(const EventState& event) {
@@ -47,16 +57,17 @@ Device EventRef::device(SourceLocation where) const {
 bool EventRef::done(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::Event::done", where);
   detail::check_host_wait("weir::Event::done", "event", where);
-  return state.backend->event_done(state);
+  const HostWait wait = wait_for(state, id_, where, HostWait::Source::query);
+  if (!state.backend->event_done(state)) return false;
+  detail::tell_wait(wait);
+  return true;
 }
 
 void EventRef::synchronize(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::synchronize_event", where);
   detail::check_host_wait("weir::synchronize_event", "event", where);
-  state.backend->synchronize_event(state, "weir::synchronize_event", where);
-  if (detail::hooks.load(std::memory_order_relaxed) & detail::observed) {
-    detail::observe_waited({HostWait::Kind::event, state.device, 0, id_, where});
-  }
+  detail::wait_told(wait_for(state, id_, where, HostWait::Source::synchronize),
+                    [&] { state.backend->synchronize_event(state, "weir::synchronize_event", where); });
 }
 
 Event::Event(SourceLocation where) : Event((detail::enter("weir::Event", where), default_device(where)), where) {}

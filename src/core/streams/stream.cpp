@@ -19,7 +19,6 @@ using detail::StreamState;
 namespace {
 
 bool hooked() { return detail::hooks.load(std::memory_order_relaxed) != 0; }
-bool observing() { return (detail::hooks.load(std::memory_order_relaxed) & detail::observed) != 0; }
 
 void submit_op(StreamRef stream, Op op, const char* operation, SourceLocation where) {
   Command command;
@@ -56,6 +55,7 @@ void StreamRef::record(EventRef event, SourceLocation where) const {
     submit_op(*this, Record{&state, event.id()}, "weir::Stream::record", where);
   } else {
     stream.queue->record(state, where);
+    detail::count_record(state);
   }
 }
 
@@ -106,24 +106,28 @@ void StreamRef::wait(StreamRef other, SourceLocation where) const {
 void StreamRef::synchronize(SourceLocation where) const {
   StreamState& stream = state_of(*this, "weir::synchronize_stream", where);
   detail::check_stream_wait(stream, "weir::synchronize_stream", where);
-  stream.queue->synchronize("weir::synchronize_stream", where);
-  if (observing()) detail::observe_waited({HostWait::Kind::stream, stream.device->index, id_, 0, where});
+  detail::wait_told(detail::stream_wait(stream, id_, where),
+                    [&] { stream.queue->synchronize("weir::synchronize_stream", where); });
 }
 
 bool StreamRef::done(SourceLocation where) const {
   StreamState& stream = state_of(*this, "weir::Stream::done", where);
   detail::check_stream_wait(stream, "weir::Stream::done", where);
-  return stream.queue->done();
+  if (!stream.queue->done()) return false;
+  detail::tell_wait(detail::stream_wait(stream, id_, where, HostWait::Source::query));
+  return true;
 }
 void* StreamRef::native(SourceLocation where) const {
-  return state_of(*this, "weir::Stream::native", where).real->native();
+  StreamState& state = state_of(*this, "weir::Stream::native", where);
+  Runtime::get().share_stream(state, id_, where);
+  return state.real->native();
 }
 
 Stream::Stream(SourceLocation where)
     : Stream((detail::enter("weir::Stream", where), default_device(where)), {}, where) {}
 Stream::Stream(Device device, const StreamOptions& options, SourceLocation where) {
   detail::enter("weir::Stream", where);
-  static_cast<StreamRef&>(*this) = Runtime::get().open_stream(*device.state(), options);
+  static_cast<StreamRef&>(*this) = Runtime::get().open_stream(*device.state(), options, false, {}, where);
 }
 Stream::Stream(Stream&& other) noexcept : StreamRef(std::exchange(static_cast<StreamRef&>(other), StreamRef{})) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
@@ -204,8 +208,7 @@ AutoSynchronize::~AutoSynchronize() {
     StreamState& stream = state_of(stream_, "weir::AutoSynchronize", where_);
     detail::check_stream_wait(stream, "weir::AutoSynchronize", where_);
     stream.queue->drain();
-    if (observing())
-      detail::observe_waited({HostWait::Kind::stream, stream_.device().index(), stream_.id(), 0, where_});
+    detail::tell_wait(detail::stream_wait(stream, stream_.id(), where_));
   } catch (const Error&) {
     // The stream is gone, or captures: there is nothing to wait for.
   }

@@ -3,6 +3,7 @@
 
 #include <weir/host_call.hpp>
 
+#include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -10,20 +11,47 @@ namespace weir::detail {
 
 namespace {
 
+/// Whether the call has waited for the command's end (R36 to R38).
+bool returned_when_done(const Op& op) {
+  constexpr std::size_t most_taken = 1 << 20;
+  if (const auto* fill = std::get_if<Fill>(&op)) return fill->kind == MemoryKind::pageable;
+  const auto* copy = std::get_if<Copy>(&op);
+  if (copy == nullptr) return false;
+  if (copy->to_kind == MemoryKind::pageable) return true;
+  return copy->from_kind == MemoryKind::pageable &&
+         copy->from_layout.shape.count() * copy->from_layout.element_bytes > most_taken;
+}
+
 [[gnu::noinline]] void submit_hooked(StreamState& stream, Command& command, const char* operation) {
   // What is recorded does not run now: nobody is told, nobody waits.
   const bool recorded = stream.recorder.load(std::memory_order_relaxed) != nullptr;
   const std::uint32_t now = recorded ? 0 : hooks.load(std::memory_order_relaxed);
-  command.stream = stream.id.load(std::memory_order_relaxed);
-  if (now & observed) {
-    submit_observed(*stream.queue, command);
+  const StreamId id = stream.id.load(std::memory_order_relaxed);
+  command.stream = id;
+  if (now & (static_cast<std::uint32_t>(commands_watched) | policies)) {
+    submit_observed(stream, command);
   } else {
+    if (recorded && asked()) {
+      ask_about_captured(StreamRef(&stream, id), command);
+      command.id = 0;
+    }
     stream.queue->submit(command);
+    if (const auto* record = std::get_if<Record>(&command.op); record != nullptr && !recorded) {
+      count_record(*record->event);
+    }
+  }
+  if (recorded) return;
+  if (returned_when_done(command.op)) {
+    HostWait wait = stream_wait(stream, id, command.where, HostWait::Source::pageable_copy);
+    wait.kind = HostWait::Kind::command;
+    wait.command = command.id;
+    tell_wait(wait);
   }
   // As CUDA_LAUNCH_BLOCKING does: launches block, other commands do not (R184).
   const bool launch = std::holds_alternative<Launch>(command.op) || std::holds_alternative<GraphLaunch>(command.op);
   if ((now & launch_blocking) && launch) {
-    stream.queue->synchronize(operation, command.where);
+    wait_told(stream_wait(stream, id, command.where, HostWait::Source::launch_blocking),
+              [&] { stream.queue->synchronize(operation, command.where); });
   }
 }
 
@@ -50,6 +78,48 @@ namespace {
                   Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr}};
   submit(stream, command, "weir::launch");
 }
+
+/// The way into a queue for a closure of this size.
+template <ClosureCopy kind>
+[[gnu::always_inline]] inline void enter_queue(Queue& queue, StreamId stream, const Kernel& kernel, const void* closure,
+                                               std::size_t size, const LaunchSite& site) {
+  if constexpr (kind == ClosureCopy::none) {
+    queue.launch_empty(stream, kernel, closure, size, site);
+  } else if constexpr (kind == ClosureCopy::bytes_32) {
+    queue.launch_32(stream, kernel, closure, size, site);
+  } else if constexpr (kind == ClosureCopy::bytes_64) {
+    queue.launch_64(stream, kernel, closure, size, site);
+  } else {
+    queue.launch(stream, kernel, closure, size, site);
+  }
+}
+
+/// What is told of beside times goes into its queue by the shortest way, as if nobody were told.
+template <ClosureCopy kind>
+[[gnu::noinline]] bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void* closure,
+                                                std::size_t size, const LaunchSite& site) {
+  StreamState* state = stream.state();
+  const std::uint32_t now = hooks.load(std::memory_order_relaxed);
+  constexpr auto slower = static_cast<std::uint32_t>(Watch::times) | policies | launch_blocking;
+  if ((now & static_cast<std::uint32_t>(commands_watched)) == 0 || (now & slower) != 0 ||
+      thread_state != ThreadState::free || state == nullptr ||
+      state->id.load(std::memory_order_relaxed) != stream.id() ||
+      state->recorder.load(std::memory_order_relaxed) != nullptr) {
+    return false;
+  }
+  Command command;  // of a Launch: written where it is, since a copy waits for what was written last
+  command.stream = stream.id();
+  command.where = site.where;
+  command.uses = std::span<const Region>(site.uses, kernel.regions);
+  auto& launch = *std::get_if<Launch>(&command.op);
+  launch.kernel = &kernel;
+  launch.closure = closure;
+  launch.extent = Shape(size);
+  const auto enter = [&] { enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site); };
+  submit_observed(
+      *state, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);
+  return true;
+}
 }  // namespace
 
 template <ClosureCopy kind>
@@ -59,18 +129,11 @@ void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* clo
   if (thread_state != ThreadState::free || state == nullptr ||
       state->id.load(std::memory_order_relaxed) != stream.id() || hooks.load(std::memory_order_relaxed) != 0)
       [[unlikely]] {
+    if (submit_plain_launch_told<kind>(stream, kernel, closure, size, site)) return;
     submit_plain_launch_hooked(stream, kernel, closure, size, site);
     return;
   }
-  if constexpr (kind == ClosureCopy::none) {
-    state->queue->launch_empty(stream.id(), kernel, closure, size, site);
-  } else if constexpr (kind == ClosureCopy::bytes_32) {
-    state->queue->launch_32(stream.id(), kernel, closure, size, site);
-  } else if constexpr (kind == ClosureCopy::bytes_64) {
-    state->queue->launch_64(stream.id(), kernel, closure, size, site);
-  } else {
-    state->queue->launch(stream.id(), kernel, closure, size, site);
-  }
+  enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site);
 }
 template void submit_plain_launch<ClosureCopy::none>(StreamRef, const Kernel&, const void*, std::size_t,
                                                      const LaunchSite&);

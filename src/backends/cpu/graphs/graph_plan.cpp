@@ -32,7 +32,7 @@ bool ends_segment(const FormNode& node) { return node.kind == NodeKind::conditio
 
 Plan::Plan(const GraphForm& form) : step_of_node(form.nodes.size(), -1) {
   payloads.reserve(form.nodes.size());
-  for (const FormNode& node : form.nodes) payloads.push_back(node.payload);
+  for (const FormNode& node : form.nodes) payloads.push_back(node.payload.shared());
   fuse(form);
   sort(form);
   connect(form);
@@ -191,7 +191,7 @@ void Plan::set_step(std::size_t node, const FormNode& form) {
   Step& step = steps[static_cast<std::size_t>(step_of_node[node])];
   step = Step{};
   step.node = static_cast<std::uint32_t>(node);
-  payloads[node] = form.payload;
+  payloads[node] = form.payload.shared();
   step.payload = form.payload.get();
   if (!form.enabled || step.payload == nullptr) return;
   const Op& op = step.payload->op();

@@ -1,13 +1,10 @@
-// Non-temporal stores by SSE2, which every x86-64 has; memcpy elsewhere.
+// By the size of the whole: past the caches or through them.
 #include "backends/cpu/memory/streaming_stores.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
+#include "past_caches.hpp"
 
 namespace weir::cpu {
 
@@ -26,25 +23,6 @@ void fill_by_doubling(std::byte* to, std::size_t bytes, const std::byte* value, 
 }
 
 #if defined(__x86_64__)
-std::size_t bytes_to_line(const std::byte* at) { return (64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64; }
-
-void copy_lines(std::byte* to, const std::byte* from, std::size_t lines) {
-  for (std::size_t i = 0; i < lines; ++i, to += 64, from += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(from) + 512, _MM_HINT_NTA);
-    const auto* source = reinterpret_cast<const __m128i*>(from);
-    const __m128i a = _mm_loadu_si128(source);
-    const __m128i b = _mm_loadu_si128(source + 1);
-    const __m128i c = _mm_loadu_si128(source + 2);
-    const __m128i d = _mm_loadu_si128(source + 3);
-    auto* target = reinterpret_cast<__m128i*>(to);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
-  }
-  _mm_sfence();
-}
-
 void fill_lines(std::byte* to, std::size_t lines, const std::byte* pattern) {
   const auto* source = reinterpret_cast<const __m128i*>(pattern);
   const __m128i a = _mm_loadu_si128(source);
@@ -65,18 +43,7 @@ void fill_lines(std::byte* to, std::size_t lines, const std::byte* pattern) {
 }  // namespace
 
 void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t whole) {
-#if defined(__x86_64__)
-  if (whole >= stays_in_cache) {
-    const std::size_t head = std::min(bytes_to_line(to), bytes);
-    std::memcpy(to, from, head);
-    const std::size_t lines = (bytes - head) / 64;
-    copy_lines(to + head, from + head, lines);
-    const std::size_t done = head + lines * 64;
-    std::memcpy(to + done, from + done, bytes - done);
-    return;
-  }
-#endif
-  static_cast<void>(whole);
+  if (whole >= stays_in_cache) return detail::copy_past_caches(to, from, bytes);
   std::memcpy(to, from, bytes);
 }
 
@@ -87,7 +54,7 @@ void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, st
   if (whole >= stays_in_cache && 64 % element_bytes == 0 && bytes >= 128) {
     std::byte pattern[128];
     fill_by_doubling(pattern, sizeof pattern, value, element_bytes);
-    const std::size_t head = bytes_to_line(to);
+    const std::size_t head = detail::bytes_to_line(to);
     std::memcpy(to, pattern, head);
     const std::size_t turned = head % element_bytes;
     const std::size_t lines = (bytes - head) / 64;

@@ -43,7 +43,7 @@ void CpuQueue::open(const QueueOptions& options) {
   producer_.default_seen.store(0, std::memory_order_relaxed);
 }
 
-void CpuQueue::follow(Queue& other) {
+void CpuQueue::follow(Queue& other, StreamId) {
   auto& queue = static_cast<CpuQueue&>(other);
   const std::uint64_t last = queue.tail();
   if (&queue != this && !queue.passed(last)) append_wait(queue, last, Origin{});  // housekeeping is no command

@@ -81,8 +81,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
   std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
-  void follow(Queue& other) override;
+  void follow(Queue& other, StreamId owner) override;
   bool done() override;
+  bool is_over(StreamId) override { return done(); }
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;

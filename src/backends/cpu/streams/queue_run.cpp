@@ -248,12 +248,16 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
                                                                      : "weir::host_call";
   auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
   detail::note_unseen(error);
+  detail::report_failed(stream_, 0, *error);
   failures_.fail(done_ + 1, std::move(error));
 }
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
   if (internal_) return;
-  if (auto theirs = source.failures_.inherited_at(sequence, reports_seen)) failures_.fail(done_ + 1, std::move(theirs));
+  if (auto theirs = source.failures_.inherited_at(sequence, reports_seen)) {
+    detail::report_failed(stream_, source.stream_, *theirs);
+    failures_.fail(done_ + 1, std::move(theirs));
+  }
 }
 
 void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {

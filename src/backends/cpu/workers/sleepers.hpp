@@ -47,7 +47,8 @@ class BasicSleepers {
   bool wake(bool extra_too);
 
   Lock lock_;
-  Data<Bed*> first_ WEIR_GUARDED_BY(lock_){nullptr};  ///< extra workers come last
+  /// Who lay down last comes first, extra workers last.
+  Data<Bed*> first_ WEIR_GUARDED_BY(lock_){nullptr};
   Atomic<int> count_{0};
 };
 
@@ -57,7 +58,7 @@ void BasicSleepers<Parts>::lie_down(Bed& bed) {
   bed.core = Parts::core();
   const Guard guard(lock_);
   Data<Bed*>* link = &first_;
-  while (bed.extra && *link != nullptr) link = &static_cast<Bed*>(*link)->next;
+  while (bed.extra && *link != nullptr && !static_cast<Bed*>(*link)->extra) link = &static_cast<Bed*>(*link)->next;
   bed.next = static_cast<Bed*>(*link);
   *link = &bed;
   count_.fetch_add(1, std::memory_order_seq_cst);

@@ -70,6 +70,16 @@ bool is_kind(cudaGraphNode_t node, std::initializer_list<cudaGraphNodeType> kind
 
 }  // namespace
 
+struct CudaGraph::Told {
+  Told(cudaGraphNode_t n, const LoadedCode& code, const Launch& one, const detail::DeviceGuard& guard)
+      : node(n), launch(code, one, guard), parameters(parameters_of(launch)) {}
+
+  cudaGraphNode_t node;
+  PreparedLaunch launch;
+  CUDA_KERNEL_NODE_PARAMS parameters;
+};
+void CudaGraph::ToldDeleter::operator()(Told* told) const noexcept { delete told; }
+
 constinit std::atomic<std::size_t> CudaGraph::buried{0};
 
 CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<DriverGraph> graph,
@@ -84,11 +94,13 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
   conditional_ = has_conditional(form);
   applied_.resize(form.nodes.size());
   for (std::size_t i = 0; i < applied_.size(); ++i) {
-    applied_[i].payload = form.nodes[i].payload;
+    applied_[i].payload = form.nodes[i].payload.get();
     applied_[i].device = form.nodes[i].device;
     applied_[i].enabled = form.nodes[i].enabled;
     priorities_ = priorities_ || form.nodes[i].priority != form.nodes[0].priority;
   }
+  done_.resize(static_cast<std::size_t>(driver().device_count));
+  make_end(device.index(), where);
   instantiate(form, where);
 }
 
@@ -98,11 +110,10 @@ void CudaGraph::InstanceDeleter::operator()(cudaGraphExec_t instance) const noex
 
 CudaGraph::~CudaGraph() {
   const DeviceScope scope(device_.index());
+  earlier_guarded_.clear();
   earlier_.clear();
+  guarded_.reset();
   instance_.reset();
-  for (cudaEvent_t event : done_) {
-    if (event != nullptr) note(cudaEventDestroy(event));
-  }
 }
 
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
@@ -121,45 +132,51 @@ CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& 
   cudaGraphExec_t instance = nullptr;
   const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
   check(cudaGraphInstantiate(&instance, graph.graph(), flags), instantiating, "graph on " + device_.name(), where);
-  const bool tracked = graph.owns_things() || conditional_;
-  if (tracked && done_.empty()) done_.resize(static_cast<std::size_t>(driver().device_count));
+  tracked_ = tracked_ || graph.owns_things() || conditional_;
   return Instance(instance);
 }
 
 /// The driver makes no second instance of a graph with conditional nodes while there is one, and replays of that may be
-/// pending. So a change makes another graph, and the old one stays until nothing of it is pending.
+/// pending. So a change makes another graph, as it does where an earlier change broke this one; and the old one stays until
+/// nothing of it is pending.
 void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
   if (foreign_) {
-    throw Error(Errc::not_supported, updating, "graph on " + device_.name(),
-                "it holds conditional nodes and work that was captured from outside Weir: capture the graph again",
-                where);
+    throw Error(
+        Errc::not_supported, updating, "graph on " + device_.name(),
+        "it holds work that was captured from outside Weir, beside conditional nodes or behind a change that failed "
+        "halfway: capture the graph again",
+        where);
   }
-  if (is_idle()) earlier_.clear();
   const DeviceScope scope(device_.index());
+  forget_earlier();
   earlier_.reserve(earlier_.size() + 1);
   auto graph = std::make_unique<DriverGraph>(device_);
   graph->build(form);
   Instance instance = instance_of(*graph, form, where);
   earlier_.push_back({std::exchange(graph_, std::move(graph)), std::exchange(instance_, std::move(instance))});
   behind_ = last_queue_;
-  for (Applied& one : applied_) one.stale = one.switched_off = false;
+  for (Applied& one : applied_) {
+    one.stale = one.switched_off = one.astray = false;
+    one.told.reset();
+  }
 }
 
 void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   constexpr const char* operation = "weir::Graph::launch";
   const cudaStream_t stream = queue.stream(where);
+  queue.check_no_foreign_capture(operation, where);
   FailureState& failures = queue.failures();
   if (failures.skips_all()) return;
   const DeviceScope scope(queue.device().index());
+  if (queue.device().index() != device_.index()) make_end(queue.device().index(), where);
   const detail::LockGuard lock(mutex_);
   GuardedGraph* guarded_graph = nullptr;
   if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
     guarded_graph = guarded(where);
   }
   if (launched_ && last_guarded_ != (guarded_graph != nullptr)) behind_ = last_queue_;
-  if (behind_ != nullptr) {
-    if (behind_->capture() == nullptr) queue.follow(*behind_);
-    behind_ = nullptr;
+  if (behind_.queue != nullptr) {
+    queue.follow(*behind_.queue, behind_.owner);
   }
   std::uint64_t place = 0;
   if (graph_->has_calls()) {
@@ -182,7 +199,8 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     }
     refuse(answer, operation, queue.label(), where);
   }
-  last_queue_ = &queue;
+  behind_ = {};
+  last_queue_ = {&queue, queue.owner()};
   last_guarded_ = guarded_graph != nullptr;
   launched_ = true;
   for (CudaEvent* event : graph_->recorded_events()) {
@@ -190,14 +208,26 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
-  if (!done_.empty()) note_end(queue.device().index(), stream);
+  if (tracked_) note_end(queue.device().index(), stream);
+}
+
+/// Before the lock is taken: where the stock has none left, making one may wait (R214).
+void CudaGraph::make_end(int device, SourceLocation where) {
+  {
+    const detail::LockGuard lock(mutex_);
+    if (done_[static_cast<std::size_t>(device)]) return;
+  }
+  StockEvent event(CudaDevice::at(device), false, where);
+  const detail::LockGuard lock(mutex_);
+  StockEvent& done = done_[static_cast<std::size_t>(device)];
+  if (!done) done = std::move(event);
 }
 
 /// Replays follow each other, so that the last one's end is the end of all.
 void CudaGraph::note_end(int device, cudaStream_t stream) noexcept {
-  cudaEvent_t& event = done_[static_cast<std::size_t>(device)];
-  if (event == nullptr) note(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  note(cudaEventRecord(event, stream));
+  const cudaError_t answer = cudaEventRecord(done_[static_cast<std::size_t>(device)].get(), stream);
+  note(answer);
+  end_known_ = answer == cudaSuccess;
   last_device_ = device;
 }
 
@@ -208,7 +238,14 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
   bring_up_to_date(applied_.size(), where);
   const bool whole =
       std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off || one.astray; });
-  guarded_ = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
+  std::unique_ptr<GuardedGraph> made = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
+  if (guarded_) {
+    earlier_guarded_.reserve(earlier_guarded_.size() + 1);
+    forget_earlier();
+    earlier_guarded_.push_back(std::move(guarded_));
+  }
+  guarded_ = std::move(made);
+  tracked_ = tracked_ || guarded_ != nullptr;
   guarded_made_ = true;
   return guarded_.get();
 }
@@ -218,11 +255,12 @@ void CudaGraph::update(const GraphForm& form, std::size_t index) {
   const FormNode& node = form.nodes[index];
   Applied& applied = applied_[index];
   guarded_made_ = false;
-  if (node.payload != applied.payload) {
+  applied.told.reset();
+  if (node.payload.get() != applied.payload) {
     const Launch* launch = launch_of(node.payload.get());
     const bool set = applied.enabled && is_updatable(launch) && set_launch(index, node.device, *launch);
     if (!set) update_graph(form, index);
-    applied.payload = node.payload;
+    applied.payload = node.payload.get();
   }
   if (node.enabled == applied.enabled) return;
   if (switch_on(index, node.enabled)) {
@@ -241,6 +279,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
   if (loaded == nullptr) return false;
   PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
+  const ContextScope scope(device);
   if (driver().update_kernel_node(instance_.get(), became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
   applied_[index].stale = true;
   guarded_made_ = false;
@@ -249,10 +288,25 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
 
 bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) {
   const detail::LockGuard guard(mutex_);
-  if (!is_updatable(&launch) || !applied_[node].enabled || !set_launch(node, applied_[node].device, launch)) {
-    return false;
-  }
+  Applied& applied = applied_[node];
+  if (!applied.told && !prepare_to_tell(node, launch)) return false;
+  Told& told = *applied.told;
+  told.launch.arguments[0] = const_cast<void*>(launch.closure);
+  const ContextScope scope(applied.device);
+  if (driver().update_kernel_node(instance_.get(), told.node, &told.parameters) != CUDA_SUCCESS) return false;
   payload.take_arguments(launch);
+  applied.stale = true;
+  guarded_made_ = false;
+  return true;
+}
+
+bool CudaGraph::prepare_to_tell(std::size_t node, const Launch& launch) {
+  Applied& applied = applied_[node];
+  const DriverNodes& became = graph_->nodes_of(node);
+  if (!is_updatable(&launch) || !applied.enabled || became.nodes.size() != 1) return false;
+  const LoadedCode* loaded = CudaDevice::at(applied.device).known(*code_of(*launch.kernel));
+  if (loaded == nullptr) return false;
+  applied.told.reset(new Told(became.nodes.front(), *loaded, launch, graph_->replays().guard(became.place)));
   return true;
 }
 
@@ -263,20 +317,26 @@ bool CudaGraph::switch_on(std::size_t index, bool on) {
   for (cudaGraphNode_t node : became.nodes) {
     if (!is_kind(node, {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})) return false;
   }
-  for (cudaGraphNode_t node : became.nodes) {
-    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_.get(), node, on ? 1 : 0);
+  const auto set = [&](cudaGraphNode_t node, bool to) WEIR_NEEDS(mutex_) {
+    const cudaError_t answer = cudaGraphNodeSetEnabled(instance_.get(), node, to ? 1 : 0);
     note(answer);
-    if (answer != cudaSuccess) return false;
+    return answer == cudaSuccess;
+  };
+  for (std::size_t i = 0; i < became.nodes.size(); ++i) {
+    if (set(became.nodes[i], on)) continue;
+    while (i-- > 0) set(became.nodes[i], !on);
+    return false;
   }
   return true;
 }
 
 /// Gives the graph the parameters that only the instance has.
 void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
+  const ContextScope scope(device_.index());
   for (std::size_t i = 0; i < applied_.size(); ++i) {
     if (!applied_[i].stale || i == but) continue;
     const DriverNodes& became = graph_->nodes_of(i);
-    const Launch& launch = *launch_of(applied_[i].payload.get());
+    const Launch& launch = *launch_of(applied_[i].payload);
     const LoadedCode* loaded = CudaDevice::at(applied_[i].device).known(*code_of(*launch.kernel));
     PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
     const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
@@ -286,29 +346,50 @@ void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
   }
 }
 
-/// Other work in the place of the node, in the graph and in a new instance.
 void CudaGraph::update_graph(const GraphForm& form, std::size_t index) {
   const SourceLocation where = form.nodes[index].where;
-  if (conditional_) return make_anew(form, where);
   const DeviceScope scope(device_.index());
+  if (!conditional_ && !graph_->broken()) {
+    try {
+      replace(form, index, where);
+      return;
+    } catch (...) {
+      // A change that this graph did not survive is made in another one.
+      if (foreign_ || !graph_->broken()) throw;
+    }
+  }
+  make_anew(form, where);
+}
+
+/// Other work in the place of the node, in the graph and in a new instance.
+void CudaGraph::replace(const GraphForm& form, std::size_t index, SourceLocation where) {
   bring_up_to_date(index, where);
-  if (is_idle()) graph_->forget_replaced();
-  applied_[index].astray = true;
+  forget_earlier();
+  // What an earlier change put there, of which there is no instance, goes with this one.
   for (std::size_t i = 0; i < applied_.size(); ++i) {
-    if (!applied_[i].astray) continue;
+    if (!applied_[i].astray && i != index) continue;
+    applied_[i].told.reset();
     graph_->replace(form, i);
+    applied_[i].astray = true;
     applied_[i].stale = applied_[i].switched_off = false;
   }
   instantiate(form, where);
   for (Applied& one : applied_) one.astray = false;
 }
 
-bool CudaGraph::is_idle() noexcept {
-  if (!launched_ || done_.empty()) return true;
+/// Whether nothing is pending that would be in the way of its end. Where the driver does not say so, it may be.
+bool CudaGraph::is_over() noexcept {
+  if (!launched_ || !tracked_) return true;
+  if (!end_known_) return last_queue_.queue->is_over(last_queue_.owner);
   const DeviceScope scope(last_device_);
-  const cudaError_t answer = cudaEventQuery(done_[static_cast<std::size_t>(last_device_)]);
-  note(answer == cudaErrorNotReady ? cudaSuccess : answer);
-  return answer != cudaErrorNotReady;
+  return answer_of(cudaEventQuery(done_[static_cast<std::size_t>(last_device_)].get())) == Answer::done;
+}
+
+void CudaGraph::forget_earlier() noexcept {
+  if (!is_over()) return;
+  earlier_.clear();
+  earlier_guarded_.clear();
+  graph_->forget_replaced();
 }
 
 void CudaGraph::close() noexcept { bury(this); }
@@ -322,7 +403,8 @@ void CudaGraph::bury(CudaGraph* graph) noexcept {
     gone.reserve(graphs.size() + 1);
     if (graph != nullptr) graphs.push_back(graph);
     std::erase_if(graphs, [&](CudaGraph* one) {
-      if (!one->is_idle()) return false;
+      const detail::LockGuard lock(one->mutex_);
+      if (!one->is_over()) return false;
       gone.push_back(one);
       return true;
     });

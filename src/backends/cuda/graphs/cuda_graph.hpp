@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/graphs/driver_graph.hpp"
+#include "backends/cuda/streams/stocks.hpp"
 #include "graph_form.hpp"
 #include "thread_safety.hpp"
 
@@ -35,14 +36,20 @@ class CudaGraph final : public detail::GraphExecutable {
   std::shared_ptr<const void> beyond_form() override;
 
  private:
+  /// A launch of which only the arguments change: everything else that the driver wants to hear of it again.
+  struct Told;
+  struct ToldDeleter {
+    void operator()(Told* told) const noexcept;
+  };
   /// What the driver's nodes of a node of the form do now.
   struct Applied {
-    std::shared_ptr<const detail::Payload> payload;
+    const detail::Payload* payload = nullptr;  ///< the form's, or the one that it had before the present change
     int device = 0;
     bool enabled = true;
-    bool switched_off = false;  ///< by the instance alone: the graph has the work
-    bool stale = false;         ///< the instance has other parameters than the graph
-    bool astray = false;        ///< the graph has work that no instance took
+    bool switched_off = false;                ///< by the instance alone: the graph has the work
+    bool stale = false;                       ///< the instance has other parameters than the graph
+    bool astray = false;                      ///< the graph has work that no instance took
+    std::unique_ptr<Told, ToldDeleter> told;  ///< after a first update of its arguments, until another change
   };
 
   struct InstanceDeleter {
@@ -55,17 +62,27 @@ class CudaGraph final : public detail::GraphExecutable {
     Instance instance;
   };
 
+  /// A queue, and the stream that had it.
+  struct Place {
+    CudaQueue* queue = nullptr;
+    StreamId owner = 0;
+  };
+
   ~CudaGraph() override;
   bool set_launch(std::size_t index, int device, const Launch& launch) WEIR_NEEDS(mutex_);
+  bool prepare_to_tell(std::size_t node, const Launch& launch) WEIR_NEEDS(mutex_);
   bool switch_on(std::size_t index, bool on) WEIR_NEEDS(mutex_);
   void update_graph(const detail::GraphForm& form, std::size_t index) WEIR_NEEDS(mutex_);
+  void replace(const detail::GraphForm& form, std::size_t index, SourceLocation where) WEIR_NEEDS(mutex_);
   void bring_up_to_date(std::size_t but, SourceLocation where) WEIR_NEEDS(mutex_);
   void instantiate(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   void make_anew(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   GuardedGraph* guarded(SourceLocation where) WEIR_NEEDS(mutex_);
+  void make_end(int device, SourceLocation where);
   void note_end(int device, cudaStream_t stream) noexcept WEIR_NEEDS(mutex_);
-  bool is_idle() noexcept WEIR_NOT_ANALYSED;  ///< of a closed one: nobody launches it any more
+  bool is_over() noexcept WEIR_NEEDS(mutex_);
+  void forget_earlier() noexcept WEIR_NEEDS(mutex_);
   static void bury(CudaGraph* graph) noexcept;
 
   static std::atomic<std::size_t> buried;
@@ -78,16 +95,21 @@ class CudaGraph final : public detail::GraphExecutable {
   detail::Mutex mutex_;
   Instance instance_ WEIR_GUARDED_BY(mutex_);
   std::vector<Applied> applied_ WEIR_GUARDED_BY(mutex_);
-  std::vector<Earlier> earlier_ WEIR_GUARDED_BY(mutex_);  ///< of graphs with conditional nodes
+  std::vector<Earlier> earlier_ WEIR_GUARDED_BY(mutex_);  ///< of graphs that were made anew
   std::unique_ptr<GuardedGraph> guarded_ WEIR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<GuardedGraph>> earlier_guarded_ WEIR_GUARDED_BY(mutex_);
   bool guarded_made_ WEIR_GUARDED_BY(mutex_) = false;  ///< as far as it can be
   bool last_guarded_ WEIR_GUARDED_BY(mutex_) = false;
-  CudaQueue* last_queue_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  Place last_queue_ WEIR_GUARDED_BY(mutex_);
   /// Replays of an earlier instance, which the driver does not keep apart from this one's.
-  CudaQueue* behind_ WEIR_GUARDED_BY(mutex_) = nullptr;
-  /// Behind the last replay, by the device of its stream: for graphs that own things or have conditional nodes, else empty.
-  std::vector<cudaEvent_t> done_ WEIR_GUARDED_BY(mutex_);
+  Place behind_ WEIR_GUARDED_BY(mutex_);
+  /// Whether the end of each replay is known: of graphs that own things, or whose instances have conditional nodes. The
+  /// driver's destruction of such an instance would wait for its replays (R215).
+  bool tracked_ WEIR_GUARDED_BY(mutex_) = false;
+  /// Behind the last replay, by the device of its stream.
+  std::vector<StockEvent> done_ WEIR_GUARDED_BY(mutex_);
   int last_device_ WEIR_GUARDED_BY(mutex_) = 0;
+  bool end_known_ WEIR_GUARDED_BY(mutex_) = true;  ///< the event stands for the last replay; else its queue says
   bool launched_ WEIR_GUARDED_BY(mutex_) = false;
 };
 

@@ -2,6 +2,7 @@
 #include "backends/cuda/graphs/driver_graph.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
@@ -9,6 +10,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
+#include "backends/cuda/streams/threads.hpp"
 
 namespace weir::cuda {
 
@@ -25,8 +27,14 @@ struct GraphCall {
   std::string label;
 };
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 void run_graph_call(void* data) {
   if (is_exiting()) return;
+  const NoCallsScope no_calls;
   const GraphCall& call = *static_cast<GraphCall*>(data);
   if (call.replays->skips(call.place)) return;
   if (auto error = call_function(*call.function, call.label, call.where)) call.replays->fail(call.place, error);
@@ -51,11 +59,17 @@ void DriverGraph::begin(CudaQueue& origin, SourceLocation where) {
   const DeviceScope scope(origin.device().index());
   auto capture = std::make_unique<Recording>();
   capture->main = &origin;
+  capture->number = next_number();
+  origin.close_for_capture(where);
   // The core forbids what a mode of the driver's would: it knows the user's line, and the driver would forbid the library's own questions, too.
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "weir::capture_begin", origin.label(), where);
+  cudaError_t answer = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
+  if (answer != cudaSuccess) {
+    if (origin.open_after_capture()) origin.retire();
+    refuse(answer, "weir::capture_begin", origin.label(), where);
+  }
   origin.set_capture(this);
   Nodes none;
-  const cudaError_t answer = capture_tails(stream, none, &capture->graph);
+  answer = capture_tails(stream, none, &capture->graph);
   capture_ = std::move(capture);
   recording_ = capture_.get();
   if (answer == cudaSuccess) return;
@@ -63,7 +77,9 @@ void DriverGraph::begin(CudaQueue& origin, SourceLocation where) {
   refuse(answer, "weir::capture_begin", origin.label(), where);
 }
 
-void DriverGraph::join(CudaQueue& queue) {
+void DriverGraph::join(CudaQueue& queue, SourceLocation where) {
+  capture_->joined.reserve(capture_->joined.size() + 1);
+  queue.close_for_capture(where);
   capture_->joined.push_back(&queue);
   queue.set_capture(this);
 }
@@ -73,7 +89,12 @@ void DriverGraph::end(bool discard, SourceLocation where) {
   const cudaError_t answer = close(*capture_);
   graph_ = capture_->graph;
   recording_ = nullptr;
-  for (CudaQueue* queue : std::exchange(retired_, {})) queue->retire();
+  const auto reopen = [](CudaQueue& queue) {
+    if (queue.open_after_capture()) queue.retire();
+  };
+  for (CudaQueue* queue : capture_->joined) reopen(*queue);
+  reopen(*capture_->main);
+  device_.free_what_was_put_off_soon();  // the core's lock of captures is held
   if (discard || answer != cudaSuccess) {
     if (graph_ != nullptr && !broken_) note(cudaGraphDestroy(graph_));
     graph_ = nullptr;
@@ -96,42 +117,49 @@ cudaError_t DriverGraph::close(Recording& recording) {
   const cudaError_t ended = cudaStreamEndCapture(stream, &recording.graph);
   if (answer == cudaSuccess) answer = ended;
   main.set_capture(nullptr);
-  for (CudaQueue* helper : recording.helpers) {
-    helper->set_capture(nullptr);
-    helper->retire();
+  for (CudaQueue* helper : recording.helpers) give_back(*helper);
+  for (const auto& [device, fork] : recording.forks) {
+    if (fork != nullptr) device->give_fork(fork);
   }
   static_cast<void>(cudaGetLastError());
   return answer;
 }
 
-CudaQueue& DriverGraph::open_internal(CudaDevice& device, int priority) {
-  QueueOptions options;
-  options.kind = QueueOptions::Kind::internal;
-  options.priority = priority;
-  options.blocking = false;
-  options.label = "graph on " + device.name();
-  return device.open_queue(options);
+void DriverGraph::give_back(CudaQueue& queue) noexcept {
+  queue.set_capture(nullptr);
+  queue.device().give_capture_queue(queue);
+}
+
+cudaEvent_t DriverGraph::take_fork(CudaDevice& device, SourceLocation where) {
+  recording_->forks.emplace_back(&device, nullptr);
+  return recording_->forks.back().second = device.take_fork(where);
 }
 
 CudaQueue& DriverGraph::helper(CudaDevice& device, int priority, SourceLocation where) {
   for (CudaQueue* queue : recording_->helpers) {
     if (&queue->device() == &device && queue->priority() == priority) return *queue;
   }
-  CudaQueue& queue = open_internal(device, priority);
+  recording_->helpers.reserve(recording_->helpers.size() + 1);
+  CudaQueue& queue = device.take_capture_queue(priority);
   const cudaStream_t main = recording_->main->stream(where);
-  const cudaStream_t stream = queue.stream(where);
+  cudaStream_t stream = nullptr;
   cudaEvent_t fork = nullptr;
+  try {
+    stream = queue.stream(where);
+    fork = take_fork(recording_->main->device(), where);
+  } catch (...) {
+    give_back(queue);
+    throw;
+  }
   cudaError_t answer = cudaSuccess;
   {
     const DeviceScope scope(recording_->main->device().index());
-    answer = cudaEventCreateWithFlags(&fork, cudaEventDisableTiming);
-    if (answer == cudaSuccess) answer = cudaEventRecord(fork, main);
+    answer = cudaEventRecord(fork, main);
   }
   const DeviceScope scope(device.index());
   if (answer == cudaSuccess) answer = cudaStreamWaitEvent(stream, fork, cudaEventWaitDefault);
-  if (fork != nullptr) note(cudaEventDestroy(fork));
   if (answer != cudaSuccess) {
-    queue.retire();
+    give_back(queue);
     refuse(answer, making, queue.label(), where);
   }
   queue.set_capture(this);
@@ -181,7 +209,7 @@ void DriverGraph::captured(CudaQueue& queue, const GraphForm& form, std::size_t 
     open.insert(open.end(), behind.begin(), behind.end());
   }
   became.place = place();
-  if (form.nodes[node].kind == NodeKind::host_call) own(form.nodes[node].payload);
+  if (form.nodes[node].kind == NodeKind::host_call) own(form.nodes[node].payload.shared());
   became.owned = std::exchange(present_owned_, {});
 }
 

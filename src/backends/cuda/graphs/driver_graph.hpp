@@ -9,11 +9,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/graphs/graph_calls.hpp"
 #include "backends/cuda/graphs/graph_replays.hpp"
 #include "graph_form.hpp"
+#include "thread_safety.hpp"
 
 namespace weir::cuda {
 
@@ -33,11 +35,13 @@ struct DriverNodes {
 /// Nodes of a form by what they are in: [parent + 1][...], in the form's order.
 using Members = std::vector<std::vector<std::uint32_t>>;
 
-/// What a graph that holds more than its form brings to a graph that it becomes a child of.
+/// What a graph that holds more than its form brings to a graph that it becomes a child of. Copies of the form have the same
+/// one, whichever threads make graphs of them; the driver knows no locks for graphs, which reading calls need, too.
 struct ForeignChild {
   ~ForeignChild();
-  cudaGraph_t graph = nullptr;
-  std::vector<Nodes> nodes;  ///< by node of the form
+  mutable detail::Mutex mutex;
+  cudaGraph_t graph WEIR_GUARDED_BY(mutex) = nullptr;
+  std::vector<Nodes> nodes WEIR_GUARDED_BY(mutex);  ///< by node of the form
   std::vector<std::shared_ptr<const void>> owned;
 };
 
@@ -53,13 +57,15 @@ class DriverGraph {
 
   void begin(CudaQueue& origin, SourceLocation where);
   /// A stream that waits for an event of this capture next.
-  void join(CudaQueue& queue);
+  void join(CudaQueue& queue, SourceLocation where);
   /// Throws if something that the core does not know of made the capture void.
   void end(bool discard, SourceLocation where);
-  /// The queue goes to the next owner when the capture has ended.
-  void retire_at_end(CudaQueue& queue) { retired_.push_back(&queue); }
   /// Before a command, and after it: what it became.
   void expect(CudaQueue& queue, SourceLocation where);
+  /// No two captures have the same; 0: it is one of the library's own, in which nobody waits for events that it recorded.
+  std::uint64_t number() const { return recording_->number; }
+  /// An event for a place in the capture, which has it until it ends.
+  cudaEvent_t take_fork(CudaDevice& device, SourceLocation where);
   void captured(CudaQueue& queue, const detail::GraphForm& form, std::size_t node);
   /// A node with nodes inside, as the queue's next.
   void insert(CudaQueue& queue, const detail::GraphForm& form, std::size_t node);
@@ -67,7 +73,8 @@ class DriverGraph {
   // A graph of a form.
 
   void build(const detail::GraphForm& form);
-  /// Puts the node as it is now in the place of what it was. Throws before anything has changed.
+  /// Puts the node as it is now in the place of what it was. Throws before anything has changed, or leaves a graph that is
+  /// broken().
   void replace(const detail::GraphForm& form, std::size_t node);
 
   // For queues that are captured.
@@ -90,6 +97,8 @@ class DriverGraph {
 
   // For the instance.
 
+  /// A change failed halfway: it is good for its instances, and for no more changes.
+  bool broken() const { return broken_ || torn_; }
   cudaGraph_t graph() const { return graph_; }
   const DriverNodes& nodes_of(std::size_t node) const { return nodes_[node]; }
   Replays& replays() { return *replays_; }
@@ -112,8 +121,10 @@ class DriverGraph {
   struct Recording {
     cudaGraph_t graph = nullptr;  ///< null where what is recorded goes at once
     CudaQueue* main = nullptr;
-    std::vector<CudaQueue*> joined;   ///< the user's
-    std::vector<CudaQueue*> helpers;  ///< ours: other devices, other priorities
+    std::vector<CudaQueue*> joined;                          ///< the user's
+    std::vector<CudaQueue*> helpers;                         ///< ours: other devices, other priorities
+    std::vector<std::pair<CudaDevice*, cudaEvent_t>> forks;  ///< recorded in it
+    std::uint64_t number = 0;                                ///< where it is of the user's streams
     bool body = false;
   };
   /// The kernel of a condition that was captured before any host function.
@@ -125,7 +136,7 @@ class DriverGraph {
   };
 
   std::uint64_t place() const { return fixed_place_.value_or(replays_->place()); }
-  static CudaQueue& open_internal(CudaDevice& device, int priority);
+  static void give_back(CudaQueue& queue) noexcept;
   CudaQueue& queue_for(const detail::FormNode& node);
   CudaQueue& helper(CudaDevice& device, int priority, SourceLocation where);
   template <class Make>
@@ -143,6 +154,7 @@ class DriverGraph {
   void set_condition(const detail::FormNode& node, cudaGraphConditionalHandle handle, const Nodes& behind,
                      DriverNodes& made);
   DriverNodes& made(std::size_t node);
+  void take_back_nodes(cudaGraph_t graph, const Nodes& before) noexcept;
 
   CudaDevice& device_;
   cudaGraph_t graph_ = nullptr;
@@ -154,11 +166,11 @@ class DriverGraph {
   /// A capture into it, or into a body in it, became void: the driver has destroyed that (seen with 580.159), and crashes if
   /// the graph around is destroyed. So it stays.
   bool broken_ = false;
+  bool torn_ = false;  ///< some nodes of one of the form's are gone
   std::vector<CudaEvent*> recorded_;
   std::vector<Unguarded> unguarded_;
-  std::unique_ptr<Recording> capture_;  ///< of the user's streams
-  Recording* recording_ = nullptr;      ///< present one
-  std::vector<CudaQueue*> retired_;
+  std::unique_ptr<Recording> capture_;        ///< of the user's streams
+  Recording* recording_ = nullptr;            ///< present one
   Nodes before_;                              ///< the tails when the present command was expected
   std::optional<std::uint64_t> fixed_place_;  ///< while a node is replaced
   cudaGraphNode_t end_node_ = nullptr;

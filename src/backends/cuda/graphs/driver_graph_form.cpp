@@ -89,25 +89,25 @@ template <class Make>
 void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where, const Make& make) {
   Recording recording;
   recording.graph = graph;
-  recording.main = &open_internal(device_, 0);
+  recording.main = &device_.take_capture_queue(0);
   recording.body = body;
   CudaQueue& main = *recording.main;
-  {
+  try {
     const DeviceScope scope(device_.index());
     const cudaStream_t stream = main.stream(where);
-    const cudaError_t answer = graph != nullptr ? begin_capture_to(stream, graph)
-                                                : cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
-    if (answer != cudaSuccess) {
-      main.retire();
-      refuse(answer, making, device_.name(), where);
-    }
+    check(graph != nullptr ? begin_capture_to(stream, graph)
+                           : cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+          making, device_.name(), where);
+  } catch (...) {
+    give_back(main);
+    throw;
   }
   main.set_capture(this);
   Recording* const outer = std::exchange(recording_, &recording);
   const auto end = [&] {
     recording_ = outer;
     const cudaError_t answer = close(recording);
-    main.retire();
+    give_back(main);
     if (graph == nullptr && recording.graph != nullptr) note(cudaGraphDestroy(recording.graph));
     broken_ = broken_ || (graph != nullptr && recording.graph == nullptr);
     return answer;
@@ -222,6 +222,7 @@ void DriverGraph::add_child(const GraphForm& form, std::uint32_t node, const Nod
   const auto child = std::static_pointer_cast<const ForeignChild>(one.beyond);
   DriverNodes& became = made(node);
   cudaGraphNode_t added = nullptr;
+  const detail::LockGuard guard(child->mutex);
   check(cudaGraphAddChildGraphNode(&added, recording_->graph, behind.data(), behind.size(), child->graph), making,
         device_.name(), one.where);
   became.nodes = became.ends = {added};
@@ -328,7 +329,7 @@ void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
 void DriverGraph::replace(const GraphForm& form, std::size_t node) {
   const DriverNodes old = nodes_[node];
   const SourceLocation where = form.nodes[node].where;
-  if (old.nodes.empty() || old.graph == nullptr || broken_) {
+  if (old.nodes.empty() || old.graph == nullptr || broken()) {
     throw Error(Errc::not_supported, making, std::string(to_text(form.nodes[node].kind)) + " node",
                 "the driver's graph has no node of its own for it: capture the graph again", where);
   }
@@ -347,6 +348,7 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
   std::erase_if(after, outside);
   Nodes all;
   check(nodes_in(old.graph, all), making, device_.name(), where);
+  replaced_.reserve(replaced_.size() + old.owned.size());
   fixed_place_ = old.place;
   try {
     record_into(old.graph, old.graph != graph_, where, [&] {
@@ -355,20 +357,37 @@ void DriverGraph::replace(const GraphForm& form, std::size_t node) {
         for (cudaGraphNode_t later : after) check(add_dependency(old.graph, end, later), making, device_.name(), where);
       }
     });
+    fixed_place_.reset();
+    // As long as all of them are there, the new ones can go instead.
+    check(cudaGraphDestroyNode(old.nodes.front()), making, device_.name(), where);
   } catch (...) {
     fixed_place_.reset();
-    Nodes present;
-    note(nodes_in(old.graph, present));
-    for (cudaGraphNode_t one : present) {
-      if (!contains(all, one)) note(cudaGraphDestroyNode(one));
-    }
+    take_back_nodes(old.graph, all);
     nodes_[node] = old;
     present_owned_.clear();
     throw;
   }
-  fixed_place_.reset();
   replaced_.insert(replaced_.end(), old.owned.begin(), old.owned.end());
-  for (cudaGraphNode_t one : old.nodes) check(cudaGraphDestroyNode(one), making, device_.name(), where);
+  for (std::size_t i = 1; i < old.nodes.size(); ++i) {
+    const cudaError_t answer = cudaGraphDestroyNode(old.nodes[i]);
+    torn_ = torn_ || answer != cudaSuccess;
+    check(answer, making, device_.name(), where);
+  }
+}
+
+/// What a change that failed has added.
+void DriverGraph::take_back_nodes(cudaGraph_t graph, const Nodes& before) noexcept {
+  if (broken_) return;  // the driver has destroyed it
+  try {
+    Nodes present;
+    torn_ = torn_ || nodes_in(graph, present) != cudaSuccess;
+    for (cudaGraphNode_t one : present) {
+      if (!contains(before, one)) torn_ = cudaGraphDestroyNode(one) != cudaSuccess || torn_;
+    }
+  } catch (...) {
+    torn_ = true;
+  }
+  static_cast<void>(cudaGetLastError());
 }
 
 bool DriverGraph::is_foreign(const GraphForm& form) const {
@@ -377,7 +396,6 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
   std::size_t known = 0;
   for (std::size_t i = 0; i < form.nodes.size() && i < nodes_.size(); ++i) {
     if (nodes_[i].graph == graph_) known += nodes_[i].nodes.size();
-    if (is_global(form.nodes[i])) return true;
   }
   return present > known;
 }
@@ -385,6 +403,7 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
 std::shared_ptr<const ForeignChild> DriverGraph::as_child(const std::vector<std::size_t>& without) const {
   constexpr const char* operation = "weir::Graph::launch";
   auto child = std::make_shared<ForeignChild>();
+  const detail::LockGuard guard(child->mutex);  // nobody else's yet
   check(cudaGraphClone(&child->graph, graph_), operation, "graph on " + device_.name(), {});
   for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());
   child->nodes.resize(nodes_.size());

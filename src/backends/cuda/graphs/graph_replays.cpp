@@ -11,12 +11,12 @@
 namespace weir::cuda {
 
 Replays::~Replays() {
-  if (flag_ != nullptr) device_.give_flag(flag_);
+  if (flag_ != nullptr) device_.stocks().give_flag(flag_);
 }
 
 std::uint64_t Replays::open_place(SourceLocation where) {
   if (flag_ == nullptr) {
-    flag_ = device_.take_flag(where);
+    flag_ = device_.stocks().take_flag(where);
     *flag_ = FailureState::never;
   }
   return ++place_;

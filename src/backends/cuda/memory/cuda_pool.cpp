@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -35,16 +36,19 @@ cudaMemPool_t CudaPool::native(SourceLocation where) {
   const cudaMemPool_t pool = device_.take_driver_pool(max_size_, "pool '" + name_ + "' on " + device_.name(), where);
   auto threshold = static_cast<cuuint64_t>(threshold_.load());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
-  native_.store(pool, std::memory_order_release);
+  native_.store(
+      pool);  // with update_access(): either this sees that access has changed, or who changes it sees the pool
   for (int peer = 0; peer < driver().device_count; ++peer) {
-    if (peer != device_.index() && device_.reached_by(peer)) set_access(peer, true);
+    if (peer != device_.index() && device_.reached_by(peer)) update_access(peer);
   }
   return pool;
 }
 
-void CudaPool::set_access(int device, bool allowed) {
-  const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
+void CudaPool::update_access(int device) {
+  const cudaMemPool_t pool = native_.load();
   if (pool == nullptr) return;
+  const detail::LockGuard guard(access_mutex_);  // the last one finds what holds now
+  const bool allowed = device_.reached_by(device);
   cudaMemAccessDesc access{};
   access.location.type = cudaMemLocationTypeDevice;
   access.location.id = device;
@@ -89,6 +93,7 @@ void* CudaPool::take_cached(CudaQueue& queue, std::size_t bytes) {
 cudaError_t CudaPool::take_from_driver(CudaQueue& queue, std::size_t bytes, void** data, SourceLocation where) {
   const cudaMemPool_t pool = native(where);
   const cudaStream_t stream = queue.stream(where);
+  queue.check_no_foreign_capture("weir: allocating memory", where);
   const DeviceScope scope(device_.index());
   const cudaError_t answer = cudaMallocFromPoolAsync(data, bytes, pool, stream);
   if (answer == cudaErrorMemoryAllocation) static_cast<void>(cudaGetLastError());
@@ -104,10 +109,12 @@ void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operat
     const detail::LockGuard guard(mutex_);
     if (void* data = take_cached(queue, wanted)) return data;
   }
+  device_.free_what_was_put_off();
   void* data = nullptr;
   cudaError_t answer = take_from_driver(queue, wanted, &data, where);
   if (answer == cudaErrorMemoryAllocation) {
-    // What lies in caches, or unused in other pools, may make room.
+    // What was not yet given back, lies in caches, or unused in other pools, may make room.
+    TaskThread::housekeeper().catch_up();
     device_.for_each_pool([](CudaPool& pool) { pool.flush(); });
     flush();
     answer = take_from_driver(queue, wanted, &data, where);
@@ -139,13 +146,14 @@ void CudaPool::refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t ans
               where);
 }
 
-void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
-  if (data == nullptr) return;
-  Cached freed{data, 0, &queue};
+void CudaPool::release(DeadBlock&& dead, SourceLocation where) {
+  if (dead.data == nullptr) return;
+  CudaQueue& queue = *dead.queue;
+  Cached freed{dead.data, 0, &queue, dead.owner};
   Cached evicted{};
   {
     const detail::LockGuard guard(mutex_);
-    Block* block = find(data);
+    Block* block = find(dead.data);
     if (block == nullptr) {
       throw Error(Errc::invalid_value, "weir::Pool::free", queue.label(),
                   "this address is not the beginning of an allocation of pool '" + name_ + "'", where);
@@ -159,10 +167,10 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
     --live_;
     ++inside_;
     used_ -= block->asked;
-    last_data_ = data;
+    last_data_ = dead.data;
     last_ = block;
-    if (caches() && !closed_ && !queue.wrapped() && !queue.internal() && queue.device().index() == device_.index() &&
-        freed.bytes <= most_cached_bytes) {
+    if (dead.open && caches() && !closed_ && !queue.wrapped() && !queue.internal() &&
+        queue.device().index() == device_.index() && freed.bytes <= most_cached_bytes) {
       if (cached_ == most_cached) {
         evicted = cache_[0];
         cached_bytes_ -= evicted.bytes;
@@ -175,9 +183,9 @@ void CudaPool::release(CudaQueue& queue, void* data, SourceLocation where) {
     }
     if (freed_ > most_remembered) forget_freed();
   }
-  if (evicted.data != nullptr) give_to_driver(evicted);
+  if (evicted.data != nullptr) give_or_put_off(evicted);
   while (freed.data == nullptr && over_budget()) evict_oldest();
-  if (freed.data != nullptr) give_to_driver(freed);
+  if (freed.data != nullptr) give_or_put_off(std::move(dead));
   leave();
 }
 
@@ -208,17 +216,69 @@ void CudaPool::evict_oldest() noexcept {
     std::copy(cache_.begin() + 1, cache_.begin() + static_cast<std::ptrdiff_t>(cached_), cache_.begin());
     --cached_;
   }
-  give_to_driver(oldest);
+  give_or_put_off(oldest);
 }
 
-void CudaPool::give_to_driver(const Cached& cached) noexcept {
+/// In the order of its queue, or behind everybody who was given the memory. False: not now. The block is as it was then.
+bool CudaPool::give_to_driver(DeadBlock& block) noexcept {
+  if (!may_call_driver()) return false;
   try {
-    const cudaStream_t stream = cached.queue->stream({});
-    const DeviceScope scope(cached.queue->device().index());
-    note(cudaFreeAsync(cached.data, stream));
+    CudaQueue& queue = *block.queue;
+    if (block.open && queue.owner() == block.owner) {
+      const cudaError_t answer = queue.free_in_order(block.data);
+      if (answer == cudaSuccess) return true;
+      note(answer);
+      if (answer != cudaErrorStreamCaptureUnsupported) return false;
+    }
+    CudaQueue& behind_all = queue.device().waiting_queue();
+    behind_all.follow(queue, block.owner);
+    for (const detail::QueuePlace* place = block.others.first(); place != nullptr; place = place->next) {
+      behind_all.follow(*place->queue, place->owner);
+    }
+    static_cast<void>(behind_all.stream({}));
+    const cudaError_t answer = behind_all.free_in_order(block.data);
+    note(answer);
+    return answer == cudaSuccess;
   } catch (...) {
-    // The driver answers no more.
+    return false;  // no memory for an event, or the driver answers no more
   }
+}
+
+void CudaPool::give_or_put_off(DeadBlock&& block) noexcept {
+  if (give_to_driver(block)) return;
+  try {
+    auto later = std::make_unique<DeadBlock>(std::move(block));
+    later->pool = this;
+    hold();
+    device_.put_off(std::move(later));
+    if (may_call_driver()) return;  // there will be more housekeeping
+    device_.free_what_was_put_off_soon();
+  } catch (...) {
+    // Without memory for the list: better lost than used too early.
+  }
+}
+
+void CudaPool::give_or_put_off(const Cached& cached) noexcept {
+  DeadBlock block;
+  block.data = cached.data;
+  block.queue = cached.queue;
+  block.owner = cached.owner;
+  block.open = true;
+  give_or_put_off(std::move(block));
+}
+
+void CudaPool::free_again(std::unique_ptr<DeadBlock> block) noexcept {
+  if (give_to_driver(*block)) {
+    block.reset();
+    leave();
+  } else {
+    device_.put_off(std::move(block));
+  }
+}
+
+void CudaPool::hold() {
+  const detail::LockGuard guard(mutex_);
+  ++inside_;
 }
 
 void CudaPool::flush() noexcept {
@@ -237,16 +297,21 @@ void CudaPool::flush_until_free() {
   {
     const detail::LockGuard guard(mutex_);
     for (std::size_t i = 0; i < cached_; ++i) {
-      if (cache_[i].queue->idle()) idle.push_back(cache_[i].queue);
+      const Cached& one = cache_[i];
+      if (one.queue->progress_of(one.owner) == Answer::done) idle.push_back(one.queue);
     }
   }
   flush();
-  for (CudaQueue* queue : idle) queue->drain();
+  for (CudaQueue* queue : idle) {
+    queue->drain();
+    queue->settle();
+  }
 }
 
 void CudaPool::trim(std::size_t keep) {
   const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
   if (pool == nullptr) return;
+  device_.free_what_was_put_off();
   flush_until_free();
   const DeviceScope scope(device_.index());
   check(cudaMemPoolTrimTo(pool, keep), "weir::Pool::trim", name_, {});
@@ -306,6 +371,16 @@ void CudaPool::leave() noexcept {
     const detail::LockGuard guard(mutex_);
     if (--inside_ != 0 || !closed_ || live_ != 0) return;
   }
+  if (may_call_driver()) return end();
+  try {
+    auto task = make_task([this] { end(); });
+    TaskThread::housekeeper().post(task);
+  } catch (...) {
+    // Without memory for the task the pool stays.
+  }
+}
+
+void CudaPool::end() noexcept {
   if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);
   delete this;
 }

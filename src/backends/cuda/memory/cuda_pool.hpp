@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -17,12 +18,31 @@ namespace weir::cuda {
 class CudaDevice;
 class CudaQueue;
 
+class CudaPool;
+
+/// Dead memory, and behind what it ends: where a queue has another owner by now, that is over.
+struct DeadBlock {
+  CudaPool* pool = nullptr;
+  void* data = nullptr;
+  CudaQueue* queue = nullptr;
+  StreamId owner = 0;
+  bool open = false;  ///< the owner has the queue still, and nobody else was given the memory
+  detail::QueuePlaces others;
+  std::unique_ptr<DeadBlock> next;
+};
+
 class CudaPool final : public detail::PoolState {
  public:
   CudaPool(CudaDevice& device, const PoolOptions& options);
 
   void* allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
-  void release(CudaQueue& queue, void* data, SourceLocation where);
+  /// Takes what a dead block says but for its pool.
+  void release(DeadBlock&& block, SourceLocation where);
+  /// The same again, for one that was put off.
+  void free_again(std::unique_ptr<DeadBlock> block) noexcept;
+  /// It is not deleted meanwhile.
+  void hold();
+  void let_go() noexcept { leave(); }
   void trim(std::size_t keep);
   std::size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
   void set_threshold(std::size_t bytes);
@@ -33,8 +53,8 @@ class CudaPool final : public detail::PoolState {
   /// Hands the blocks of the cache to the driver's pool, each in the order of its queue.
   void flush() noexcept;
   void flush_until_free();
-  /// Lets another device reach the pool's memory, or not any more.
-  void set_access(int device, bool allowed);
+  /// Lets another device reach the pool's memory, or not any more, as is set now.
+  void update_access(int device);
 
  private:
   struct Block {
@@ -46,6 +66,7 @@ class CudaPool final : public detail::PoolState {
     void* data;
     std::size_t bytes;
     CudaQueue* queue;
+    StreamId owner;
   };
   static constexpr std::size_t most_cached = 32;
   static constexpr std::size_t most_cached_bytes = std::size_t{1} << 30;
@@ -57,19 +78,23 @@ class CudaPool final : public detail::PoolState {
   void* take_cached(CudaQueue& queue, std::size_t bytes) WEIR_NEEDS(mutex_);
   void count_taken(std::size_t bytes) WEIR_NEEDS(mutex_);
   cudaError_t take_from_driver(CudaQueue& queue, std::size_t bytes, void** data, SourceLocation where);
-  void give_to_driver(const Cached& cached) noexcept;
+  static bool give_to_driver(DeadBlock& block) noexcept;
+  void give_or_put_off(DeadBlock&& block) noexcept;
+  void give_or_put_off(const Cached& cached) noexcept;
   bool over_budget();
   void evict_oldest() noexcept;
   void forget_freed() WEIR_NEEDS(mutex_);
   [[noreturn]] void refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t answer, const char* operation,
                                  SourceLocation where);
   void leave() noexcept;
+  void end() noexcept;
 
   CudaDevice& device_;
   const std::string name_;
   const std::size_t max_size_;
   std::atomic<std::size_t> threshold_;
   detail::Mutex make_mutex_;
+  detail::Mutex access_mutex_;
   std::atomic<cudaMemPool_t> native_{nullptr};
 
   detail::Mutex mutex_;

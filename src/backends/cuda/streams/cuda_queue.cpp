@@ -1,11 +1,14 @@
 // A queue's life: opened, asked, waited for, retired, used again; events in it.
 #include "backends/cuda/streams/cuda_queue.hpp"
 
+#include <utility>
+
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
@@ -17,70 +20,48 @@ constexpr const char* ordering = "weir: ordering streams";
 
 void CudaQueue::open(const QueueOptions& options) {
   label_ = options.label;
-  id_ = options.stream;
   priority_ = options.priority;
   legacy_ = options.kind == QueueOptions::Kind::legacy;
   of_current_device_ = legacy_;
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
   internal_ = options.kind == QueueOptions::Kind::internal;
-  used_.store(false, std::memory_order_relaxed);
+  legacy_handle_.store(legacy_, std::memory_order_relaxed);
+  rest();
+  owner_.store(options.stream, std::memory_order_release);
 }
 
 int CudaQueue::device_index() const { return device_.index(); }
 
 cudaStream_t CudaQueue::make_stream(SourceLocation where) {
-  constexpr const char* operation = "weir::Stream";
-  const detail::LockGuard guard(mutex_);
-  if (const cudaStream_t made = stream_.load(std::memory_order_relaxed)) return made;
-  const DeviceScope scope(device_.index());
   device_.start(where);
-  cudaStream_t stream = cudaStreamLegacy;
-  if (!legacy_) {
-    check(cudaStreamCreateWithPriority(&stream, blocking_ ? cudaStreamDefault : cudaStreamNonBlocking, priority_),
-          operation, label_, where);
-  }
-  stream_.store(stream, std::memory_order_release);
-  return stream;
+  const cudaStream_t made =
+      legacy_ ? cudaStreamLegacy : device_.stocks().take_stream(blocking_, priority_, "weir::Stream", label_, where);
+  cudaStream_t nobody = nullptr;
+  if (stream_.compare_exchange_strong(nobody, made)) return made;
+  if (!legacy_) device_.stocks().give_stream(made, blocking_, priority_);  // another thread was first
+  return nobody;
 }
 
 void CudaQueue::ensure_flag(SourceLocation where) {
   if (failures_.has_flag()) return;
-  failures_.set_flag(device_.take_flag(where));
-}
-
-cudaEvent_t CudaEvent::made(SourceLocation where) {
-  cudaEvent_t event = native.load(std::memory_order_acquire);
-  if (event != nullptr) [[likely]]
-    return event;
-  const DeviceScope scope(device);
-  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), "weir::Event", "event",
-        where);
-  cudaEvent_t nothing = nullptr;
-  if (native.compare_exchange_strong(nothing, event)) return event;
-  static_cast<void>(cudaEventDestroy(event));
-  return nothing;
+  volatile unsigned long long* flag = device_.stocks().take_flag(where);
+  if (!failures_.set_flag(flag)) device_.stocks().give_flag(flag);  // another thread was first
 }
 
 void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   auto& event = static_cast<CudaEvent&>(state);
+  if (capture_ != nullptr) return record_fork(event, where);
   const cudaStream_t queue = stream(where);
-  const cudaEvent_t native = event.made(where);
+  const cudaEvent_t native = event.to_record(where);
   const cudaError_t answer =
       in_context([&] { return driver().record_event(native, queue); }, [&] { return cudaEventRecord(native, queue); });
   check(answer, "weir::Stream::record", label_, where);
-  if (failures_.in_doubt() && capture_ == nullptr) [[unlikely]] {
-    event.place.store(failures_.place(), std::memory_order_relaxed);
-    event.queue.store(this, std::memory_order_release);
+  if (failures_.in_doubt()) [[unlikely]] {
+    event.set_failure_place({this, failures_.place()});
   } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
     event.queue.store(nullptr, std::memory_order_release);
   }
-  if (capture_ == nullptr) {
-    const std::uint64_t number =
-        records_.load(std::memory_order_relaxed) + 1;  // one that two records share does no harm
-    records_.store(number, std::memory_order_relaxed);
-    event.number.store(number, std::memory_order_relaxed);
-    event.recorder.store(this, std::memory_order_relaxed);
-  }
+  event.recorder.store(this, std::memory_order_relaxed);
   event.recorded.store(true, std::memory_order_release);
 }
 
@@ -93,59 +74,131 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, native, CU_EVENT_WAIT_DEFAULT); },
                                         [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
   check(answer, "weir::Stream::wait", label_, where);
-  if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) [[unlikely]] {
+  waited_.store(true, std::memory_order_relaxed);
+  if (const auto source = event.failure_place(); source.queue != nullptr) [[unlikely]] {
     ensure_flag(where);
-    failures_.depend_on(source->failures_, event.place.load(std::memory_order_relaxed));
+    failures_.depend_on(source.queue->failures_, source.place);
   }
 }
 
 void CudaQueue::wrap(cudaStream_t stream) {
   if (stream == nullptr) stream = cudaStreamLegacy;
   of_current_device_ = stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  legacy_handle_.store(stream == cudaStreamLegacy, std::memory_order_relaxed);
+  if (stream == cudaStreamLegacy) device_.note_legacy_handle();
   stream_.store(stream, std::memory_order_release);
-  wrapped_ = true;
-  ended_.store(false, std::memory_order_release);
+  wrapped_.store(true, std::memory_order_relaxed);
+  end_unknown_.store(false, std::memory_order_relaxed);
+  if (ended_.exchange(false)) gate_.open();
 }
 
 void CudaQueue::unwrap() noexcept {
+  bool known = !used();
   try {
-    const detail::LockGuard guard(mutex_);
-    if (used()) mark_end(End::own_work);
+    bool free = false;
+    {
+      const InsideGate inside(*this);
+      free = static_cast<bool>(inside);
+    }
+    if (!known && free) {
+      set_standing_mark({});
+      known = true;
+    }
   } catch (const Error&) {
-    // The driver answers no more: there is nothing to follow.
+    // The driver answers no more.
   }
-  ended_.store(true, std::memory_order_release);
+  end_unknown_.store(!known, std::memory_order_relaxed);
+  if (legacy_handle()) return;  // that stream never goes
+  ended_.store(true, std::memory_order_relaxed);
+  gate_.close();  // the stream may be gone once this returns
 }
 
-/// Records the event of follow() at the present end.
-cudaEvent_t CudaQueue::mark_end(End end) {
-  const DeviceScope scope(device_.index());
-  if (follow_event_ == nullptr) {
-    check(cudaEventCreateWithFlags(&follow_event_, cudaEventDisableTiming), ordering, label_, {});
+InsideGate::InsideGate(CudaQueue& queue) noexcept : queue_(queue), legacy_(queue.legacy_handle()) {
+  if (!queue.gate_.try_enter()) return;
+  if (legacy_ && !queue.device_.legacy_gate().try_enter()) {
+    queue.gate_.leave();
+    return;
   }
+  inside_ = true;
+  if (!legacy_ && !queue.wrapped()) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t answer = cudaStreamIsCapturing(queue.stream_.load(std::memory_order_acquire), &status);
+  note(answer);
+  // Of the legacy stream the answer is an error while a blocking stream captures, which leaves that capture as it is (R125).
+  captured_elsewhere_ = answer == cudaErrorStreamCaptureImplicit || status != cudaStreamCaptureStatusNone;
+  if (captured_elsewhere_) leave();
+}
+
+void InsideGate::leave() noexcept {
+  if (!std::exchange(inside_, false)) return;
+  if (legacy_) queue_.device_.legacy_gate().leave();
+  queue_.gate_.leave();
+}
+
+cudaError_t CudaQueue::ask() noexcept {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  if (queue == nullptr) return cudaSuccess;
+  if (!may_call_driver()) return cudaErrorNotPermitted;
+  const DeviceScope scope(device_.index());
+  const InsideGate inside(*this);
+  if (inside) return cudaStreamQuery(queue);
+  if (inside.captured_elsewhere() || end_unknown_.load(std::memory_order_relaxed)) {
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  const cudaEvent_t mark = standing_mark();
+  return mark != nullptr ? cudaEventQuery(mark) : cudaSuccess;
+}
+
+cudaEvent_t CudaQueue::standing_mark() const {
+  return legacy_handle() ? device_.legacy_mark() : standing_mark_.load(std::memory_order_acquire);
+}
+
+EndMark CudaQueue::mark_end(const char* operation, SourceLocation where) {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  if (queue == nullptr) return {};
+  const DeviceScope scope(device_.index());
   // A record in the legacy stream orders all blocking streams; in a blocking stream without work of its own it stands for
   // the legacy work so far, and orders nobody.
-  const bool aside = legacy_ && end == End::own_work;
-  check(cudaEventRecord(follow_event_, aside ? device_.legacy_mirror({}) : stream({})), ordering, label_, {});
-  return follow_event_;
+  const cudaStream_t end = legacy_handle() ? device_.legacy_mirror(where) : queue;
+  StockEvent mark(device_, false, where);  // taken before: inside of the gate nothing waits
+  const InsideGate inside(*this);
+  if (inside) {
+    cudaError_t answer = cudaStreamQuery(queue);
+    if (answer == cudaSuccess) return {};
+    if (answer == cudaErrorNotReady) answer = cudaEventRecord(mark.get(), end);
+    check(answer, operation, device_.name(), where);
+    return EndMark(std::move(mark));
+  }
+  if (inside.captured_elsewhere() || end_unknown_.load(std::memory_order_relaxed)) {
+    throw Error(Errc::capture_unsupported, operation, device_.name(),
+                "another library captures the stream: what it was given before is known again when that has ended",
+                where);
+  }
+  return EndMark(standing_mark());
+}
+
+void CudaQueue::set_standing_mark(SourceLocation where) {
+  if (legacy_handle()) return;
+  const DeviceScope scope(device_.index());
+  cudaEvent_t mark = standing_mark_.load(std::memory_order_relaxed);
+  if (mark == nullptr) {
+    mark = device_.stocks().take_event(false, where);
+    standing_mark_.store(mark, std::memory_order_release);
+  }
+  check(cudaEventRecord(mark, stream_.load(std::memory_order_acquire)), ordering, device_.name(), where);
 }
 
 void CudaQueue::come_after(cudaEvent_t event) {
   const cudaStream_t queue = stream({});
   const DeviceScope scope(device_.index());
   check(cudaStreamWaitEvent(queue, event, cudaEventWaitDefault), ordering, label_, {});
+  waited_.store(true, std::memory_order_relaxed);
 }
 
-void CudaQueue::follow(Queue& other) {
+void CudaQueue::follow(Queue& other, StreamId owner) {
   auto& source = static_cast<CudaQueue&>(other);
-  if (source.capture_ != nullptr && &source != this) {
-    const detail::LockGuard guard(source.mutex_);
-    return come_after(source.mark_end(End::own_work));
-  }
-  if (&source == this || !source.used() || source.idle()) return;
-  const detail::LockGuard guard(source.mutex_);
-  const bool ended = source.ended_.load(std::memory_order_acquire);
-  come_after(ended ? source.follow_event_ : source.mark_end(End::own_work));
+  if (&source == this || !source.used() || source.owner() != owner) return;
+  if (const EndMark mark = source.mark_end(ordering, {})) come_after(mark.event());
 }
 
 bool CudaQueue::done() {
@@ -154,28 +207,20 @@ bool CudaQueue::done() {
     return true;
   }
   if (legacy_ && !device_.started()) return true;
-  if (ended_.load(std::memory_order_acquire)) return idle();
-  const cudaStream_t queue = stream({});
-  const DeviceScope scope(device_.index());
-  const cudaError_t answer = cudaStreamQuery(queue);
+  if (!may_call_driver()) return false;
+  static_cast<void>(stream({}));
+  const cudaError_t answer = ask();
   if (answer == cudaErrorNotReady) return false;
   check(answer, "weir::Stream::done", label_, {});
   return true;
 }
 
-bool CudaQueue::idle() noexcept {
+cudaError_t CudaQueue::free_in_order(void* data) noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
-  if (queue == nullptr) return true;
+  if (queue == nullptr) return cudaErrorInvalidResourceHandle;
   const DeviceScope scope(device_.index());
-  cudaError_t answer = cudaSuccess;
-  if (ended_.load(std::memory_order_acquire)) {
-    const detail::LockGuard guard(mutex_);
-    answer = follow_event_ != nullptr ? cudaEventQuery(follow_event_) : cudaSuccess;
-  } else {
-    answer = cudaStreamQuery(queue);
-  }
-  note(answer == cudaErrorNotReady ? cudaSuccess : answer);
-  return answer != cudaErrorNotReady;
+  const InsideGate inside(*this);
+  return inside ? cudaFreeAsync(data, queue) : cudaErrorStreamCaptureUnsupported;
 }
 
 void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
@@ -190,26 +235,38 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
   CudaGraph::collect();
 }
 
-void CudaQueue::throw_failure() {
-  if (const std::shared_ptr<const Error> error = failures_.take()) detail::throw_seen(*error);
-}
-
 void CudaQueue::synchronize(const char* operation, SourceLocation where) {
+  const std::uint64_t place =
+      failures_.place();  // before the wait: what fails later has commands behind it that are pending
   wait_for_all(operation, where);
-  if (failures_.failed()) throw_failure();
+  if (const auto error = failures_.take(place)) detail::throw_seen(*error);
 }
 
-void CudaQueue::drain() noexcept {
+void CudaQueue::settle() noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
-  if (queue == nullptr || ended_.load(std::memory_order_acquire)) return;
+  if (queue == nullptr || !may_call_driver()) return;
   const DeviceScope scope(device_.index());
+  const InsideGate inside(*this);
+  if (!inside || cudaStreamQuery(queue) != cudaSuccess) return;
+  unsettled_.store(false, std::memory_order_relaxed);
   note(cudaStreamSynchronize(queue));
 }
 
+void CudaQueue::drain() noexcept {
+  try {
+    const EndMark mark = mark_end(ordering, {});
+    const DeviceScope scope(device_.index());
+    if (mark) note(cudaEventSynchronize(mark.event()));
+  } catch (...) {
+    // The driver answers no more, or another library captures the stream.
+  }
+}
+
 void CudaQueue::retire() noexcept {
-  if (capture_ != nullptr) {
-    capture_->retire_at_end(*this);
-    return;
+  {
+    const detail::LockGuard guard(mutex_);
+    retires_at_end_ = captured_;
+    if (captured_) return;
   }
   try {
     device_.take_back(*this);

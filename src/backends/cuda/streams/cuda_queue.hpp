@@ -5,12 +5,17 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "backend.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/capture_gate.hpp"
+#include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/failures.hpp"
+#include "backends/cuda/streams/stocks.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -18,6 +23,8 @@ namespace weir::cuda {
 class CudaDevice;
 class CudaSignal;
 class DriverGraph;
+class StagedCopy;
+enum class StagedWay : std::uint8_t;
 struct CudaEvent;
 struct LoadedCode;
 
@@ -36,8 +43,9 @@ class CudaQueue final : public Queue {
   void record(detail::EventState& event, SourceLocation where) override;
   void wait(detail::EventState& event, SourceLocation where) override;
   std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
-  void follow(Queue& other) override;
+  void follow(Queue& other, StreamId owner) override;
   bool done() override;
+  bool is_over(StreamId owner) override { return progress_of(owner) == Answer::done; }
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;
@@ -47,6 +55,7 @@ class CudaQueue final : public Queue {
   bool begin_capture(SourceLocation where) override;
   void join_capture(Queue& origin, SourceLocation where) override;
   void* end_capture(bool discard, SourceLocation where) override;
+  void capture_behind(Queue& other) override;
   void captured(const detail::GraphForm& form, std::size_t node) override;
   void capture_inside(const detail::GraphForm& form, std::size_t node) override;
 
@@ -54,7 +63,7 @@ class CudaQueue final : public Queue {
   const std::string& label() const { return label_; }
   bool blocking() const { return blocking_; }
   bool legacy() const { return legacy_; }
-  bool wrapped() const { return wrapped_; }
+  bool wrapped() const { return wrapped_.load(std::memory_order_relaxed); }
   /// The library's own: no user's later command goes there.
   bool internal() const { return internal_; }
   int priority() const { return priority_; }
@@ -71,32 +80,56 @@ class CudaQueue final : public Queue {
   }
   /// Whether anything was submitted since it was opened.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  /// Whether nothing is pending; true too where the driver does not answer any more.
-  bool idle() noexcept;
-  /// A stream beside this one, for waits between backends; made at its first use.
-  struct Aside {
-    detail::Mutex mutex;
-    cudaStream_t stream WEIR_GUARDED_BY(mutex) = nullptr;
-    cudaEvent_t event WEIR_GUARDED_BY(mutex) = nullptr;
-    std::uint64_t number WEIR_GUARDED_BY(mutex) = 0;  ///< of the last record that was waited for there
-  };
-  /// Where those wait who wait for events recorded here, in the order of the records.
-  Aside& behind_events() { return behind_events_; }
+  /// Nobody owns it, and nothing is pending.
+  void rest() {
+    if (used_.exchange(false, std::memory_order_relaxed)) unsettled_.store(true, std::memory_order_relaxed);
+  }
+  /// Whether memory that an earlier owner freed may be kept back: nobody has synchronised the stream since.
+  bool unsettled() const { return unsettled_.load(std::memory_order_relaxed); }
+
+  // Housekeeping: any thread, whatever captures (docs/captures.md). None of it waits for a capture.
+
+  /// The stream that has the queue, or had it last; 0: the library's own.
+  StreamId owner() const { return owner_.load(std::memory_order_acquire); }
+  /// How far everything is; of a queue that captures, what it took before.
+  Answer progress() noexcept { return answer_of(ask()); }
+  /// The same for what a stream gave it that may not have it any more.
+  Answer progress_of(StreamId owner) noexcept { return this->owner() == owner ? progress() : Answer::done; }
+  /// An event behind everything so far; it orders nobody. Throws capture_unsupported where a capture that Weir does not know
+  /// of forbids it.
+  EndMark mark_end(const char* operation, SourceLocation where);
+  /// Gives memory back in the order of the stream; refused while it is captured.
+  cudaError_t free_in_order(void* data) noexcept;
+  /// The stream is about to be captured: from here on housekeeping leaves it alone. Throws before anything has changed. Under the
+  /// core's lock of captures, as the next.
+  void close_for_capture(SourceLocation where);
+  /// True: it was retired meanwhile.
+  bool open_after_capture() noexcept;
+  /// Throws where another library captures the wrapped stream, for what would happen at once, or use at a replay what is gone by
+  /// then. The capture stays whole.
+  void check_no_foreign_capture(const char* operation, SourceLocation where);
+  /// Synchronises a stream that is idle, and waits for nothing: behind that alone the driver's pools give back what was freed
+  /// in it (R102).
+  void settle() noexcept;
   /// Waits for everything so far; throws the driver's failures, not those of host functions.
   void wait_for_all(const char* operation, SourceLocation where);
-  /// Throws the failure of a host function, and forgets it.
-  void throw_failure();
   /// So that the device can look at the failures; before the first of them.
   void ensure_flag(SourceLocation where);
 
  private:
   int device_index() const;
   cudaStream_t make_stream(SourceLocation where);
-  enum class End { own_work, as_a_command };
-  cudaEvent_t mark_end(End end) WEIR_NEEDS(mutex_);
+  cudaError_t ask() noexcept;
+  cudaEvent_t standing_mark() const;
+  void set_standing_mark(SourceLocation where);
+  /// Whether its captures concern the legacy stream (R146).
+  bool ordered_with_legacy() const { return blocking_ && !legacy_handle(); }
+  bool legacy_handle() const { return legacy_handle_.load(std::memory_order_relaxed); }
   void come_after(cudaEvent_t event);
+  friend class InsideGate;
   void record_in_graph(CudaEvent& event, SourceLocation where);
   void wait_in_graph(CudaEvent& event, SourceLocation where);
+  void record_fork(CudaEvent& event, SourceLocation where);
   void fork_from(CudaEvent& event, SourceLocation where);
 
   /// The driver's own call needs no current device, but for the default streams. Where it does not succeed, the runtime's:
@@ -124,17 +157,25 @@ class CudaQueue final : public Queue {
 
   // queue_copy.cpp
   void submit_copy(const Command& command, const Copy& copy);
-  void copy_on_device(const Command& command, const Copy& copy);
+  void copy_on_device(const Command& command, const Copy& copy) { copy_on_device(command, copy, *this); }
+  /// `owner` is the queue whose command it is, with what may fail before it.
+  void copy_on_device(const Command& command, const Copy& copy, const CudaQueue& owner);
   void copy_from_pageable(const Command& command, const Copy& copy);
   void copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device);
+  void submit_elsewhere(CudaDevice& device, const std::function<void(CudaQueue& helper)>& submit);
   void copy_pageable_in_graph(const Command& command, const Copy& copy);
   void copy_between_in_graph(const Command& command, const Copy& copy);
   /// Pinned memory that what was submitted so far uses.
   void give_after_use(void* pinned) noexcept;
-  void copy_when_idle(const Command& command, const Copy& copy, int device);
   void copy_to_pageable(const Command& command, const Copy& copy);
+  [[noreturn]] void throw_skipped(const char* operation, SourceLocation where);
   void copy_on_host(const Command& command, const Copy& copy, bool owns_source);
   bool reaches(MemoryKind kind, int device) const;
+
+  // queue_staged.cpp
+  void copy_staged(const Command& command, const Copy& copy, StagedWay way);
+  void launch_staged(const Command& command, StagedCopy& staged, const CudaQueue& owner);
+  void copy_when_idle(const Command& command, const Copy& copy, int device);
 
   // queue_fill.cpp
   void submit_fill(const Command& command, const Fill& fill);
@@ -145,40 +186,72 @@ class CudaQueue final : public Queue {
 
   // queue_host.cpp
   void submit_call(const Command& command, detail::HostFunction* function);
+  void call_without_driver(const Command& command, detail::HostFunction* function);
   void submit_external(const Command& command, detail::HostFunction* function);
   friend class Watched;
 
   CudaDevice& device_;
   std::string label_;
-  StreamId id_ = 0;
+  std::atomic<StreamId> owner_{0};
   int priority_ = 0;
   bool blocking_ = true;
   bool legacy_ = false;
-  bool of_current_device_ = false;  ///< its handle is a default stream's: it means the device that is current
-  bool wrapped_ = false;
+  bool of_current_device_ = false;          ///< its handle is a default stream's: it means the device that is current
+  std::atomic<bool> legacy_handle_{false};  ///< its stream is the legacy one
+  std::atomic<bool> wrapped_{false};
   bool internal_ = false;
-  std::atomic<bool> ended_{false};  ///< the foreign stream may be gone
+  std::atomic<bool> ended_{false};        ///< the foreign stream may be gone
+  std::atomic<bool> end_unknown_{false};  ///< nothing says when its work is over
   std::atomic<bool> used_{false};
+  std::atomic<bool> unsettled_{false};
+  std::atomic<bool> waited_{false};  ///< since the last host function
   std::atomic<cudaStream_t> stream_{nullptr};
-  detail::Mutex mutex_;  ///< of what is made late: the stream, the flag, the event of follow()
-  cudaEvent_t follow_event_ WEIR_GUARDED_BY(mutex_) = nullptr;
-  Aside behind_events_;
-  Aside behind_words_;  ///< waits for other backends, where this stream itself cannot
-  std::atomic<std::uint64_t> records_{0};
+  CaptureGate gate_;  ///< closed while the stream is captured, and once a foreign one is not ours any more
+  /// Behind everything before the gate was closed last. Recorded again only for the next time, which covers more: who is late
+  /// waits too long at worst.
+  std::atomic<cudaEvent_t> standing_mark_{nullptr};
+  detail::Mutex mutex_;
+  bool captured_ WEIR_GUARDED_BY(mutex_) = false;
+  bool retires_at_end_ WEIR_GUARDED_BY(mutex_) = false;  ///< of the capture
+  std::atomic<cudaStream_t> behind_words_{nullptr};      ///< waits for other backends, where this stream itself cannot
   FailureState failures_;
   DriverGraph* capture_ = nullptr;  ///< under the core's lock of captures
 };
 
-/// Reports when an observed command ran: host functions before and after it take the time.
+/// Inside of a queue's gate while it lives: the driver may be called about the stream. A few calls that do not wait for work, and
+/// no lock is taken.
+class InsideGate {
+ public:
+  explicit InsideGate(CudaQueue& queue) noexcept;
+  ~InsideGate() { leave(); }
+  InsideGate(const InsideGate&) = delete;
+  InsideGate& operator=(const InsideGate&) = delete;
+
+  explicit operator bool() const { return inside_; }
+  /// Not, since somebody captures the stream of whom Weir does not know.
+  bool captured_elsewhere() const { return captured_elsewhere_; }
+
+ private:
+  void leave() noexcept;
+
+  CudaQueue& queue_;
+  const bool legacy_;
+  bool inside_ = false;
+  bool captured_elsewhere_ = false;
+};
+
+/// Reports when an observed command ran: events before and after it take the time, and the poller reads them.
 class Watched {
  public:
   Watched(CudaQueue& queue, const Command& command);
+  /// The command is in the stream.
   void end();
 
  private:
-  struct Times;
   CudaQueue& queue_;
-  Times* times_ = nullptr;
+  const CommandId command_;
+  std::chrono::steady_clock::time_point submitted_;
+  StockEvent begin_;
   SourceLocation where_;
 };
 

@@ -13,11 +13,12 @@ detail::Mutex& FailureState::mutex() {
 
 bool FailureState::skips_all() const { return failed() && doubt_.load(std::memory_order_acquire) == 1; }
 
-void FailureState::set_flag(volatile unsigned long long* flag) {
+bool FailureState::set_flag(volatile unsigned long long* flag) {
   const detail::LockGuard guard(mutex());
-  if (has_flag()) return;
+  if (has_flag()) return false;
   *flag = failed_at_.load(std::memory_order_relaxed);
   flag_.store(flag, std::memory_order_release);  // with guard() and has_flag(): what it holds
+  return true;
 }
 
 std::uint64_t FailureState::open_place() {
@@ -97,10 +98,10 @@ std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const
   return failed_at_.load(std::memory_order_relaxed) <= place ? error_ : nullptr;
 }
 
-std::shared_ptr<const Error> FailureState::take() {
+std::shared_ptr<const Error> FailureState::take(std::uint64_t place) {
   if (!failed()) return nullptr;
   const detail::LockGuard guard(mutex());
-  return take_locked();
+  return failed_at_.load(std::memory_order_relaxed) <= place ? take_locked() : nullptr;
 }
 
 std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
@@ -131,7 +132,13 @@ std::shared_ptr<const Error> FailureState::take_locked() {
   // What is recorded from here on lies behind the failure, and must not be taken for what lay before.
   place_.store(place_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   doubt_.fetch_sub(1, std::memory_order_release);
-  return std::exchange(error_, nullptr);
+  taken_ = std::exchange(error_, nullptr);
+  return taken_;
+}
+
+std::shared_ptr<const Error> FailureState::last_taken() const {
+  const detail::LockGuard guard(mutex());
+  return taken_;
 }
 
 }  // namespace weir::cuda

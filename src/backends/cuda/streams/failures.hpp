@@ -29,8 +29,8 @@ class FailureState {
   std::uint64_t place() const { return place_.load(std::memory_order_acquire); }
   /// For commands that are submitted now. `flag` is what the device reads.
   detail::DeviceGuard guard() const { return {flag_.load(std::memory_order_acquire), place()}; }
-  /// Memory that device and host share; set once, before the first place.
-  void set_flag(volatile unsigned long long* flag);
+  /// Memory that device and host share, before the first place. False if there is some already.
+  bool set_flag(volatile unsigned long long* flag);
   bool has_flag() const { return flag_.load(std::memory_order_acquire) != nullptr; }
 
   /// A host function is about to be submitted.
@@ -42,9 +42,12 @@ class FailureState {
 
   /// The failure at or before a place; null if there is none.
   std::shared_ptr<const Error> failure_at(std::uint64_t place) const;
-  /// Takes the failure away: the host knows of it, and the queue runs again.
-  std::shared_ptr<const Error> take();
-  /// The same where the stream is gone and nobody was told: who waits for places up to now still inherits the failure, until
+  /// Takes the failure away if it is one of places up to `place`: the host knows of it, and the queue runs again. Who takes
+  /// it has waited for what was submitted until the queue was at that place: behind the failure nothing of that may run.
+  std::shared_ptr<const Error> take(std::uint64_t place = never - 1);
+  /// What was taken last: for who finds its work skipped, and that another thread was told.
+  std::shared_ptr<const Error> last_taken() const;
+  /// The same as take() where the stream is gone and nobody was told: who waits for places up to now still inherits the failure, until
   /// it was reported. Throws without memory; then nothing has changed.
   std::shared_ptr<const Error> lose();
   /// It was reported.
@@ -73,6 +76,7 @@ class FailureState {
   std::atomic<unsigned long long> failed_at_{never};
   std::atomic<volatile unsigned long long*> flag_{nullptr};  ///< written under the mutex; submitters read it without
   std::shared_ptr<const Error> error_ WEIR_GUARDED_BY(mutex());
+  std::shared_ptr<const Error> taken_ WEIR_GUARDED_BY(mutex());
   std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};
   std::vector<std::uint64_t> unsettled_ WEIR_GUARDED_BY(mutex());

@@ -16,7 +16,7 @@ struct LoadedCode;
 inline const detail::DeviceCode* code_of(const Kernel& kernel) {
   return static_cast<const detail::DeviceCode*>(kernel.device_code);
 }
-/// A __global__ function of the user's, whose arguments are where they were at the call only.
+/// A call of the driver's own form, as of a __global__ function of the user's: its kernels look at no guard.
 inline bool is_global(const Kernel& kernel) {
   const detail::DeviceCode* code = code_of(kernel);
   return code != nullptr && code->kind == detail::DeviceCode::Kind::global;

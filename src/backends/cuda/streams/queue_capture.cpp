@@ -1,5 +1,6 @@
 // A queue while its stream is captured: commands become nodes.
 #include <memory>
+#include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
@@ -23,8 +24,54 @@ bool CudaQueue::begin_capture(SourceLocation where) {
 }
 
 void CudaQueue::join_capture(Queue& origin, SourceLocation where) {
+  static_cast<CudaQueue&>(origin).capture_->join(*this, where);
+}
+
+void CudaQueue::capture_behind(Queue& other) {
+  auto& source = static_cast<CudaQueue&>(other);
+  const cudaEvent_t fork = source.capture_->take_fork(source.device_, {});
+  cudaError_t answer = cudaSuccess;
+  {
+    const DeviceScope scope(source.device_.index());
+    answer = cudaEventRecord(fork, source.stream({}));
+  }
+  const DeviceScope scope(device_.index());
+  if (answer == cudaSuccess) answer = cudaStreamWaitEvent(stream({}), fork, cudaEventWaitDefault);
+  check(answer, "weir::Stream::wait", label_, {});
+}
+
+void CudaQueue::check_no_foreign_capture(const char* operation, SourceLocation where) {
+  if (!wrapped() || capture_ != nullptr) return;
+  const InsideGate inside(*this);
+  if (!inside.captured_elsewhere()) return;
+  throw Error(Errc::capture_unsupported, operation, label_,
+              "another library captures the stream, and takes along launches, device copies and fills alone: use "
+              "weir::capture",
+              where);
+}
+
+void CudaQueue::close_for_capture(SourceLocation where) {
   static_cast<void>(stream(where));
-  static_cast<CudaQueue&>(origin).capture_->join(*this);
+  {
+    const InsideGate inside(*this);
+    if (inside.captured_elsewhere()) {
+      throw Error(Errc::capture_unsupported, "weir::capture_begin", label_, "another library captures the stream",
+                  where);
+    }
+  }
+  set_standing_mark(where);
+  if (ordered_with_legacy()) device_.close_legacy(where);
+  gate_.close();
+  const detail::LockGuard guard(mutex_);
+  captured_ = true;
+}
+
+bool CudaQueue::open_after_capture() noexcept {
+  if (ordered_with_legacy()) device_.open_legacy();
+  gate_.open();
+  const detail::LockGuard guard(mutex_);
+  captured_ = false;
+  return std::exchange(retires_at_end_, false);
 }
 
 void* CudaQueue::end_capture(bool discard, SourceLocation where) {
@@ -40,22 +87,27 @@ void CudaQueue::capture_inside(const detail::GraphForm& form, std::size_t node) 
 void CudaQueue::record_in_graph(CudaEvent& event, SourceLocation where) {
   capture_->check_not_in_body("recording an event", label_, where);
   const DeviceScope scope(device_.index());
-  check(cudaEventRecordWithFlags(event.made(where), stream(where), cudaEventRecordExternal), "weir::record_external",
-        label_, where);
+  check(cudaEventRecordWithFlags(event.to_record(where), stream(where), cudaEventRecordExternal),
+        "weir::record_external", label_, where);
   capture_->note_recorded(event);
-  if (!event.timed) return;
-  if (event.fork == nullptr) {
-    check(cudaEventCreateWithFlags(&event.fork, cudaEventDisableTiming), "weir::TimedEvent", label_, where);
+  if (event.timed && capture_->number() != 0) record_fork(event, where);
+}
+
+/// Its own event stays out of the capture: the user may record it elsewhere meanwhile, or let go of it.
+void CudaQueue::record_fork(CudaEvent& event, SourceLocation where) {
+  if (event.fork_capture != capture_->number()) {
+    event.fork = capture_->take_fork(device_, where);
+    event.fork_capture = capture_->number();
   }
+  const DeviceScope scope(device_.index());
   check(cudaEventRecord(event.fork, stream(where)), "weir::Stream::record", label_, where);
 }
 
 /// To where another stream of the capture recorded the event.
 void CudaQueue::fork_from(CudaEvent& event, SourceLocation where) {
-  const cudaEvent_t fork = event.timed ? event.fork : event.native.load(std::memory_order_acquire);
-  if (fork == nullptr) return;
+  if (event.fork_capture != capture_->number()) return;
   const DeviceScope scope(device_.index());
-  check(cudaStreamWaitEvent(stream(where), fork, cudaEventWaitDefault), "weir::Stream::wait", label_, where);
+  check(cudaStreamWaitEvent(stream(where), event.fork, cudaEventWaitDefault), "weir::Stream::wait", label_, where);
 }
 
 void CudaQueue::wait_in_graph(CudaEvent& event, SourceLocation where) {

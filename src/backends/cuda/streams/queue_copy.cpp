@@ -1,8 +1,11 @@
 // Copies: which engine or kernel does them, and what pageable memory asks for (R36 to R42).
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include <weir/host_call.hpp>
@@ -11,7 +14,9 @@
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/memory/layout.hpp"
 #include "backends/cuda/memory/pinned_memory.hpp"
+#include "backends/cuda/memory/staged_copy.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -20,6 +25,7 @@ namespace {
 
 constexpr const char* copying = "weir::copy";
 constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;  ///< taken at the call
+constexpr std::size_t least_staged_out = 256 * 1024;             ///< brought out by chunks
 constexpr std::size_t most_embedded_bytes = 64 * 1024;           ///< the driver takes these along with the command
 constexpr std::size_t most_early_bytes = 64 * 1024;  ///< the driver may read pinned memory too early for these
 constexpr std::size_t least_engine_run = 64;         ///< shorter rows are faster by a kernel
@@ -34,11 +40,39 @@ class HostCopy final : public detail::HostFunction {
   ~HostCopy() override {
     if (owns_source_) std::free(const_cast<void*>(copy_.from));
   }
-  void call(NativeStream) override { copy_by_host(copy_.to, copy_.to_layout, copy_.from, copy_.from_layout); }
+  void call(NativeStream) override {
+    copy_by_host(copy_.to, copy_.to_layout, copy_.from, copy_.from_layout);
+    if (done_) done_->store(true, std::memory_order_release);
+  }
+  /// Is true once it was called, which it is not behind a failure.
+  std::shared_ptr<const std::atomic<bool>> done() { return done_ = std::make_shared<std::atomic<bool>>(false); }
 
  private:
   Copy copy_;
   bool owns_source_;
+  std::shared_ptr<std::atomic<bool>> done_;
+};
+
+/// Two bytes of pinned memory, of which the first becomes the second in stream order, but for behind a failure.
+class SkippedMark {
+ public:
+  static constexpr std::size_t bytes = 2;
+  explicit SkippedMark(void* memory) : memory_(static_cast<std::atomic<std::uint8_t>*>(memory)) {
+    new (memory_) std::atomic<std::uint8_t>(0);
+    new (memory_ + 1) std::atomic<std::uint8_t>(1);
+  }
+  Copy copy() const {
+    Copy one{};
+    one.to = memory_;
+    one.from = memory_ + 1;
+    one.to_layout = one.from_layout = dense_layout(Shape(1), 1);
+    one.to_kind = one.from_kind = MemoryKind::pinned;
+    return one;
+  }
+  bool skipped() const { return memory_->load(std::memory_order_acquire) == 0; }
+
+ private:
+  std::atomic<std::uint8_t>* memory_;
 };
 
 bool pitched(const Rows& rows) {
@@ -144,10 +178,9 @@ void CudaQueue::submit_copy(const Command& command, const Copy& copy) {
   const bool to_pageable = copy.to_kind == MemoryKind::pageable;
   if (capture_ != nullptr && (to_pageable || copy.from_kind == MemoryKind::pageable)) {
     copy_pageable_in_graph(command, copy);
-  } else if (to_pageable) {
-    copy_to_pageable(command, copy);
-  } else if (copy.from_kind == MemoryKind::pageable) {
-    copy_from_pageable(command, copy);
+  } else if (to_pageable || copy.from_kind == MemoryKind::pageable) {
+    check_no_foreign_capture(copying, command.where);
+    to_pageable ? copy_to_pageable(command, copy) : copy_from_pageable(command, copy);
   } else if (!skips_all()) {
     copy_on_device(command, copy);
   }
@@ -158,14 +191,9 @@ bool CudaQueue::reaches(MemoryKind kind, int device) const {
   return kind != MemoryKind::device || device == device_.index() || device_.peer_access(device);
 }
 
-/// By a stream of another device, in the order of this one.
-void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device) {
-  if (capture_ != nullptr) {
-    CudaQueue& other = capture_->helper_behind(*this, device, command.where);
-    other.copy_on_device(command, copy);
-    capture_->rejoin(*this, other, command.where);
-    return;
-  }
+/// By a stream of another device, in the order of this one. The failures are this queue's: the helper has none, for it would
+/// tell them once more.
+void CudaQueue::submit_elsewhere(CudaDevice& device, const std::function<void(CudaQueue& helper)>& submit) {
   QueueOptions options;
   options.kind = QueueOptions::Kind::internal;
   options.blocking = false;
@@ -173,21 +201,30 @@ void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDev
   CudaQueue& helper = device.open_queue(options);
   const auto retire = [](CudaQueue* queue) { queue->retire(); };
   const std::unique_ptr<CudaQueue, decltype(retire)> owner(&helper, retire);
-  static_cast<void>(stream(command.where));  // made here, for that takes the same lock
-  {
-    const detail::LockGuard guard(mutex_);
-    helper.come_after(mark_end(End::as_a_command));
-  }
-  if (failures_.in_doubt()) {
-    helper.ensure_flag(command.where);
-    helper.failures_.depend_on(failures_, failures_.place());
-  }
-  helper.copy_on_device(command, copy);
-  const detail::LockGuard guard(helper.mutex_);
-  come_after(helper.mark_end(End::own_work));
+  const auto mark = [&](CudaQueue& queue) {  // a command, with the legacy stream's order
+    const cudaStream_t stream = queue.stream({});
+    StockEvent end(queue.device_, false, {});
+    const DeviceScope scope(queue.device_.index());
+    check(cudaEventRecord(end.get(), stream), copying, label_, {});
+    return end;
+  };
+  helper.come_after(mark(*this).get());
+  submit(helper);
+  come_after(mark(helper).get());
 }
 
-void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
+void CudaQueue::copy_elsewhere(const Command& command, const Copy& copy, CudaDevice& device) {
+  if (capture_ != nullptr) {
+    CudaQueue& other = capture_->helper_behind(*this, device, command.where);
+    other.copy_on_device(command, copy);
+    capture_->rejoin(*this, other, command.where);
+    return;
+  }
+  check_no_foreign_capture(copying, command.where);
+  submit_elsewhere(device, [&](CudaQueue& helper) { helper.copy_on_device(command, copy, *this); });
+}
+
+void CudaQueue::copy_on_device(const Command& command, const Copy& copy, const CudaQueue& owner) {
   const int elsewhere = device_for(copy, device_.index());
   if (elsewhere >= 0) return copy_elsewhere(command, copy, CudaDevice::at(elsewhere));
   const Rows rows = merge(copy.to_layout, copy.from_layout);
@@ -202,7 +239,7 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
     if (!reached) return copy_between_in_graph(command, copy);
     between = false;
   }
-  const bool doubt = in_doubt();
+  const bool doubt = owner.in_doubt();
   // The driver reads a small pinned source at the call where only the legacy stream's rules put other work first.
   const bool early = (blocking_ || legacy_ || wrapped_) && capture_ == nullptr &&
                      copy.from_kind == MemoryKind::pinned && bytes_of(copy.from_layout) <= most_early_bytes;
@@ -213,7 +250,7 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy) {
   if (by_kernel) {
     std::size_t unit = 0;
     const StridedJob job = job_of(rows, copy.to, copy.from, 16, unit);
-    answer = launch_strided_copy(job, unit, guard(), queue);
+    answer = launch_strided_copy(job, unit, owner.guard(), queue);
   } else if (is_volume(rows) && !between) {
     answer = copy_volume(rows, copy.to, copy.from, queue);
   } else {
@@ -227,7 +264,7 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
   const std::size_t bytes = bytes_of(copy.from_layout);
   const bool waits = bytes > most_staged_bytes;
   if (failures_.skips_all()) {
-    if (waits) throw_failure();
+    if (waits) synchronize(copying, command.where);
     return;
   }
   if (copy.to_kind == MemoryKind::pinned) {
@@ -247,12 +284,9 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
     check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
     return;
   }
-  if (plain && waits) {
-    copy_when_idle(command, copy, copy.to_device);
-    return;
-  }
+  if (plain && waits) return copy_staged(command, copy, StagedWay::in);
   PinnedMemory& pinned = PinnedMemory::instance();
-  void* memory = pinned.take(bytes, copying, command.where);
+  void* memory = pinned.take_for_staging(bytes, copying, command.where);
   const Copy staged = through(copy, memory).second;
   copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
   try {
@@ -263,20 +297,7 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
   }
   pinned.give_after(memory, *this);
   if (!waits) return;
-  wait_for_all(copying, command.where);
-  throw_failure();
-}
-
-/// A copy that the driver stages itself, chunk by chunk. It would wait for the stream inside that call, and hold up every
-/// other thread's calls meanwhile (R207); so this waits first, and copies where nothing is pending.
-void CudaQueue::copy_when_idle(const Command& command, const Copy& copy, int device) {
-  wait_for_all(copying, command.where);
-  throw_failure();
-  const cudaStream_t side = CudaDevice::at(device).side_stream(command.where);
-  const DeviceScope scope(device);
-  check(cudaMemcpyAsync(copy.to, copy.from, bytes_of(copy.to_layout), cudaMemcpyDefault, side), copying, label_,
-        command.where);
-  check(cudaStreamSynchronize(side), copying, label_, command.where);
+  synchronize(copying, command.where);
 }
 
 void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
@@ -285,23 +306,37 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
     return;
   }
   const std::size_t bytes = bytes_of(copy.to_layout);
-  if (bytes > most_staged_bytes && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
-    copy_when_idle(command, copy, copy.from_device);
-    return;
+  if (bytes >= least_staged_out && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
+    if (failures_.skips_all()) throw_skipped(copying, command.where);
+    return copy_staged(command, copy, StagedWay::out);
   }
   PinnedMemory& pinned = PinnedMemory::instance();
-  void* memory = pinned.take(bytes, copying, command.where);
+  void* memory = pinned.take_for_staging(bytes + SkippedMark::bytes, copying, command.where);
   const Copy staged = through(copy, memory).first;
   try {
-    if (!failures_.skips_all()) copy_on_device(command, staged);
-    wait_for_all(copying, command.where);
-    throw_failure();
+    if (failures_.skips_all()) throw_skipped(copying, command.where);
+    std::optional<SkippedMark> mark;
+    if (failures_.in_doubt()) {
+      // Before the copy: another thread may be told of the failure between both, and what is behind that runs.
+      mark.emplace(static_cast<char*>(memory) + bytes);
+      copy_on_device(command, mark->copy());
+    }
+    copy_on_device(command, staged);
+    synchronize(copying, command.where);
+    if (mark && mark->skipped()) throw_skipped(copying, command.where);
   } catch (...) {
     pinned.give_after(memory, *this);
     throw;
   }
   copy_by_host(copy.to, copy.to_layout, memory, staged.to_layout);
   pinned.give(memory);
+}
+
+/// What the copy should have brought is not there, and whoever asked for it must hear so, if another thread was told already.
+void CudaQueue::throw_skipped(const char* operation, SourceLocation where) {
+  synchronize(operation, where);
+  if (const auto error = failures_.last_taken()) detail::throw_seen(*error);
+  throw Error(Errc::host_function_failed, operation, label_, "what comes before it in its stream failed", where);
 }
 
 /// In a graph nothing is taken at the call: each replay reads and writes the user's memory. The driver copies what is dense;
@@ -358,11 +393,12 @@ void CudaQueue::give_after_use(void* memory) noexcept {
 /// Between host memories of which one is pageable: by a host function; returns when it is done unless it owns its source.
 void CudaQueue::copy_on_host(const Command& command, const Copy& copy, bool owns_source) {
   auto function = std::make_unique<HostCopy>(copy, owns_source);
+  const auto done = owns_source ? nullptr : function->done();
   submit_call(command, function.get());
   static_cast<void>(function.release());
   if (owns_source) return;
-  wait_for_all(copying, command.where);
-  throw_failure();
+  synchronize(copying, command.where);
+  if (!*done && copy.to_kind == MemoryKind::pageable) throw_skipped(copying, command.where);
 }
 
 }  // namespace weir::cuda

@@ -76,8 +76,7 @@ void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
     submit_call(command, function.get());
     static_cast<void>(function.release());
     if (capture_ != nullptr) return;
-    wait_for_all(filling, command.where);
-    throw_failure();
+    synchronize(filling, command.where);
     return;
   }
   if (skips_all()) return;

@@ -1,5 +1,5 @@
-// Host functions: owned by their queue, called by a thread of the driver's, their exceptions kept for the host.
-#include <chrono>
+// Host functions: owned by their queue, called by a thread of the driver's or of ours, their exceptions kept for the host.
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -10,34 +10,74 @@
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
+#include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/signals.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
 
 namespace weir::cuda {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Of the 56 that the driver takes (R213) some are left to others: foreign libraries, and graphs.
+constexpr int most_behind_waits = 32;
 
 struct Call {
   std::unique_ptr<detail::HostFunction> function;
   FailureState* failures;
   std::uint64_t place;
   SourceLocation where;
-  std::string label;  ///< the queue may have another owner by then
+  std::string label;                         ///< the queue may have another owner by then
+  std::atomic<int>* behind_waits = nullptr;  ///< where it is counted
 };
+
+/// What it throws.
+std::shared_ptr<const Error> run(Call& call) {
+  std::shared_ptr<const Error> error;
+  if (!call.failures->skips(call.place)) error = call_function(*call.function, call.label, call.where);
+  {
+    const RunningScope scope("a host function", call.where);  // its destructor is the user's code, too
+    call.function.reset();
+  }
+  if (error) detail::note_unseen(error);
+  return error;
+}
 
 void run_call(void* data) {
   if (is_exiting()) return;
+  const NoCallsScope no_calls;
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
-  std::shared_ptr<const Error> error;
-  if (!call->failures->skips(call->place)) error = call_function(*call->function, call->label, call->where);
-  {
-    const RunningScope scope("a host function", call->where);  // its destructor is the user's code, too
-    call->function.reset();
-  }
-  if (error) detail::note_unseen(error);
-  call->failures->settle(call->place, error);
+  call->failures->settle(call->place, run(*call));
+  if (call->behind_waits != nullptr) call->behind_waits->fetch_sub(1, std::memory_order_relaxed);
 }
+
+/// A host function that a stream waits for by a word: the poller sees that its turn has come.
+class CallWhenReached final : public Reached {
+ public:
+  CallWhenReached(std::unique_ptr<Call> call, std::unique_ptr<CudaSignal> signal, StockEvent turn)
+      : call_(std::move(call)), signal_(std::move(signal)), turn_(std::move(turn)) {}
+  cudaEvent_t event() const { return turn_.get(); }
+  void own(detail::HostFunction* function) { call_->function.reset(function); }
+  void disown() { static_cast<void>(call_->function.release()); }
+
+  void reached(cudaError_t answer) noexcept override {
+    if (answer != cudaSuccess) return;  // not called behind a failure of the device (R90)
+    try {
+      auto task = make_task([call = std::move(call_), signal = std::move(signal_)] {
+        const NoCallsScope no_calls;  // a stream waits for it, in which there may be no room
+        signal->give(run(*call));
+      });
+      TaskThread::caller().post(task);
+    } catch (...) {
+      // Without memory for the task it is skipped, and the stream goes on.
+    }
+  }
+
+ private:
+  std::unique_ptr<Call> call_;
+  std::unique_ptr<CudaSignal> signal_;
+  StockEvent turn_;
+};
 
 }  // namespace
 
@@ -50,22 +90,59 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
   }
   note_exit();
   const cudaStream_t queue = stream(command.where);
+  check_no_foreign_capture(operation, command.where);
   ensure_flag(command.where);
   if (failures_.skips_all()) {
     delete function;
     return;
   }
-  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_});
+  std::atomic<int>* const behind_waits =
+      waited_.exchange(false, std::memory_order_relaxed) ? &device_.calls_behind_waits() : nullptr;
+  if (behind_waits != nullptr && behind_waits->load(std::memory_order_relaxed) >= most_behind_waits) {
+    return call_without_driver(command, function);
+  }
+  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, behind_waits});
   call->place = failures_.open_place();
   call->function.reset(function);
+  if (behind_waits != nullptr) behind_waits->fetch_add(1, std::memory_order_relaxed);
   const cudaError_t answer = in_context([&] { return driver().launch_host_function(queue, &run_call, call.get()); },
                                         [&] { return cudaLaunchHostFunc(queue, &run_call, call.get()); });
   if (answer != cudaSuccess) {
     static_cast<void>(call->function.release());  // still the caller's
     failures_.settle(call->place, nullptr);
+    if (behind_waits != nullptr) behind_waits->fetch_sub(1, std::memory_order_relaxed);
     refuse(answer, operation, label_, command.where);
   }
   static_cast<void>(call.release());
+}
+
+/// An event, behind which the function's turn has come, and a wait for a word that says that it ran.
+void CudaQueue::call_without_driver(const Command& command, detail::HostFunction* function) {
+  constexpr const char* operation = "weir::host_call";
+  const cudaStream_t queue = stream(command.where);
+  StockEvent turn(device_, false, command.where);
+  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_});
+  std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, command.where);
+  const CudaSignal& word = *signal;
+  call->place = word.place();
+  auto when_reached = std::make_unique<CallWhenReached>(std::move(call), std::move(signal), std::move(turn));
+  const cudaEvent_t event = when_reached->event();
+  {
+    const DeviceScope scope(device_.index());
+    check(cudaEventRecord(event, queue), operation, label_, command.where);
+    check(legacy_ || wrapped_ ? wait_aside(word, command.where) : word.hold(queue, device_.index()), operation, label_,
+          command.where);
+  }
+  waited_.store(true, std::memory_order_relaxed);
+  when_reached->own(function);
+  CallWhenReached& sent = *when_reached;
+  std::unique_ptr<Reached> reached = std::move(when_reached);
+  try {
+    Poller::instance().add(this, device_.index(), event, reached);
+  } catch (...) {
+    sent.disown();  // still the caller's, and the stream goes on
+    throw;
+  }
 }
 
 void CudaQueue::submit_external(const Command& command, detail::HostFunction* function) {
@@ -76,32 +153,6 @@ void CudaQueue::submit_external(const Command& command, detail::HostFunction* fu
     function->call(NativeStream{queue});
   }
   if (capture_ == nullptr) delete function;  // a graph's node keeps it
-}
-
-struct Watched::Times {
-  CommandId command;
-  StreamId stream;
-  Clock::time_point begin;
-};
-
-Watched::Watched(CudaQueue& queue, const Command& command) : queue_(queue), where_(command.where) {
-  if (command.id == 0 || queue.capture() != nullptr) return;
-  auto times = std::make_unique<Times>(Times{command.id, queue.id_, {}});
-  const cudaStream_t stream = queue.stream(where_);
-  const DeviceScope scope(queue.device().index());
-  const auto begin = [](void* data) { static_cast<Times*>(data)->begin = Clock::now(); };
-  check(cudaLaunchHostFunc(stream, begin, times.get()), "weir: observing a command", queue.label(), where_);
-  times_ = times.release();
-}
-
-void Watched::end() {
-  if (times_ == nullptr) return;
-  const DeviceScope scope(queue_.device().index());
-  const auto report = [](void* data) {
-    const std::unique_ptr<Times> times(static_cast<Times*>(data));
-    detail::report_ran(times->command, times->stream, {times->begin, Clock::now()});
-  };
-  note(cudaLaunchHostFunc(queue_.stream(where_), report, times_));
 }
 
 }  // namespace weir::cuda

@@ -14,6 +14,9 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
+#include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/threads.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -22,52 +25,93 @@ namespace {
 
 constexpr const char* operation = "weir::Stream::wait";
 
-/// A signal on its way to an event.
-struct Awaited {
-  std::unique_ptr<detail::Signal> signal;
-  FailureState failures;  ///< of what the event stands for: settled before the event is reached
-  CudaDevice& device;
-  SourceLocation where;
-  cudaStream_t own_stream = nullptr;
-};
-
-std::shared_ptr<const Error> device_failure(cudaError_t answer, const Awaited& awaited) {
+std::shared_ptr<const Error> device_failure(cudaError_t answer, CudaDevice& device, SourceLocation where) {
   try {
-    refuse(answer, operation, awaited.device.name(), awaited.where);
+    refuse(answer, operation, device.name(), where);
   } catch (const Error& error) {
     return std::make_shared<const Error>(error);
   }
 }
 
-void reach(cudaStream_t, cudaError_t answer, void* data) {
-  if (is_exiting()) return;
-  std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(data));
-  std::shared_ptr<const Error> failure = awaited->failures.take();
-  if (answer != cudaSuccess) failure = device_failure(answer, *awaited);
-  if (awaited->own_stream != nullptr) awaited->device.give_waiting_stream(awaited->own_stream);
-  awaited->signal->give(std::move(failure));
-  // After a failure of the device nobody may settle any more, or somebody later: better lost than used when it is gone.
-  if (awaited->failures.in_doubt()) static_cast<void>(awaited.release());
-}
-
-/// Puts the wait and the callback into a stream. A callback, since it is called after a failure of the device, too, where a
-/// host function is not, and whoever waits would wait for ever.
-void send(std::unique_ptr<Awaited> awaited, cudaStream_t stream, CudaEvent& event,
-          std::unique_ptr<detail::Signal>& signal) {
-  CudaDevice& device = awaited->device;
-  const SourceLocation where = awaited->where;
-  note_exit();
-  check(cudaStreamWaitEvent(stream, event.native.load(std::memory_order_acquire), cudaEventWaitDefault), operation,
-        device.name(), where);
-  if (CudaQueue* source = event.queue.load(std::memory_order_acquire)) {
-    awaited->failures.depend_on(source->failures(), event.place.load(std::memory_order_relaxed));
+/// A signal on its way to an event.
+class GiveWhenReached : public Reached {
+ public:
+  GiveWhenReached(CudaDevice& device, SourceLocation where) : device_(device), where_(where) {}
+  ~GiveWhenReached() override {
+    // After a failure of the device nobody may settle any more, or somebody later: better lost than used when it is gone.
+    if (failures_ != nullptr && failures_->in_doubt()) static_cast<void>(failures_.release());
   }
-  awaited->signal = std::move(signal);
-  Awaited& sent = *awaited.release();  // also if it is refused: others may hold on to its failures
-  const cudaError_t answer = cudaStreamAddCallback(stream, &reach, &sent, 0);
-  if (answer == cudaSuccess) return;
-  signal = std::move(sent.signal);
-  refuse(answer, operation, device.name(), where);
+
+  /// The failures of what the event stands for: they are settled before it is reached.
+  void depend_on(FailureState& source, std::uint64_t place) {
+    failures_ = std::make_unique<FailureState>();
+    failures_->depend_on(source, place);
+  }
+  void set(std::unique_ptr<detail::Signal> signal) { signal_ = std::move(signal); }
+  std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
+
+  void reached(cudaError_t answer) noexcept override {
+    std::shared_ptr<const Error> failure = failures_ != nullptr ? failures_->take() : nullptr;
+    if (answer != cudaSuccess) failure = device_failure(answer, device_, where_);
+    signal_->give(std::move(failure));
+  }
+
+ protected:
+  CudaDevice& device() { return device_; }
+
+ private:
+  CudaDevice& device_;
+  const SourceLocation where_;
+  std::unique_ptr<FailureState> failures_;
+  std::unique_ptr<detail::Signal> signal_;
+};
+
+/// Of the last record of an event.
+class GiveBehindRecord final : public GiveWhenReached {
+ public:
+  GiveBehindRecord(CudaDevice& device, CudaEvent& event, SourceLocation where)
+      : GiveWhenReached(device, where), record_(event) {}
+  cudaEvent_t event() const { return record_.get(); }
+
+ private:
+  PolledRecord record_;
+};
+
+/// Of an event that later replays of graphs record: an event of our own stands for its last record so far.
+class GiveBehindReplay final : public GiveWhenReached {
+ public:
+  GiveBehindReplay(CudaDevice& device, CudaEvent& event, SourceLocation where)
+      : GiveWhenReached(device, where), mark_(device, false, where), stream_(device.take_waiting_stream(where)) {
+    cudaError_t answer =
+        cudaStreamWaitEvent(stream_, event.native.load(std::memory_order_acquire), cudaEventWaitDefault);
+    if (answer == cudaSuccess) answer = cudaEventRecord(mark_.get(), stream_);
+    if (answer == cudaSuccess) return;
+    device.give_waiting_stream(stream_);
+    refuse(answer, operation, device.name(), where);
+  }
+  ~GiveBehindReplay() override { device().give_waiting_stream(stream_); }
+  cudaEvent_t event() const { return mark_.get(); }
+
+ private:
+  StockEvent mark_;
+  cudaStream_t stream_;
+};
+
+/// Takes the signal unless it throws.
+template <class Give>
+void send(std::unique_ptr<Give> give, const void* order, CudaEvent& event, std::unique_ptr<detail::Signal>& signal) {
+  if (const auto source = event.failure_place(); source.queue != nullptr) {
+    give->depend_on(source.queue->failures(), source.place);
+  }
+  give->set(std::move(signal));
+  Give& sent = *give;
+  std::unique_ptr<Reached> reached = std::move(give);
+  try {
+    Poller::instance().add(order, event.device, sent.event(), reached);
+  } catch (...) {
+    signal = sent.take();
+    throw;
+  }
 }
 
 std::shared_ptr<const Error> exiting_error() {
@@ -96,19 +140,51 @@ Signals::Signals() {
   });
 }
 
-SignalWord& Signals::take_word(SourceLocation where) {
-  constexpr std::size_t slab = 64;
-  detail::UniqueLock guard(signals_lock());
-  while (free_ == nullptr) {
-    guard.unlock();  // the driver may take its time, and others give signals meanwhile
-    void* memory = PinnedMemory::instance().take(slab * sizeof(SignalWord), operation, where);
-    guard.lock();
-    auto* words = static_cast<SignalWord*>(memory);
-    for (std::size_t i = 0; i < slab; ++i) free_ = new (words + i) SignalWord{0, 0, free_};
+void Signals::fill(SourceLocation where) {
+  {
+    const detail::LockGuard guard(signals_lock());
+    if (free_count_ >= words) return;
   }
-  SignalWord& word = *std::exchange(free_, free_->next);
-  ++word.awaited;
-  return word;
+  auto* memory = static_cast<SignalWord*>(PinnedMemory::instance().take(words * sizeof(SignalWord), operation, where));
+  const detail::LockGuard guard(signals_lock());
+  for (std::size_t i = 0; i < words; ++i) free_ = new (memory + i) SignalWord{0, 0, free_};
+  free_count_ += words;
+}
+
+void Signals::refill_soon() noexcept {
+  if (filling_.exchange(true)) return;
+  try {
+    auto task = make_task([this] {
+      filling_.store(false);
+      try {
+        fill({});
+      } catch (const Error&) {
+        // Who takes the last one makes more, or is told why there are none.
+      }
+    });
+    TaskThread::housekeeper().post(task);
+  } catch (...) {
+    filling_.store(false);
+  }
+}
+
+SignalWord& Signals::take_word(SourceLocation where) {
+  for (;;) {
+    SignalWord* word = nullptr;
+    bool low = false;
+    {
+      const detail::LockGuard guard(signals_lock());
+      low = free_count_ <= words / 2;
+      if (free_ != nullptr) {
+        word = std::exchange(free_, free_->next);
+        --free_count_;
+        ++word->awaited;
+      }
+    }
+    if (low) refill_soon();
+    if (word != nullptr) return *word;
+    fill(where);
+  }
 }
 
 std::unique_ptr<CudaSignal> Signals::make(FailureState& failures, SourceLocation where) {
@@ -148,6 +224,7 @@ void CudaSignal::let_go(std::shared_ptr<const Error> failure) noexcept {
   std::atomic_ref(word_.reached).store(count_, std::memory_order_seq_cst);
   Signals& all = Signals::instance();
   word_.next = std::exchange(all.free_, &word_);
+  ++all.free_count_;
 }
 
 void CudaSignal::give(std::shared_ptr<const Error> failure) noexcept {
@@ -172,55 +249,110 @@ cudaError_t CudaSignal::hold(cudaStream_t stream, int device) const {
 
 std::unique_ptr<detail::Signal> CudaQueue::wait_for_signal(const Command& command) {
   const SourceLocation where = command.where;
+  check_no_foreign_capture(operation, where);
   Watched watched(*this, command);
   const cudaStream_t queue = stream(where);
   ensure_flag(where);
   const DeviceScope scope(device_.index());
   std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, where);
-  check(legacy_ || wrapped_ ? wait_aside(*signal, where) : signal->hold(queue, device_.index()), operation, label_,
+  check(legacy_ || wrapped() ? wait_aside(*signal, where) : signal->hold(queue, device_.index()), operation, label_,
         where);
+  waited_.store(true, std::memory_order_relaxed);
   watched.end();
   return signal;
 }
 
 /// For waits the driver keeps the rules of the legacy stream, and refuses them in foreign captures; for words it does not say.
 cudaError_t CudaQueue::wait_aside(const CudaSignal& signal, SourceLocation where) {
-  const cudaStream_t queue = stream(where);
-  const detail::LockGuard guard(behind_words_.mutex);
-  if (behind_words_.stream == nullptr) behind_words_.stream = device_.make_waiting_stream(where);
-  cudaError_t answer = cudaSuccess;
-  if (behind_words_.event == nullptr) {
-    answer = cudaEventCreateWithFlags(&behind_words_.event, cudaEventDisableTiming);
+  cudaStream_t aside = behind_words_.load(std::memory_order_acquire);
+  if (aside == nullptr) {
+    const cudaStream_t made = device_.take_waiting_stream(where);
+    if (behind_words_.compare_exchange_strong(aside, made)) {
+      aside = made;
+    } else {
+      device_.give_waiting_stream(made);
+    }
   }
-  if (answer == cudaSuccess) answer = signal.hold(behind_words_.stream, device_.index());
-  if (answer == cudaSuccess) answer = cudaEventRecord(behind_words_.event, behind_words_.stream);
-  if (answer == cudaSuccess) answer = cudaStreamWaitEvent(queue, behind_words_.event, cudaEventWaitDefault);
+  const StockEvent behind(device_, false, where);
+  cudaError_t answer = signal.hold(aside, device_.index());
+  if (answer == cudaSuccess) answer = cudaEventRecord(behind.get(), aside);
+  if (answer == cudaSuccess) answer = cudaStreamWaitEvent(stream(where), behind.get(), cudaEventWaitDefault);
   return answer;
 }
 
 void signal_after(CudaEvent& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where) {
   CudaDevice& device = CudaDevice::at(event.device);
-  const DeviceScope scope(event.device);
-  auto awaited = std::unique_ptr<Awaited>(new Awaited{nullptr, {}, device, where});
-  const std::uint64_t number = event.number.load(std::memory_order_relaxed);
-  if (CudaQueue* recorder = event.recorder.load(std::memory_order_relaxed)) {
-    // One stream for all waits of a queue's events, as long as they come in the order of the records: none waits longer for
-    // it, and a program that is far ahead of the device needs no more streams.
-    CudaQueue::Aside& aside = recorder->behind_events();
-    const detail::LockGuard guard(aside.mutex);
-    if (number >= aside.number) {
-      if (aside.stream == nullptr) aside.stream = device.make_waiting_stream(where);
-      send(std::move(awaited), aside.stream, event, signal);
-      aside.number = number;
-      return;
+  if (device.is_in_graphs(event)) {
+    const DeviceScope scope(event.device);
+    auto give = std::make_unique<GiveBehindReplay>(device, event, where);
+    const void* const own_order = give.get();
+    return send(std::move(give), own_order, event, signal);
+  }
+  auto give = std::make_unique<GiveBehindRecord>(device, event, where);
+  const void* const recorder = event.recorder.load(std::memory_order_relaxed);
+  const void* const order = recorder != nullptr ? recorder : static_cast<const void*>(give.get());
+  send(std::move(give), order, event, signal);
+}
+
+namespace {
+
+/// What a queue had taken is over: failed or not, nobody asks.
+class GiveAtEnd final : public Reached {
+ public:
+  GiveAtEnd(EndMark end, std::unique_ptr<detail::Signal> signal) : end_(std::move(end)), signal_(std::move(signal)) {}
+  void reached(cudaError_t) noexcept override { signal_->give(nullptr); }
+  std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
+
+ private:
+  EndMark end_;
+  std::unique_ptr<detail::Signal> signal_;
+};
+
+/// The same, later, by a thread that may call the driver.
+class SignalElsewhere final : public Task {
+ public:
+  SignalElsewhere(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Signal> signal)
+      : queue_(queue), owner_(owner), signal_(std::move(signal)) {}
+  void run() noexcept override {
+    try {
+      signal_after(queue_, owner_, signal_);
+    } catch (...) {
+      static_cast<void>(signal_.release());  // better never given than too early
     }
   }
-  const cudaStream_t stream = device.take_waiting_stream(where);
-  awaited->own_stream = stream;
+  std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
+
+ private:
+  CudaQueue& queue_;
+  const StreamId owner_;
+  std::unique_ptr<detail::Signal> signal_;
+};
+
+}  // namespace
+
+void signal_after(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) {
+  if (!may_call_driver()) {
+    auto elsewhere = std::make_unique<SignalElsewhere>(queue, owner, std::move(signal));
+    SignalElsewhere& task = *elsewhere;
+    std::unique_ptr<Task> posted = std::move(elsewhere);
+    try {
+      TaskThread::housekeeper().post(posted);
+    } catch (...) {
+      signal = task.take();
+      throw;
+    }
+    return;
+  }
+  EndMark end = queue.owner() == owner ? queue.mark_end(operation, {}) : EndMark();
+  if (!end) return std::exchange(signal, nullptr)->give(nullptr);
+  const cudaEvent_t event = end.event();
+  auto give = std::make_unique<GiveAtEnd>(std::move(end), std::move(signal));
+  GiveAtEnd& sent = *give;
+  std::unique_ptr<Reached> reached = std::move(give);
   try {
-    send(std::move(awaited), stream, event, signal);
+    Poller::instance().add(&queue, queue.device().index(), event, reached, Poller::Hurry::no);
   } catch (...) {
-    device.give_waiting_stream(stream);
+    signal = sent.take();
     throw;
   }
 }

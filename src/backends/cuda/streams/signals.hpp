@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -12,6 +13,7 @@
 
 namespace weir::cuda {
 
+class CudaQueue;
 class CudaSignal;
 struct CudaEvent;
 
@@ -34,16 +36,22 @@ class Signals {
 
   /// A signal for the next command of a queue with these failures.
   std::unique_ptr<CudaSignal> make(FailureState& failures, SourceLocation where);
+  /// So many words are ready, and made again before the last one is taken.
+  static constexpr std::size_t words = 64;
+  void fill(SourceLocation where);
 
  private:
   friend class CudaSignal;
   Signals();
   SignalWord& take_word(SourceLocation where);
+  void refill_soon() noexcept;
   /// False if it was given already.
   bool remove(CudaSignal& signal) noexcept WEIR_NEEDS(signals_lock());
   void end() noexcept;
 
   SignalWord* free_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
+  std::size_t free_count_ WEIR_GUARDED_BY(signals_lock()) = 0;
+  std::atomic<bool> filling_{false};
   CudaSignal* pending_ WEIR_GUARDED_BY(signals_lock()) = nullptr;
   bool ended_ WEIR_GUARDED_BY(signals_lock()) = false;
 };
@@ -56,6 +64,8 @@ class CudaSignal final : public detail::Signal {
   void give(std::shared_ptr<const Error> failure) noexcept override;
   /// Puts the wait into a stream.
   cudaError_t hold(cudaStream_t stream, int device) const;
+  /// Of the failures, which it settles.
+  std::uint64_t place() const { return place_; }
 
  private:
   friend class Signals;
@@ -72,5 +82,7 @@ class CudaSignal final : public detail::Signal {
 
 /// Gives the signal when the last record of the event is reached. Takes it unless it throws.
 void signal_after(CudaEvent& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where);
+/// Gives the signal when the queue is through with what it has taken so far. Takes it unless it throws.
+void signal_after(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal);
 
 }  // namespace weir::cuda

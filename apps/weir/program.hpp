@@ -1,0 +1,26 @@
+// Programs that the tool starts: one place for all commands of the form `weir VERB [options] -- PROGRAM ARGS...`.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tool {
+
+/// What is set in the program's environment beside what the tool has.
+using Switches = std::vector<std::pair<std::string, std::string>>;
+
+/// Starts a program as a shell would, by its path or found in PATH, and waits for its end. Signals that somebody sends to
+/// the tool meanwhile go to the program; those of the terminal reach it anyway. Returns its exit code, or 128 and the
+/// number of the signal that ended it. Throws UsageError where it cannot be started. Thread rule: no other thread runs.
+int run_program(const std::vector<std::string>& words, const Switches& switches);
+
+/// The same, and what it asks of Weir is saved as `output`, with `device` (if not empty) for its default one.
+struct RecordedProgram {
+  int code;
+  bool recorded;  ///< else it made no call of Weir, or did not end by exit()
+};
+RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
+                               const std::string& device);
+
+}  // namespace tool

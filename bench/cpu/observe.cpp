@@ -1,0 +1,73 @@
+// observe.*: what an observer that does nothing adds to launches, beside the same launches that nobody observes.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <weir/observer.hpp>
+
+#include "bench.hpp"
+#include "work.hpp"
+
+namespace bench {
+
+namespace {
+
+struct Quiet final : weir::Observer {};
+
+class Observed {
+ public:
+  Observed(Quiet& observer, weir::Watch watch) : observer_(observer) { weir::attach(observer, watch); }
+  ~Observed() { weir::detach(observer_); }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  Quiet& observer_;
+};
+
+/// Launches of all threads, each on a stream of its own, and waits for them. Nanoseconds a launch.
+double nanoseconds(std::vector<LaunchRate>& rates) {
+  std::vector<double> figures(rates.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < rates.size(); ++i) threads.emplace_back([&, i] { figures[i] = 1e3 / rates[i](); });
+  figures[0] = 1e3 / rates[0]();
+  for (std::thread& thread : threads) thread.join();
+  double sum = 0;
+  for (const double figure : figures) sum += figure;
+  return sum / static_cast<double>(figures.size());
+}
+
+void added(Context& context, Row row, std::size_t threads, weir::Watch watch) {
+  const std::size_t count = context.options.cut(1'000'000) / threads;
+  std::vector<LaunchRate> rates;
+  rates.reserve(threads);
+  for (std::size_t i = 0; i < threads; ++i) rates.emplace_back(context.device, 1, count);
+  Quiet observer;
+  const Pair pair = by_turns(
+      context.options, [&] { return nanoseconds(rates); },
+      [&] {
+        const Observed observed(observer, watch);
+        return nanoseconds(rates);
+      });
+  row.unit = "ns";
+  row.value = {pair.ours.median - pair.raw.median, pair.ours.low - pair.raw.median, pair.ours.high - pair.raw.median};
+  row.note = "unobserved " + std::to_string(pair.raw.median).substr(0, 5) + " ns";
+  context.report.add(row);
+}
+
+}  // namespace
+
+void observe(Context& context) {
+  const std::string launches = context.counts(1'000'000) + " launches";
+  constexpr weir::Watch untimed =
+      weir::Watch::commands | weir::Watch::memory | weir::Watch::host | weir::Watch::graphs | weir::Watch::refusals;
+  added(context,
+        {.name = "observe.launch", .work = launches + ", added by an empty observer", .reach = {at_most(40, "ns")}}, 1,
+        untimed);
+  added(context, {.name = "observe.launch.threads", .work = launches + " of 4 threads on 4 streams, added"}, 4,
+        untimed);
+  added(context, {.name = "observe.times", .work = launches + ", added by an observer that watches times, too"}, 1,
+        weir::Watch::everything);
+}
+
+}  // namespace bench

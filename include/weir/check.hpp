@@ -1,0 +1,178 @@
+// The hazard checker: uses of memory that nothing orders, found from a program's commands alone, and the lines that mend them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <weir/recording.hpp>
+#include <weir/scenario.hpp>
+#include <weir/source_location.hpp>
+
+namespace weir {
+
+/// In the order in which one finding's kind is chosen; docs/checking.md tells each.
+enum class FindingKind : std::uint8_t {
+  use_before_alloc,
+  use_after_free,
+  free_before_alloc,
+  read_after_write,
+  write_after_write,
+  write_after_read,
+  misuse,
+  uninitialised_read,
+  overlapping_arguments,
+  leak,
+  redundant_wait,
+  empty_wait,
+};
+inline constexpr std::size_t finding_kind_count = 12;
+enum class Severity : std::uint8_t { error, warning, hint };
+/// Whose calls are ordered without a stream between them: each thread's own, and hand-offs; or all, in the order of the calls.
+enum class HostOrder : std::uint8_t { observed, declared };
+
+std::string_view to_text(FindingKind kind);
+std::string_view to_text(Severity severity);
+std::string_view to_text(HostOrder order);
+
+/// One of the two uses that a finding is about.
+struct Side {
+  std::string command;  ///< its id
+  std::string node;     ///< of a graph launch: the path of the node
+  std::string op;
+  std::string name;    ///< of a kernel or host function
+  std::string stream;  ///< empty where none takes part
+  std::string device;
+  std::string thread_name;
+  std::string file;
+  std::string access;  ///< "in", "out", "inout", "accumulate"; empty where the command as a whole is meant
+  std::uint32_t line = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t use = 0;  ///< place among the command's regions
+  bool host = false;      ///< made by the host thread itself
+};
+
+/// The memory that a finding is about.
+struct FindingBuffer {
+  std::string name;
+  std::uint64_t id = 0;
+  std::uint64_t bytes = 0;
+  std::string file;
+  std::uint32_t line = 0;
+};
+
+/// What would make a finding disappear.
+struct Mend {
+  struct Line {
+    bool before = true;  ///< else after the line
+    std::string file;
+    std::uint32_t line = 0;
+    std::string text;
+  };
+  /// A command for a scenario: a record, a wait or a synchronisation beside the command with this id.
+  struct Insert {
+    bool before = true;
+    std::string command;
+    std::string op;
+    std::string stream;
+    std::string event;
+    std::string other;   ///< the stream that is waited for
+    std::string thread;  ///< empty where the program has one
+  };
+  /// A dependency between two nodes of a graph that was built.
+  struct Edge {
+    std::string graph;
+    std::string node;
+    std::string after;
+  };
+  bool verified = false;  ///< evaluated again with the order added
+  std::vector<Line> code;
+  std::vector<Insert> insert;
+  std::vector<Edge> edges;
+};
+
+struct Finding {
+  FindingKind kind = FindingKind::misuse;
+  std::vector<FindingKind> also;
+  Severity severity = Severity::error;
+  std::uint64_t count = 1;
+  std::string key;  ///< equal for equal findings, in every run and on every backend
+  std::optional<Side> first;
+  std::optional<Side> second;
+  std::optional<FindingBuffer> buffer;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> bytes;  ///< half-open, sorted, from the start of the memory
+  std::uint64_t bytes_total = 0;
+  std::string why;
+  std::optional<Mend> mend;
+  std::string errc;  ///< of misuse: the name in weir::Errc
+  std::string what;  ///< of misuse: the error's text
+};
+/// Several lines of plain words.
+std::string to_text(const Finding& finding);
+
+/// What was not checked, and why.
+struct Unchecked {
+  std::string what;
+  std::string why;
+  std::uint64_t count = 1;
+};
+
+struct CheckOptions {
+  HostOrder host_order = HostOrder::observed;
+  bool hints = false;
+  std::size_t max_findings = 1000;                 ///< 0: no limit
+  std::string suppressions = {};                   ///< the text of a file of them
+  std::string suppressions_name = "suppressions";  ///< stands for that file in messages
+};
+
+struct CheckReport {
+  std::string program;
+  std::string device;
+  HostOrder host_order = HostOrder::declared;
+  int program_exit = 0;
+  std::vector<Finding> findings;
+  std::vector<Unchecked> unchecked;
+  std::vector<std::string> unmatched_suppressions;
+  std::uint64_t commands = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t warnings = 0;
+  std::uint64_t hints = 0;
+  std::uint64_t suppressed = 0;
+  std::uint64_t dropped = 0;  ///< beyond max_findings
+};
+/// One line, one JSON object: "weir.findings", version 1.
+std::string to_json(const CheckReport& report);
+/// For people; the findings, what was not checked, and totals.
+std::string to_text(const CheckReport& report);
+
+namespace check {
+class ScenarioFeed;
+}
+
+/// Checks a scenario as it runs: given to run_scenario as hooks, it is told of each call in turn, and of what the library
+/// refused. Thread rule: as RunHooks. The recording must outlive it.
+class ScenarioChecker final : public RunHooks {
+ public:
+  /// `file` is what lines of commands without a file of their own are of, `device` where the scenario's first device is.
+  /// Throws invalid_value for suppressions that cannot be read.
+  ScenarioChecker(const Recording& recording, const CheckOptions& options = {}, std::string file = "scenario",
+                  std::string device = "cpu", SourceLocation where = SourceLocation::current());
+  ~ScenarioChecker() override;
+
+  void after(std::size_t command, const Misuse* misuse) override;
+  /// All calls as if the library took them, but those of `refused`.
+  void all(const std::vector<Misuse>& refused = {});
+  CheckReport report() const;
+
+ private:
+  const Recording* recording_;
+  std::unique_ptr<check::ScenarioFeed> feed_;
+};
+
+}  // namespace weir

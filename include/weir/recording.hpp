@@ -1,0 +1,262 @@
+// Recordings: whole programs as data, a list of commands with what they touch; kept in little memory, and in files.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/op.hpp>
+#include <weir/source_location.hpp>
+
+namespace weir {
+
+/// The parts of a Recording. Strings are held once: a part has their Name; other parts are named by their place.
+namespace recorded {
+
+using Name = std::uint32_t;
+inline constexpr std::uint32_t none = 0xffffffff;
+
+/// What commands and graphs' nodes do; the members of the scenario format are in docs/scenarios.md.
+enum class Op : std::uint8_t {
+  launch,
+  external,
+  host_function,
+  copy,
+  fill,
+  alloc,
+  free,
+  record,
+  wait,
+  synchronize,
+  query,
+  host_read,
+  host_write,
+  host_open,
+  host_close,
+  give,
+  take,
+  work,
+  make,
+  drop,
+  begin_capture,
+  end_capture,
+  launch_graph,
+  build_graph,
+  update_node,
+  enable_node,
+  // only of nodes
+  graph,
+  empty,
+  if_,
+  switch_,
+  while_,
+};
+inline constexpr std::size_t op_count = 31;
+/// "host_function"; "if" for if_.
+std::string_view to_text(Op op);
+
+enum class StreamKind : std::uint8_t { blocking, non_blocking, legacy, per_thread };
+enum class Owner : std::uint8_t { array, pool, user };
+enum class Access : std::uint8_t { in, out, inout, accumulate };
+/// What `Command::target` is: for the first four the place of one, for the others a Name.
+enum class Target : std::uint8_t { none, stream, event, device, buffer, graph, scope, hand_off, all };
+
+struct Device {
+  Name name = none;
+  Name profile = none;
+};
+struct Stream {
+  Name name = none;
+  std::uint32_t device = 0;
+  std::uint32_t thread = 0;  ///< whose, for per_thread
+  std::int32_t priority = 0;
+  StreamKind kind = StreamKind::blocking;
+  bool later = false;  ///< made by a command
+};
+struct Event {
+  Name name = none;
+  std::uint32_t device = 0;
+  bool timed = false;
+  bool later = false;
+};
+struct Buffer {
+  Name name = none;
+  std::uint32_t device = 0;   ///< of device memory
+  std::uint32_t home = none;  ///< the stream that a device array of the start belongs to
+  std::uint64_t bytes = 0;
+  MemoryKind kind = MemoryKind::device;
+  Owner owner = Owner::array;
+  bool later = false;  ///< made by a command or node
+  bool written = true;
+};
+
+/// `count` times, `stride` bytes apart.
+struct Repeat {
+  std::uint64_t count = 1;
+  std::uint64_t stride = 0;
+  friend bool operator==(const Repeat&, const Repeat&) = default;
+};
+/// Memory that a command touches: `bytes` from `offset`, repeated up to three times, the innermost first.
+struct Use {
+  std::uint32_t buffer = none;
+  Access access = Access::in;
+  bool raw = false;             ///< through a raw view, which the array does not know of
+  std::uint8_t dimensions = 0;  ///< of `repeat`
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::array<Repeat, 3> repeat = {};
+
+  /// How many bytes it touches, and from offset to its end; they saturate.
+  std::uint64_t total() const;
+  std::uint64_t extent() const;
+  friend bool operator==(const Use&, const Use&) = default;
+};
+
+/// How long a command lasts on its device, for runs and predictions. Of `work`: `ns`, on the host.
+struct Cost {
+  std::optional<double> ns = {};
+  std::optional<std::uint64_t> bytes = {};
+  std::optional<std::uint64_t> blocks = {};
+  std::optional<std::uint64_t> threads = {};
+  std::optional<double> block_ns = {};
+  std::optional<std::uint64_t> shared_bytes = {};
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+/// One command. Its uses, cost, hand-offs and nodes are asked for by the functions of Recording. A copy has two uses, `to`
+/// and `from`; so has an update_node with `ends`.
+struct Command {
+  Op op = Op::launch;
+  Target target_kind = Target::none;
+  bool flag = false;  ///< external of record and wait, answer of query, enabled of enable_node
+  bool ends = false;  ///< update_node: the uses are `to`, and `from` if there are two
+  std::uint32_t thread = 0;
+  Name id = none;    ///< none: # and the place in the list
+  Name name = none;  ///< of a kernel or function; the path of a node that is changed
+  Name file = none;
+  std::uint32_t line = none;
+  std::uint32_t stream = none;  ///< of build_graph: the device
+  std::uint32_t target = none;  ///< what it names beside the stream
+
+  // For the library.
+  std::uint32_t first_use = 0;
+  std::uint32_t use_count = 0;
+  std::uint32_t cost = none;
+  std::uint32_t extra = none;
+};
+
+/// A node of a graph that is built, as it is handed over.
+struct Node {
+  Op op = Op::empty;
+  Target target_kind = Target::none;  ///< buffer, event or graph
+  Name name = none;
+  Name file = none;
+  std::uint32_t line = none;
+  std::uint32_t target = none;
+  std::vector<Use> uses;  ///< of a conditional node: the condition
+  std::optional<Cost> cost;
+  std::vector<std::uint32_t> after;       ///< places in the same list, all before this one's
+  std::vector<std::vector<Node>> bodies;  ///< of a conditional node
+};
+
+/// What else belongs to a command.
+struct Details {
+  std::span<const Use> uses = {};
+  std::optional<Cost> cost = {};
+  std::span<const Name> gives = {};  ///< host_function
+  std::span<const Node> nodes = {};  ///< build_graph
+};
+
+}  // namespace recorded
+
+/// A program as data. It never takes more memory than its limit: what does not fit throws Error(out_of_memory) and is not
+/// added. Thread rule: one thread at a time; any number of threads read.
+class Recording {
+ public:
+  static constexpr std::size_t default_limit = std::size_t{1} << 30;
+
+  explicit Recording(std::size_t limit = default_limit);
+  Recording(Recording&&) noexcept;
+  Recording& operator=(Recording&&) noexcept;
+  ~Recording();
+
+  /// The bytes that it takes, and may take.
+  std::size_t bytes() const;
+  std::size_t limit() const;
+
+  /// The Name of a text, the same for equal texts; and back. Texts stay where they are, ended by a 0, as long as the recording lives.
+  recorded::Name intern(std::string_view text);
+  std::optional<recorded::Name> find(std::string_view text) const;
+  const char* text(recorded::Name name) const;
+
+  recorded::Name name = recorded::none;
+  recorded::Name about = recorded::none;
+
+  const std::vector<recorded::Device>& devices() const;
+  const std::vector<recorded::Name>& threads() const;
+  const std::vector<recorded::Stream>& streams() const;
+  const std::vector<recorded::Event>& events() const;
+  const std::vector<recorded::Buffer>& buffers() const;
+  /// Each returns the place. Where no device or thread is added, there is one: dev0, main.
+  std::uint32_t add(const recorded::Device& device);
+  std::uint32_t add_thread(recorded::Name name);
+  std::uint32_t add(const recorded::Stream& stream);
+  std::uint32_t add(const recorded::Event& event);
+  std::uint32_t add(const recorded::Buffer& buffer);
+
+  /// The commands, in the order of the calls.
+  std::size_t size() const;
+  const recorded::Command& command(std::size_t place) const;
+  std::size_t add(const recorded::Command& command, const recorded::Details& details = {});
+  /// What is known only later: how long a command lasted, and what a host function gave.
+  void set_cost(std::size_t place, const recorded::Cost& cost);
+  void add_give(std::size_t place, recorded::Name name);
+  /// "c7", or "#7" for the eighth command if it has no id.
+  std::string id(std::size_t place) const;
+  /// Where it was called: its file and line, else those given.
+  SourceLocation where(std::size_t place, const char* file) const;
+
+  std::size_t use_count(const recorded::Command& command) const { return command.use_count; }
+  recorded::Use use(const recorded::Command& command, std::size_t number) const;
+  std::optional<recorded::Cost> cost(const recorded::Command& command) const;
+  std::span<const recorded::Name> gives(const recorded::Command& command) const;
+  std::span<const recorded::Node> nodes(const recorded::Command& command) const;
+
+ private:
+  friend class Recorder;
+  /// Lets `place` say where each use, and each buffer that a command names, really is.
+  void resolve(const std::function<void(recorded::Use&)>& place);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Writes a scenario file: gzip if the path ends in ".gz". A file that was there is replaced only once all is written.
+/// Throws invalid_value where it cannot be written.
+void save(const Recording& recording, const std::filesystem::path& path,
+          SourceLocation where = SourceLocation::current());
+/// The same as text.
+std::string to_json(const Recording& recording);
+
+struct LoadOptions {
+  std::size_t limit = Recording::default_limit;  ///< of memory, for the recording and for reading it
+};
+
+/// Reads a scenario file, plain or gzip, and checks all that docs/scenarios.md asks of one. Throws invalid_value with the path of the
+/// member that is wrong ("program[3].uses[1].buffer"), out_of_memory where the limit is reached, invalid_value also for a file
+/// that cannot be read. In the library weir::tools.
+Recording load_recording(const std::filesystem::path& path, const LoadOptions& options = {},
+                         SourceLocation where = SourceLocation::current());
+/// The same from text, plain or gzip; `name` stands for the file in errors.
+Recording parse_recording(std::string_view text, const std::string& name = "scenario", const LoadOptions& options = {},
+                          SourceLocation where = SourceLocation::current());
+
+}  // namespace weir

@@ -1,0 +1,68 @@
+// Learns that events are reached by asking the driver, on a thread of its own. So no host function of the library's stands
+// in a stream: behind a wait they block the submitting thread after 56 (R213), and the driver's one thread for them may call
+// nothing (R88).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+
+#include "backends/cuda/streams/threads.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+/// What is to happen when an event is reached. Owns the event, or sees to it that nothing records it until then.
+class Reached {
+ public:
+  virtual ~Reached() = default;
+  /// Called once, by the poller's thread, which must not wait: see may_call_driver(). `answer`: success, or why the driver
+  /// does not say any more.
+  virtual void reached(cudaError_t answer) noexcept = 0;
+
+ private:
+  friend class Poller;
+  friend class Polls;
+  const void* order_ = nullptr;
+  int device_ = 0;
+  bool hurry_ = true;
+  cudaEvent_t event_ = nullptr;
+  Reached* next_ = nullptr;
+};
+
+/// One thread for the process. It sleeps while nothing is pending. What was added last it asks about at once, then every few
+/// microseconds, and less and less often, down to once in most_pause: a stream that waits for an event of another backend
+/// goes on as soon as with a callback of the driver's, and a long wait costs a few percent of a core.
+/// Thread rule: any thread. Nobody waits: no call of the driver's is made with a lock held.
+class Poller {
+ public:
+  static constexpr auto most_pause = std::chrono::microseconds(100);
+
+  static Poller& instance();
+
+  enum class Hurry : std::uint8_t {
+    yes,
+    no,  ///< nobody waits for it: asked for at leisure
+  };
+  /// Calls `then` when the last record of the event is reached. Events of one order, mostly a queue, are reached in the order
+  /// in which they are added but for a few that threads add at once; of these the first is asked for. Takes `then` unless it
+  /// throws, for want of a thread.
+  void add(const void* order, int device, cudaEvent_t event, std::unique_ptr<Reached>& then, Hurry hurry = Hurry::yes);
+
+ private:
+  friend class Polls;
+  void serve() noexcept;
+
+  detail::Mutex mutex_;
+  std::condition_variable_any added_;
+  Reached* inbox_ WEIR_GUARDED_BY(mutex_) = nullptr;  ///< the newest first
+  bool naps_ WEIR_GUARDED_BY(mutex_) = false;
+  bool sleeps_ WEIR_GUARDED_BY(mutex_) = false;
+  bool started_ WEIR_GUARDED_BY(mutex_) = false;
+  ExitGate gate_;
+};
+
+}  // namespace weir::cuda

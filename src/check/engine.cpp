@@ -1,0 +1,412 @@
+// The engine's order: what the moments of a program's calls come after, by the edges of hazards.md, section 2.
+#include "check/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "check/state.hpp"
+
+namespace weir::check {
+
+using recorded::StreamKind;
+
+namespace {
+
+bool is_blocking(StreamKind kind) { return kind == StreamKind::blocking || kind == StreamKind::per_thread; }
+
+/// From more than so much pageable memory a copy returns when it is done.
+constexpr std::uint64_t staged_bytes = std::uint64_t{1} << 20;
+
+}  // namespace
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+  sites_.emplace_back();  // what was there before
+  stream_event_ = std::make_unique<Event>();
+}
+Engine::~Engine() = default;
+
+Timeline Engine::new_timeline() { return timelines_++; }
+
+Engine::Thread& Engine::thread(const Call& call) {
+  const std::size_t place = options_.host_order == HostOrder::observed ? 0 : call.thread;
+  while (threads_.size() <= place) {
+    threads_.push_back(std::make_unique<Thread>());
+    threads_.back()->timeline = new_timeline();
+  }
+  return *threads_[place];
+}
+
+std::uint32_t Engine::add_stream(const StreamFact& fact) {
+  auto made = std::make_unique<Stream>();
+  made->fact = fact;
+  made->id = static_cast<std::uint32_t>(streams_.size());
+  made->timeline = new_timeline();
+  if (fact.kind == StreamKind::legacy) legacy_streams_.push_back(made->id);
+  streams_.push_back(std::move(made));
+  return static_cast<std::uint32_t>(streams_.size() - 1);
+}
+std::uint32_t Engine::add_event(const std::string& name) {
+  events_.emplace_back();
+  events_.back().name = name;
+  return static_cast<std::uint32_t>(events_.size() - 1);
+}
+std::uint32_t Engine::add_buffer(const BufferFact& fact) {
+  auto made = std::make_unique<Buffer>();
+  made->fact = fact;
+  made->id = static_cast<std::uint32_t>(buffers_.size());
+  made->all_written = fact.kind != MemoryKind::device || (fact.live && fact.written) || !fact.unseen.empty();
+  buffers_.push_back(std::move(made));
+  return static_cast<std::uint32_t>(buffers_.size() - 1);
+}
+
+void Engine::made_stream(const Call& call, std::uint32_t stream) {
+  streams_[stream]->alive = true;
+  streams_[stream]->fact.file = call.file;
+  streams_[stream]->fact.line = call.line;
+}
+void Engine::drop_stream(const Call& call, std::uint32_t stream) {
+  streams_[stream]->alive = false;
+  const auto capture = captures_.find(streams_[stream]->capture);
+  if (capture != captures_.end() && capture->second->origin == stream) end_capture(call, stream, none);
+  // Its work goes on, and nobody waits for it (C7).
+  if (!rule(14)) learn(thread(call), streams_[stream]->clock);
+}
+void Engine::made_event(std::uint32_t event) { events_[event].alive = true; }
+void Engine::drop_event(std::uint32_t event) { events_[event].alive = false; }
+
+/// The run of a command: behind its call, its stream's earlier work, and what the rules of the legacy stream put before it.
+Engine::Stream& Engine::enter(const Call& call, std::uint32_t place, bool own_only) {
+  Stream& stream = *streams_[place];
+  if (!rule(2)) {
+    stream.clock.clear();
+    stream.timeline = new_timeline();
+    stream.tick = 0;
+    stream.seen_thread = none;
+    stream.seen_streams.clear();
+  }
+  Thread& host = thread(call);
+  const std::uint32_t thread_place = options_.host_order == HostOrder::observed ? 0 : call.thread;
+  if (rule(1) && (stream.seen_thread != thread_place || stream.seen_thread_version != host.version)) {
+    stream.clock.join(host.clock);
+    stream.seen_thread = thread_place;
+    stream.seen_thread_version = host.version;
+  }
+  const bool legacy = stream.fact.kind == StreamKind::legacy;
+  const auto join = [&stream](const Stream& other) {
+    if (stream.seen_streams.size() <= other.id) stream.seen_streams.resize(other.id + 1);
+    if (other.version == std::exchange(stream.seen_streams[other.id], other.version)) return;
+    stream.clock.join(other.clock);
+  };
+  if (rule(3) && legacy && !own_only) {
+    for (const auto& other : streams_) {
+      if (other->fact.device == stream.fact.device && is_blocking(other->fact.kind)) join(*other);
+    }
+  } else if (rule(3) && is_blocking(stream.fact.kind)) {
+    for (const std::uint32_t other : legacy_streams_) {
+      if (streams_[other]->fact.device == stream.fact.device) join(*streams_[other]);
+    }
+  }
+  ++stream.version;
+  return stream;
+}
+
+/// Once it was looked at: it is the last one of its stream.
+void Engine::leave(const Call& call, Stream& stream) {
+  stream.last_command = call.command;
+  ++stream.commands;
+}
+
+void Engine::learn(Thread& host, const Clock& clock) {
+  host.clock.join(clock);
+  ++host.version;
+  host.synchronized = true;
+}
+void Engine::learn_stream(Thread& host, std::uint32_t place) {
+  const Stream& stream = *streams_[place];
+  learn(host, stream.clock);
+  if (stream.fact.kind != StreamKind::legacy || !rule(3)) return;
+  for (const auto& other : streams_) {
+    if (other->fact.device == stream.fact.device && is_blocking(other->fact.kind)) learn(host, other->clock);
+  }
+}
+
+Tick Engine::host_tick(Thread& host) {
+  host.clock.raise(host.timeline, ++host.tick);
+  ++host.version;
+  return host.tick;
+}
+
+bool Engine::before(const Access& access, const Clock& clock) const {
+  if (clock[access.timeline] >= access.tick) return true;
+  for (const auto& [timeline, tick] : sites_[access.site].also_before) {
+    if (clock[timeline] >= tick) return true;
+  }
+  return false;
+}
+
+std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const char* name) {
+  const auto mix = [](std::uint64_t hash, std::uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+  };
+  std::uint64_t hash = mix(call.line, reinterpret_cast<std::uintptr_t>(call.file));
+  hash = mix(hash, reinterpret_cast<std::uintptr_t>(name));
+  hash = mix(hash, static_cast<std::uint64_t>(op) << 56 ^ std::uint64_t{stream} << 24 ^ call.thread);
+  for (;; ++hash) {
+    const auto [found, added] = site_table_.try_emplace(hash, static_cast<std::uint32_t>(sites_.size()));
+    if (!added) {
+      const Site& old = sites_[found->second];
+      if (old.op == op && old.stream == stream && old.thread == call.thread && old.name == name &&
+          old.place.file == call.file && old.place.line == call.line) {
+        return found->second;
+      }
+      continue;
+    }
+    sites_.push_back({op, stream, call.thread, name, {call.file, call.line}});
+    return found->second;
+  }
+}
+
+void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name, std::span<const Use> given,
+                  std::span<const std::uint32_t> gives) {
+  if (streams_[place]->capture != 0) {
+    captured(call, place, op, name, uses_of(op, {given.begin(), given.end()}));
+    return;
+  }
+  std::vector<Use> sides;
+  std::span<const Use> uses = given;
+  bool taken = false, waits = false;
+  if (op == Op::copy || op == Op::fill) {
+    if (given[0].total() == 0) return;  // nothing is enqueued
+    sides = uses_of(op, {given.begin(), given.end()});
+    uses = sides;
+    const bool to_pageable = buffers_[given[0].buffer]->fact.kind == MemoryKind::pageable;
+    const bool from_pageable = op == Op::copy && buffers_[given[1].buffer]->fact.kind == MemoryKind::pageable;
+    const bool large = given[0].total() > staged_bytes;
+    waits = to_pageable || (from_pageable && large);
+    taken = from_pageable && !to_pageable && !large;
+  }
+  Thread& host = thread(call);
+  Stream& stream = enter(call, place);
+  const Second second{call, op, place, name};
+  hits_.clear();
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const bool by_host = taken && i == 1;
+    check_use(uses[i], i, by_host ? host.clock : stream.clock, by_host);
+  }
+  if (!hits_.empty()) conclude(second, hits_);
+  for (const Use& use : uses) check_contents(second, use);
+  if (uses.size() > 1) check_overlaps(second, uses);
+
+  Access made;
+  made.command = call.command;
+  made.site = site(call, op, place, name);
+  if (!uses.empty()) {
+    made.set_moment(stream.timeline, ++stream.tick);
+    stream.clock.raise(stream.timeline, stream.tick);
+  }
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Use& use = uses[i];
+    Buffer& buffer = *buffers_[use.buffer];
+    if (!use.raw && buffer.fact.owner == recorded::Owner::array) {
+      if (buffer.users.size() <= place / 64) buffer.users.resize(place / 64 + 1);
+      buffer.users[place / 64] |= std::uint64_t{1} << place % 64;
+    }
+    if (taken && i == 1) {
+      Access by_host = made;
+      by_host.host = 1;
+      by_host.set_moment(host.timeline, host_tick(host));
+      add_use(use, i, by_host, host.clock);
+    } else {
+      add_use(use, i, made, stream.clock);
+    }
+  }
+  for (const std::uint32_t one : gives) hand_offs_[one].join(stream.clock);
+  if (waits && rule(9)) learn(host, stream.clock);
+  leave(call, stream);
+}
+
+Engine::Event& Engine::event_at(std::uint32_t which) { return which == none ? *stream_event_ : events_[which]; }
+
+void Engine::record(const Call& call, std::uint32_t place, std::uint32_t which, bool node, bool external) {
+  Event& event = event_at(which);
+  Stream& stream = *streams_[place];
+  if (stream.capture != 0) {
+    if (node) captured(call, place, Op::record, "", {}, which);
+    if (!external) {
+      event.capture = stream.capture;
+      event.frontier = stream.frontier;
+    }
+    leave(call, stream);
+    return;
+  }
+  enter(call, place);
+  event.capture = 0;
+  event.recorded = true;
+  event.stream_before = event.stream;
+  event.stream = place;
+  event.place = {call.file, call.line};
+  event.sequence = ++records_;
+  event.clock = stream.clock;
+  leave(call, stream);
+}
+
+/// A wait for the last record of an event, once that it is known not to be a capture's.
+void Engine::order_behind(const Call& call, std::uint32_t place, std::uint32_t which, bool hints) {
+  const Event& event = event_at(which);
+  Stream& stream = enter(call, place);
+  const bool legacy = stream.fact.kind == StreamKind::legacy;
+  Stream::Waited waited{event.stream, which, {call.file, call.line}, !event.recorded, event.stream_before, event.place};
+  if (stream.waits.size() >= 64) stream.waits.erase(stream.waits.begin());
+  std::erase_if(stream.waits,
+                [&](const Stream::Waited& one) { return one.other == waited.other && one.event == waited.event; });
+  stream.waits.push_back(waited);
+  if (!event.recorded) {
+    if (hints && options_.hints) hint(FindingKind::empty_wait, call, place, Op::wait, "the event was never recorded");
+    leave(call, stream);
+    return;
+  }
+  if (hints && options_.hints && !legacy) {
+    const bool useless = stream.clock.covers(event.clock);
+    hint(FindingKind::redundant_wait, call, place, Op::wait,
+         useless ? named(place) + " is behind all that it waits for already" : std::string());
+  }
+  if (rule(5)) stream.clock.join(event.clock);
+  leave(call, stream);
+}
+
+void Engine::wait(const Call& call, std::uint32_t place, std::uint32_t which, bool node) {
+  const Event& event = event_at(which);
+  Stream& stream = *streams_[place];
+  if (stream.capture != 0 && (node || event.capture == 0)) {
+    captured(call, place, Op::wait, "", {}, which);
+    return;
+  }
+  if (event.capture != 0 && captures_.count(event.capture) != 0) {
+    if (stream.capture == 0) {
+      stream.capture = event.capture;
+      stream.frontier.clear();
+    }
+    for (const std::uint32_t one : event.frontier) {
+      if (std::find(stream.frontier.begin(), stream.frontier.end(), one) == stream.frontier.end()) {
+        stream.frontier.push_back(one);
+      }
+    }
+    leave(call, stream);
+    return;
+  }
+  order_behind(call, place, which, true);
+}
+
+void Engine::wait_stream(const Call& call, std::uint32_t place, std::uint32_t other, bool scoped) {
+  if (!rule(6)) return;
+  // A record, and a wait for it.
+  record(call, other, none);
+  if (stream_event_->capture != 0) {
+    wait(call, place, none);
+  } else {
+    order_behind(call, place, none, !scoped);
+  }
+}
+
+void Engine::synchronize_stream(const Call& call, std::uint32_t stream, bool asked) {
+  if (rule(asked ? 8 : 7)) learn_stream(thread(call), stream);
+}
+void Engine::synchronize_event(const Call& call, std::uint32_t event, bool asked) {
+  if (rule(asked ? 8 : 7) && events_[event].recorded) learn(thread(call), events_[event].clock);
+}
+void Engine::synchronize_device(const Call& call, std::uint32_t device) {
+  if (!rule(7)) return;
+  for (const auto& stream : streams_) {
+    if (stream->fact.device == device) learn(thread(call), stream->clock);
+  }
+}
+void Engine::synchronize_all(const Call& call) {
+  if (!rule(7)) return;
+  for (const auto& stream : streams_) learn(thread(call), stream->clock);
+}
+
+void Engine::not_done(const Call& call, std::uint32_t stream, std::uint32_t event) {
+  const std::uint32_t asked = stream != none ? stream : events_[event].stream;
+  if (asked == none) return;
+  streams_[asked]->asked_in_vain = true;
+  streams_[asked]->not_done = {call.file, call.line};
+}
+
+void Engine::host_access(const Call& call, Op op, std::span<const Use> given) {
+  Thread& host = thread(call);
+  std::vector<Use> uses(given.begin(), given.end());
+  for (Use& use : uses) use.access = op == Op::host_write ? recorded::Access::out : recorded::Access::in;
+  hits_.clear();
+  for (std::size_t i = 0; i < uses.size(); ++i) check_use(uses[i], i, host.clock, true);
+  if (!hits_.empty()) conclude({call, op, none, ""}, hits_);
+  Access made;
+  made.command = call.command;
+  made.host = 1;
+  made.set_moment(host.timeline, host_tick(host));
+  made.site = site(call, op, none, "");
+  for (std::size_t i = 0; i < uses.size(); ++i) add_use(uses[i], i, made, host.clock);
+}
+
+void Engine::open(const Call& call, std::uint32_t scope, const Use& use) {
+  Thread& host = thread(call);
+  hits_.clear();
+  check_use(use, 0, host.clock, true);
+  if (!hits_.empty()) conclude({call, Op::host_open, none, ""}, hits_);
+  const Runs* const bytes = runs(use);
+  if (bytes == nullptr) return;
+  Scope made{use, {}, *bytes};
+  made.access.command = call.command;
+  made.access.set_use(use.access, 0);
+  made.access.host = 1;
+  made.access.set_moment(host.timeline, never);
+  made.access.site = site(call, Op::host_open, none, "");
+  buffers_[use.buffer]->guards.push_back(scope);
+  scopes_[scope] = std::move(made);
+}
+
+void Engine::close(const Call& call, std::uint32_t scope) {
+  const auto found = scopes_.find(scope);
+  if (found == scopes_.end()) return;
+  Thread& host = thread(call);
+  Scope closed = std::move(found->second);
+  scopes_.erase(found);
+  std::erase(buffers_[closed.use.buffer]->guards, scope);
+  const bool elsewhere = closed.access.timeline != host.timeline;
+  closed.access.set_moment(host.timeline, host_tick(host));
+  if (elsewhere) {
+    // Nothing says that this thread is behind the one that opened it.
+    buffers_[closed.use.buffer]->history.add_beside(closed.runs, closed.access);
+  } else {
+    add_use(closed.use, 0, closed.access, host.clock);
+  }
+}
+
+void Engine::give(const Call& call, std::uint32_t hand_off) { hand_offs_[hand_off].join(thread(call).clock); }
+void Engine::take(const Call& call, std::uint32_t hand_off) {
+  const auto found = hand_offs_.find(hand_off);
+  if (rule(13) && found != hand_offs_.end()) learn(thread(call), found->second);
+}
+
+void Engine::skip(const std::string& what, const std::string& why) {
+  for (Unchecked& one : unchecked_) {
+    if (one.what == what && one.why == why) {
+      ++one.count;
+      return;
+    }
+  }
+  unchecked_.push_back({what, why, 1});
+}
+
+std::size_t Engine::history_bytes() const {
+  std::size_t all = 0;
+  for (const auto& buffer : buffers_) all += buffer->history.bytes();
+  return all;
+}
+std::size_t Engine::history_size() const {
+  std::size_t all = 0;
+  for (const auto& buffer : buffers_) all += buffer->history.size();
+  return all;
+}
+
+}  // namespace weir::check

@@ -1,0 +1,224 @@
+// The checker's engine: told of a program's calls one by one, in their order, it keeps what each moment comes after and what
+// touched which bytes, and finds uses that nothing orders. It keeps no program. Thread rule: one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/check.hpp>
+#include <weir/recording.hpp>
+
+#include "check/clock.hpp"
+#include "check/graphs.hpp"
+#include "check/history.hpp"
+
+namespace weir::check {
+
+using recorded::Op;
+using recorded::Use;
+
+/// Who calls, and what. Files are kept by their pointers.
+struct Call {
+  std::uint32_t thread = 0;
+  std::uint64_t command = 0;
+  const char* file = "";
+  std::uint32_t line = 0;
+};
+
+struct StreamFact {
+  std::string name;
+  std::uint32_t device = 0;
+  recorded::StreamKind kind = recorded::StreamKind::blocking;
+  std::string unseen = {};  ///< why others may order it, if they may
+  const char* file = "";
+  std::uint32_t line = 0;
+};
+struct BufferFact {
+  std::string name;
+  MemoryKind kind = MemoryKind::device;
+  recorded::Owner owner = recorded::Owner::array;
+  std::uint64_t bytes = 0;
+  std::uint32_t device = 0;
+  std::uint32_t home = none;  ///< a stream
+  bool live = true;
+  bool written = true;
+  std::string unseen = {};
+};
+
+/// For tests: what of hazards.md, section 2, holds.
+struct Rules {
+  std::array<bool, 15> edge = {true, true, true, true, true, true, true, true,
+                               true, true, true, true, true, true, true};
+};
+
+struct EngineOptions {
+  HostOrder host_order = HostOrder::observed;
+  bool hints = false;
+  bool leaks = false;
+  Rules rules;
+  /// The id of a command, of a device, and of a host thread.
+  std::function<std::string(std::uint64_t)> command_text = [](std::uint64_t id) { return std::to_string(id); };
+  std::function<std::string(std::uint32_t)> device_text = [](std::uint32_t place) { return std::to_string(place); };
+  std::function<std::string(std::uint32_t)> thread_text = [](std::uint32_t place) { return std::to_string(place); };
+  std::function<std::string(std::uint32_t)> graph_text = [](std::uint32_t id) { return std::to_string(id); };
+  /// Told of each finding.
+  std::function<void(Finding)> found;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+
+  std::uint32_t add_stream(const StreamFact& fact);
+  std::uint32_t add_event(const std::string& name);
+  std::uint32_t add_buffer(const BufferFact& fact);
+  void made_stream(const Call& call, std::uint32_t stream);
+  void drop_stream(const Call& call, std::uint32_t stream);
+  void made_event(std::uint32_t event);
+  void drop_event(std::uint32_t event);
+
+  /// Of copies and fills: `to`, and `from`.
+  void work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses,
+            std::span<const std::uint32_t> gives = {});
+  void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
+  void free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
+  /// `node`: in a capture, the record or wait is a node of the graph; `external`: and nothing else.
+  void record(const Call& call, std::uint32_t stream, std::uint32_t event, bool node = false, bool external = false);
+  void wait(const Call& call, std::uint32_t stream, std::uint32_t event, bool node = false);
+  void wait_stream(const Call& call, std::uint32_t stream, std::uint32_t other, bool scoped = false);
+  /// Also what was done when it was asked about.
+  void synchronize_stream(const Call& call, std::uint32_t stream, bool asked = false);
+  void synchronize_event(const Call& call, std::uint32_t event, bool asked = false);
+  void synchronize_device(const Call& call, std::uint32_t device);
+  void synchronize_all(const Call& call);
+  void not_done(const Call& call, std::uint32_t stream, std::uint32_t event);
+  void host_access(const Call& call, Op op, std::span<const Use> uses);
+  void open(const Call& call, std::uint32_t scope, const Use& use);
+  void close(const Call& call, std::uint32_t scope);
+  void give(const Call& call, std::uint32_t hand_off);
+  void take(const Call& call, std::uint32_t hand_off);
+
+  void begin_capture(const Call& call, std::uint32_t stream);
+  /// Without a graph: nothing came of it.
+  void end_capture(const Call& call, std::uint32_t stream, std::uint32_t graph);
+  bool capturing(std::uint32_t stream) const;
+  void build(const Call& call, std::uint32_t graph, std::span<const recorded::Node> nodes,
+             const std::function<const char*(recorded::Name)>& text);
+  void update(const Call& call, std::uint32_t graph, const std::string& node, std::span<const Use> uses, bool ends);
+  void enable(const Call& call, std::uint32_t graph, const std::string& node, bool enabled);
+  void launch_graph(const Call& call, std::uint32_t stream, std::uint32_t graph);
+  void drop_graph(std::uint32_t graph);
+
+  /// The program's end: hints and leaks come last.
+  void finish();
+
+  const std::vector<Unchecked>& unchecked() const { return unchecked_; }
+  /// What it takes for accesses, and how many there are.
+  std::size_t history_bytes() const;
+  std::size_t history_size() const;
+
+ private:
+  struct Site;
+  struct Stream;
+  struct Event;
+  struct Buffer;
+  struct Thread;
+  struct Scope;
+  struct Graph;
+  struct Capture;
+  struct Hit;
+  struct Second;
+  struct Place {
+    const char* file = "";
+    std::uint32_t line = 0;
+  };
+
+  // ---- engine.cpp
+  Thread& thread(const Call& call);
+  Timeline new_timeline();
+  Event& event_at(std::uint32_t which);
+  bool rule(unsigned edge) const { return options_.rules.edge[edge]; }
+  Stream& enter(const Call& call, std::uint32_t stream, bool own_only = false);
+  void leave(const Call& call, Stream& stream);
+  void learn(Thread& thread, const Clock& clock);
+  void learn_stream(Thread& thread, std::uint32_t stream);
+  Tick host_tick(Thread& thread);
+  void order_behind(const Call& call, std::uint32_t stream, std::uint32_t event, bool hints);
+  std::uint32_t site(const Call& call, Op op, std::uint32_t stream, const char* name);
+  bool before(const Access& access, const Clock& clock) const;
+
+  // ---- engine_memory.cpp
+  void check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch = none);
+  void add_use(const Use& use, std::size_t number, const Access& like, const Clock& now);
+  void check_contents(const Second& second, const Use& use);
+  void check_overlaps(const Second& second, std::span<const Use> uses);
+  void wrote(Buffer& buffer, const Runs& runs);
+  const Runs* runs(const Use& use);
+  void hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& runs, const Use& second,
+           std::size_t number, bool host);
+  void check_free(const Second& second, std::uint32_t buffer, const Clock& end);
+
+  // ---- engine_graphs.cpp
+  std::uint32_t captured(const Call& call, std::uint32_t stream, Op op, const char* name, std::vector<Use> uses,
+                         std::uint32_t target = none);
+  void check_inside(const Call& call, std::uint32_t stream, Graph& graph, std::uint32_t site);
+  void launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t site);
+  void add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::Node> list, std::uint32_t parent,
+                 std::uint32_t body, const std::string& prefix, const std::function<const char*(recorded::Name)>& text,
+                 std::uint32_t graph);
+  void expand(const Hit& hit, const Site& site, std::vector<Hit>& made) const;
+
+  // ---- findings.cpp
+  void conclude(const Second& second, std::vector<Hit>& hits);
+  Finding base(FindingKind kind, const Second& second, const Buffer* buffer, const Runs& runs) const;
+  Side side_of(const Access& access) const;
+  Side side_of(const Second& second, std::size_t use, recorded::Access how, bool host, bool whole) const;
+  std::string why(const Second& second, const Hit& first, const Side& named) const;
+  std::string named(std::uint32_t stream) const;
+  void warn(FindingKind kind, const Second& second, std::uint32_t buffer, const Runs& runs, std::size_t use);
+  void hint(FindingKind kind, const Call& call, std::uint32_t stream, Op op, const std::string& why);
+  void report(Finding finding);
+
+  // ---- mends.cpp
+  std::optional<Mend> mend(const Second& second, const std::vector<Hit>& hits, bool host_second) const;
+  std::optional<Mend> mend_inside(const Second& second, const std::vector<Hit>& hits) const;
+  std::string new_event() const;
+  bool covered(const std::vector<Hit>& hits, const Clock& clock) const;
+
+  void skip(const std::string& what, const std::string& why);
+
+  EngineOptions options_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::uint32_t> legacy_streams_;
+  std::vector<Event> events_;
+  std::unique_ptr<Event> stream_event_;  ///< of waits for streams: nobody else has it
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<Site> sites_;
+  std::unordered_map<std::uint64_t, std::uint32_t> site_table_;
+  std::unordered_map<std::uint32_t, Scope> scopes_;
+  std::unordered_map<std::uint32_t, Clock> hand_offs_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Graph>> graphs_;
+  std::map<std::uint32_t, std::unique_ptr<Capture>> captures_;
+  std::uint32_t next_capture_ = 1;
+  Timeline timelines_ = 0;
+  std::vector<Unchecked> unchecked_;
+  Runs runs_;
+  std::vector<Hit> hits_;
+  struct Hint;
+  std::vector<Hint> hints_;
+  std::uint64_t records_ = 0;
+  mutable std::uint64_t new_events_ = 0;
+};
+
+}  // namespace weir::check

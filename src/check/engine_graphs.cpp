@@ -1,0 +1,450 @@
+// The engine's graphs: captures, changes, and launches as one command with many uses.
+#include <algorithm>
+#include <utility>
+
+#include "check/state.hpp"
+
+namespace weir::check {
+
+namespace {
+
+/// Graphs of more nodes than these are compared by what each byte's last nodes were.
+constexpr std::size_t most_paired = 1024;
+
+}  // namespace
+
+bool Engine::capturing(std::uint32_t stream) const { return streams_[stream]->capture != 0; }
+
+void Engine::begin_capture(const Call& call, std::uint32_t place) {
+  Stream& stream = *streams_[place];
+  stream.capture = next_capture_++;
+  stream.frontier.clear();
+  captures_[stream.capture] =
+      std::make_unique<Capture>(Capture{stream.capture, place, call.thread, {}, {call.file, call.line}});
+}
+
+void Engine::end_capture(const Call&, std::uint32_t place, std::uint32_t graph) {
+  const std::uint32_t id = streams_[place]->capture;
+  const auto found = captures_.find(id);
+  if (id == 0 || found == captures_.end()) return;
+  const std::unique_ptr<Capture> capture = std::move(found->second);
+  captures_.erase(found);
+  for (const auto& stream : streams_) {
+    if (stream->capture != id) continue;
+    stream->capture = 0;
+    stream->frontier.clear();
+  }
+  if (graph == none) return;
+  auto made = std::make_unique<Graph>();
+  made->id = graph;
+  made->version = std::make_shared<GraphVersion>(std::move(capture->nodes));
+  graphs_[graph] = std::move(made);
+}
+
+/// A command of a capturing stream is a node, behind what its stream and the events that it waited for stand for.
+std::uint32_t Engine::captured(const Call& call, std::uint32_t place, Op op, const char* name, std::vector<Use> uses,
+                               std::uint32_t target) {
+  Stream& stream = *streams_[place];
+  const auto found = captures_.find(stream.capture);
+  if (found == captures_.end()) return none;
+  std::vector<GraphNode>& nodes = found->second->nodes;
+  GraphNode node;
+  node.op = op;
+  node.target = target;
+  node.after = stream.frontier;
+  node.uses = std::move(uses);
+  node.path = options_.command_text(call.command);
+  node.name = name;
+  node.file = call.file;
+  node.line = call.line;
+  node.command = call.command;
+  node.stream = place;
+  node.thread = call.thread;
+  node.captured = true;
+  nodes.push_back(std::move(node));
+  const auto made = static_cast<std::uint32_t>(nodes.size() - 1);
+  stream.frontier = {made};
+  leave(call, stream);
+  return made;
+}
+
+void Engine::add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::Node> list, std::uint32_t parent,
+                       std::uint32_t body, const std::string& prefix,
+                       const std::function<const char*(recorded::Name)>& text, std::uint32_t graph) {
+  std::vector<std::uint32_t> places;
+  for (const recorded::Node& one : list) {
+    GraphNode node;
+    node.op = one.op;
+    node.parent = parent;
+    node.body = body;
+    node.target = one.target;
+    for (const std::uint32_t before : one.after) node.after.push_back(places[before]);
+    node.uses = uses_of(one.op, one.uses);
+    const bool condition = one.op == Op::if_ || one.op == Op::switch_ || one.op == Op::while_;
+    if (condition && !node.uses.empty()) node.uses[0].access = recorded::Access::in;
+    node.path = prefix + text(one.name);
+    node.name = text(one.name);
+    node.file = one.file == none ? nullptr : text(one.file);
+    node.line = one.line;
+    node.graph = graph;
+    node.origin = node.path;
+    const auto place = static_cast<std::uint32_t>(nodes.size());
+    places.push_back(place);
+    const std::string path = node.path;
+    nodes.push_back(std::move(node));
+    for (std::uint32_t i = 0; i < one.bodies.size(); ++i) {
+      add_nodes(nodes, one.bodies[i], place, i, path + "[" + std::to_string(i) + "]/", text, graph);
+    }
+    if (one.op == Op::graph) {
+      if (const auto child = graphs_.find(one.target); child != graphs_.end())
+        copy_into(nodes, *child->second->version);
+    }
+  }
+}
+
+void Engine::build(const Call&, std::uint32_t graph, std::span<const recorded::Node> list,
+                   const std::function<const char*(recorded::Name)>& text) {
+  std::vector<GraphNode> nodes;
+  add_nodes(nodes, list, none, 0, "", text, graph);
+  auto made = std::make_unique<Graph>();
+  made->id = graph;
+  made->version = std::make_shared<GraphVersion>(std::move(nodes));
+  graphs_[graph] = std::move(made);
+}
+
+void Engine::update(const Call&, std::uint32_t graph, const std::string& path, std::span<const Use> uses, bool) {
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return;
+  std::vector<GraphNode> nodes = found->second->version->nodes();
+  for (GraphNode& node : nodes) {
+    if (node.path == path) node.uses = uses_of(node.op, {uses.begin(), uses.end()});
+  }
+  found->second->version = std::make_shared<GraphVersion>(std::move(nodes));
+  found->second->launched = false;
+}
+
+void Engine::enable(const Call&, std::uint32_t graph, const std::string& path, bool enabled) {
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return;
+  std::vector<GraphNode> nodes = found->second->version->nodes();
+  for (GraphNode& node : nodes) {
+    if (node.path == path) node.enabled = enabled;
+  }
+  found->second->version = std::make_shared<GraphVersion>(std::move(nodes));
+  found->second->launched = false;
+}
+
+void Engine::drop_graph(std::uint32_t graph) { graphs_.erase(graph); }
+
+/// Nodes of one launch that nothing orders: once for a pair, whatever the launches.
+void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, std::uint32_t at) {
+  const GraphVersion& version = *graph.version;
+  const auto ordered = [&](std::uint32_t a, std::uint32_t b) {
+    return rule(11) ? version.never_together(a, b) : a == b;
+  };
+  // Every pair is looked at, so that each node's own races are told, unless there are too many.
+  const bool pairs = version.nodes().size() <= most_paired;
+  std::map<std::uint32_t, std::vector<std::pair<Access, Runs>>> earlier;
+  std::map<std::uint32_t, History> histories;
+  std::map<std::uint32_t, Access> begun, ended;
+  for (std::uint32_t i = 0; i < version.nodes().size(); ++i) {
+    const GraphNode& node = version.nodes()[i];
+    if (version.does_nothing(i)) continue;
+    const Second second{call, node.op, place, node.name, &version, graph.id, i};
+    Access access;
+    access.command = call.command;
+    access.site = at;
+    access.set_moment(0, i + 1);
+    std::vector<Hit> hits;
+    const auto add = [&](FindingKind kind, const Access& first, std::uint32_t buffer, std::uint64_t begin,
+                         std::uint64_t end, std::size_t number, recorded::Access how) {
+      const auto node_of = static_cast<std::uint32_t>(first.tick - 1);
+      if (graph.reported.count({node_of, i, buffer}) != 0) return;
+      hits.push_back({kind, first, buffer, begin, end, static_cast<std::uint32_t>(number), how, false, node_of, true});
+    };
+    const auto is_before = [&](const Access& old) { return ordered(static_cast<std::uint32_t>(old.tick - 1), i); };
+    if (node.op == Op::alloc) begun[node.target] = access;
+    if (node.op == Op::free) {
+      const std::uint64_t bytes = buffers_[node.target]->fact.bytes;
+      if (const auto alloc = begun.find(node.target); alloc != begun.end() && !is_before(alloc->second)) {
+        add(FindingKind::free_before_alloc, alloc->second, node.target, 0, bytes, 0, recorded::Access::out);
+      }
+      histories[node.target].check({{0, bytes}}, recorded::Access::out, is_before,
+                                   [&](std::uint64_t begin, std::uint64_t end, const Access& first) {
+                                     add(FindingKind::use_after_free, first, node.target, begin, end, 0,
+                                         recorded::Access::out);
+                                   });
+      ended[node.target] = access;
+    }
+    for (std::size_t n = 0; n < node.uses.size(); ++n) {
+      const Use& use = node.uses[n];
+      const Runs* const bytes = runs(use);
+      if (bytes == nullptr) continue;
+      if (const auto alloc = begun.find(use.buffer); alloc != begun.end() && !is_before(alloc->second)) {
+        for (const auto& [begin, end] : *bytes) {
+          add(FindingKind::use_before_alloc, alloc->second, use.buffer, begin, end, n, use.access);
+        }
+      }
+      if (const auto free = ended.find(use.buffer); free != ended.end()) {
+        for (const auto& [begin, end] : *bytes) {
+          add(FindingKind::use_after_free, free->second, use.buffer, begin, end, n, use.access);
+        }
+      }
+      const auto races = [&](std::uint64_t begin, std::uint64_t end, const Access& first) {
+        kinds_of(first.how(), use.access,
+                 [&](FindingKind kind) { add(kind, first, use.buffer, begin, end, n, use.access); });
+      };
+      if (!pairs) histories[use.buffer].check(*bytes, use.access, is_before, races);
+      for (const auto& [first, touched] : earlier[use.buffer]) {
+        if (!conflict(first.how(), use.access) || is_before(first)) continue;
+        for (const auto& [begin, end] : common(*bytes, touched)) races(begin, end, first);
+      }
+    }
+    if (!hits.empty()) {
+      for (const Hit& one : hits) graph.reported.insert({one.node, i, one.buffer});
+      conclude(second, hits);
+    }
+    for (std::size_t n = 0; n < node.uses.size(); ++n) {
+      const Runs* const bytes = runs(node.uses[n]);
+      if (bytes == nullptr) continue;
+      Access used = access;
+      used.set_use(node.uses[n].access, n);
+      if (pairs) earlier[node.uses[n].buffer].emplace_back(used, *bytes);
+      histories[node.uses[n].buffer].add(*bytes, used, [&](const Access& old) {
+        return rule(11) && version.before(static_cast<std::uint32_t>(old.tick - 1), i);
+      });
+    }
+    if (node.uses.size() > 1 && graph.overlapping.insert(i).second) check_overlaps(second, node.uses);
+  }
+}
+
+void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t which) {
+  const auto found = graphs_.find(which);
+  if (found == graphs_.end()) return;
+  Graph& graph = *found->second;
+  if (streams_[place]->capture != 0) {
+    const std::uint32_t parent = captured(call, place, Op::graph, "", {});
+    if (parent != none) copy_into(captures_.at(streams_[place]->capture)->nodes, *graph.version);
+    return;
+  }
+  Stream& stream = enter(call, place);
+  if (rule(10)) stream.clock.join(graph.end);
+
+  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
+  made.version = graph.version;
+  made.graph = which;
+  sites_.push_back(made);
+  launch_whole(call, stream, graph, static_cast<std::uint32_t>(sites_.size() - 1));
+  leave(call, stream);
+}
+
+void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t at) {
+  const std::shared_ptr<const GraphVersion> keep = graph.version;
+  const GraphVersion& version = *keep;
+  const auto count = static_cast<std::uint32_t>(version.nodes().size());
+  const auto each = [&](const auto& call_node) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (!version.does_nothing(i)) call_node(i, version.nodes()[i]);
+    }
+  };
+  std::vector<std::uint32_t> waits, records;
+  const Clock begin = version.plain() ? Clock() : stream.clock;
+  if (!version.plain()) {
+    each([&](std::uint32_t i, const GraphNode& node) {
+      if (node.op == Op::wait) waits.push_back(i);
+      if (node.op == Op::record) records.push_back(i);
+      if (node.op == Op::alloc) {
+        Buffer& buffer = *buffers_[node.target];
+        buffer.launch = at;
+        buffer.is_freed = false;
+        buffer.history.clear();
+        buffer.written.clear();
+        buffer.all_written = buffer.fact.kind != MemoryKind::device || buffer.fact.bytes == 0;
+      }
+    });
+  }
+  /// What a node is behind beside the begin: the events that nodes before it wait for.
+  const auto clock_of = [&](std::uint32_t node) {
+    Clock clock = begin;
+    for (const std::uint32_t wait : waits) {
+      if (rule(12) && version.before(wait, node)) clock.join(events_[version.nodes()[wait].target].clock);
+    }
+    return clock;
+  };
+
+  bool contents = !version.plain();
+  bool hits_found = !version.plain();
+  if (version.plain()) {
+    for (const Footprint& one : version.footprint()) contents = contents || !buffers_[one.buffer]->all_written;
+    for (const Footprint& one : version.footprint()) {
+      const Buffer& buffer = *buffers_[one.buffer];
+      if (buffer.is_freed || !buffer.guards.empty() ||
+          (buffer.alloc.tick != 0 && !before(buffer.alloc, stream.clock))) {
+        hits_found = true;
+        break;
+      }
+      for (const Footprint::Part& part : one.parts) {
+        buffer.history.check(
+            part.runs, part.access, [&](const Access& access) { return before(access, stream.clock); },
+            [&](std::uint64_t, std::uint64_t, const Access&) { hits_found = true; });
+      }
+      if (hits_found) break;
+    }
+  }
+  if (!version.touches_all()) skip("graph " + options_.graph_text(graph.id), "some regions have too many rows");
+  if (hits_found) {
+    each([&](std::uint32_t i, const GraphNode& node) {
+      hits_.clear();
+      const Clock clock = waits.empty() ? Clock() : clock_of(i);
+      for (std::size_t n = 0; n < node.uses.size(); ++n) {
+        check_use(node.uses[n], n, waits.empty() ? stream.clock : clock, false, at);
+      }
+      if (!hits_.empty()) {
+        std::vector<Hit> hits;
+        hits.swap(hits_);
+        conclude({call, node.op, stream.id, node.name, &version, graph.id, i}, hits);
+      }
+      // The end of memory that is not the graph's own.
+      if (node.op == Op::free && buffers_[node.target]->launch != at) {
+        check_free({call, node.op, stream.id, node.name, &version, graph.id, i}, node.target, clock_of(i));
+      }
+    });
+  }
+  if (!graph.launched) {
+    check_inside(call, stream.id, graph, at);
+    graph.launched = true;
+  }
+  if (contents) {
+    each([&](std::uint32_t i, const GraphNode& node) {
+      const Second second{call, node.op, stream.id, node.name, &version, graph.id, i};
+      for (const Use& use : node.uses) check_contents(second, use);
+      for (const Use& use : node.uses) {
+        if (!writes(use.access) || buffers_[use.buffer]->all_written) continue;
+        if (const Runs* const bytes = runs(use)) wrote(*buffers_[use.buffer], *bytes);
+      }
+    });
+  }
+
+  // From here on it is one of the accesses that others are compared with.
+  Access made;
+  made.command = call.command;
+  made.site = at;
+  made.set_moment(stream.timeline, stream.tick);
+  ++graph.launches;
+  if (!version.footprint().empty() || !version.plain()) {
+    made.set_moment(stream.timeline, ++stream.tick);
+    stream.clock.raise(stream.timeline, stream.tick);
+  }
+  for (const std::uint32_t wait : waits) {
+    if (rule(12)) stream.clock.join(events_[version.nodes()[wait].target].clock);
+  }
+  while (graph.record_timelines.size() < records.size()) graph.record_timelines.push_back(new_timeline());
+  for (std::size_t r = 0; r < records.size(); ++r) stream.clock.raise(graph.record_timelines[r], graph.launches);
+
+  if (version.plain()) {
+    for (const Footprint& one : version.footprint()) {
+      Buffer& buffer = *buffers_[one.buffer];
+      made.kept = one.whole && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
+      for (const Footprint::Part& part : one.parts) {
+        made.set_use(part.access, 0xffff);
+        buffer.history.add(part.runs, made, [&](const Access& old) { return before(old, stream.clock); });
+      }
+      if (made.kept == 0) continue;
+      if (!buffer.keepers) buffer.keepers = std::make_unique<Clock>();
+      buffer.keepers->join(stream.clock);
+    }
+  } else {
+    each([&](std::uint32_t i, const GraphNode& node) {
+      Access used = made;
+      Site own = sites_[at];
+      own.node = i;
+      for (std::size_t r = 0; r < records.size(); ++r) {
+        if (version.before(i, records[r])) own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
+      }
+      sites_.push_back(std::move(own));
+      used.site = static_cast<std::uint32_t>(sites_.size() - 1);
+      if (node.op == Op::alloc) {
+        buffers_[node.target]->alloc = used;
+        buffers_[node.target]->place = {node.file == nullptr ? call.file : node.file,
+                                        node.file == nullptr ? call.line : node.line};
+      }
+      if (node.op == Op::free) {
+        buffers_[node.target]->is_freed = true;
+        buffers_[node.target]->freed = used;
+        buffers_[node.target]->freed.tick = never;
+      }
+      const Clock clock = clock_of(i);
+      for (std::size_t n = 0; n < node.uses.size(); ++n) {
+        Buffer& buffer = *buffers_[node.uses[n].buffer];
+        used.kept = !node.uses[n].raw && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
+        const Runs* const bytes = runs(node.uses[n]);
+        if (bytes == nullptr || bytes->empty()) continue;
+        used.set_use(node.uses[n].access, n);
+        // Of one launch nothing hides another, for events may stand for one and not for the other.
+        buffer.history.add(*bytes, used,
+                           [&](const Access& old) { return old.tick != used.tick && before(old, clock); });
+        if (used.kept != 0) {
+          if (!buffer.keepers) buffer.keepers = std::make_unique<Clock>();
+          buffer.keepers->join(stream.clock);
+        }
+      }
+    });
+    for (std::size_t r = 0; r < records.size() && rule(12); ++r) {
+      Event& event = events_[version.nodes()[records[r]].target];
+      event.capture = 0;
+      event.recorded = true;
+      event.stream_before = event.stream;
+      event.stream = stream.id;
+      event.place = {call.file, call.line};
+      event.sequence = ++records_;
+      event.clock = clock_of(records[r]);
+      event.clock.raise(graph.record_timelines[r], graph.launches);
+      for (std::size_t other = 0; other < records.size(); ++other) {
+        if (version.before(records[other], records[r])) {
+          event.clock.raise(graph.record_timelines[other], graph.launches);
+        }
+      }
+    }
+  }
+  graph.end = stream.clock;
+}
+
+/// A launch was compared as one: which of its nodes it was.
+void Engine::expand(const Hit& hit, const Site& site, std::vector<Hit>& made) const {
+  const auto add = [&](std::uint32_t i) {
+    const GraphNode& node = site.version->nodes()[i];
+    if (site.version->does_nothing(i)) return;
+    for (std::size_t n = 0; n < node.uses.size(); ++n) {
+      const Use& use = node.uses[n];
+      Runs bytes;
+      if (use.buffer != hit.buffer || !runs_of(use, bytes)) continue;
+      const Runs both = common(bytes, {{hit.begin, hit.end}});
+      const auto push = [&](FindingKind kind) {
+        for (const auto& [begin, end] : both) {
+          Hit one = hit;
+          one.kind = kind;
+          one.begin = begin;
+          one.end = end;
+          one.node = i;
+          one.first.set_use(use.access, n);
+          made.push_back(one);
+        }
+      };
+      if (hit.kind == FindingKind::use_after_free) {
+        push(hit.kind);
+      } else if (conflict(use.access, hit.how)) {
+        kinds_of(use.access, hit.how, push);
+      }
+    }
+  };
+  if (hit.node != none || site.node != none) {
+    made.push_back(hit);
+    if (hit.node == none) made.back().node = site.node;
+    return;
+  }
+  const std::size_t before = made.size();
+  for (std::uint32_t i = 0; i < site.version->nodes().size(); ++i) add(i);
+  if (made.size() == before) made.push_back(hit);
+}
+
+}  // namespace weir::check

@@ -1,0 +1,221 @@
+// The engine's memory: uses against what touched the same bytes before, beginnings and ends, and contents.
+#include <algorithm>
+#include <utility>
+
+#include "check/state.hpp"
+
+namespace weir::check {
+
+/// The bytes of a use; null, and listed as unchecked, where there are too many rows.
+const Runs* Engine::runs(const Use& use) {
+  if (runs_of(use, runs_)) return &runs_;
+  const Buffer& buffer = *buffers_[use.buffer];
+  skip("memory '" + buffer.fact.name + "'", "a region has more than " + std::to_string(most_rows) + " rows");
+  return nullptr;
+}
+
+void Engine::hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& bytes, const Use& second,
+                 std::size_t number, bool host) {
+  for (const auto& [begin, end] : bytes) {
+    hits_.push_back({kind, first, buffer, begin, end, static_cast<std::uint32_t>(number), second.access, host});
+  }
+}
+
+/// What a use races with, into hits_. `launch`: the graph launch whose node it is.
+void Engine::check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch) {
+  const Runs* const bytes = runs(use);
+  if (bytes == nullptr || bytes->empty()) return;
+  const Buffer& buffer = *buffers_[use.buffer];
+  const bool kept = launch != none && !use.raw && buffer.fact.owner == recorded::Owner::array;
+  const bool allocated_here = launch != none && buffer.launch == launch;
+  if (buffer.is_freed && !kept) hit(FindingKind::use_after_free, buffer.freed, use.buffer, *bytes, use, number, host);
+  if (buffer.alloc.tick != 0 && !allocated_here && !before(buffer.alloc, now)) {
+    hit(FindingKind::use_before_alloc, buffer.alloc, use.buffer, *bytes, use, number, host);
+  }
+  for (const std::uint32_t open : buffer.guards) {
+    const Scope& scope = scopes_.at(open);
+    if (!conflict(scope.access.how(), use.access)) continue;
+    const Runs both = common(*bytes, scope.runs);
+    kinds_of(scope.access.how(), use.access,
+             [&](FindingKind kind) { hit(kind, scope.access, use.buffer, both, use, number, host); });
+  }
+  const auto is_before = [&](const Access& access) { return before(access, now); };
+  buffer.history.check(
+      *bytes, use.access, is_before, [&](std::uint64_t begin, std::uint64_t end, const Access& access) {
+        kinds_of(access.how(), use.access, [&](FindingKind kind) {
+          hits_.push_back({kind, access, use.buffer, begin, end, static_cast<std::uint32_t>(number), use.access, host});
+        });
+      });
+}
+
+void Engine::add_use(const Use& use, std::size_t number, const Access& like, const Clock& now) {
+  const Runs* const bytes = runs(use);
+  if (bytes == nullptr || bytes->empty()) return;
+  Buffer& buffer = *buffers_[use.buffer];
+  Access made = like;
+  made.set_use(use.access, number);
+  buffer.history.add(*bytes, made, [&](const Access& old) { return before(old, now); });
+  if (writes(use.access)) wrote(buffer, *bytes);
+}
+
+void Engine::wrote(Buffer& buffer, const Runs& bytes) {
+  if (buffer.all_written) return;
+  for (const auto& [begin, end] : bytes) buffer.written.assign(begin, end, true);
+  if (buffer.written.size() != 1) return;
+  buffer.written.each([&](std::uint64_t begin, std::uint64_t end, bool) {
+    buffer.all_written = begin == 0 && end == buffer.fact.bytes;
+  });
+  if (buffer.all_written) buffer.written.clear();
+}
+
+/// Bytes of device memory that are read, and that no command wrote.
+void Engine::check_contents(const Second& second, const Use& use) {
+  if (use.access != recorded::Access::in || buffers_[use.buffer]->all_written) return;
+  const Runs* const bytes = runs(use);
+  if (bytes == nullptr) return;
+  Runs unwritten;
+  for (const auto& [begin, end] : *bytes) {
+    std::uint64_t at = begin;
+    buffers_[use.buffer]->written.each(begin, end, [&](std::uint64_t from, std::uint64_t to, bool) {
+      if (at < from) unwritten.emplace_back(at, from);
+      at = to;
+    });
+    if (at < end) unwritten.emplace_back(at, end);
+  }
+  if (!unwritten.empty()) warn(FindingKind::uninitialised_read, second, use.buffer, unwritten, 0);
+}
+
+void Engine::check_overlaps(const Second& second, std::span<const Use> uses) {
+  const auto written = [](const Use& use) {
+    return use.access == recorded::Access::out || use.access == recorded::Access::inout;
+  };
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    bool again = false;
+    for (std::size_t j = 0; j < i && !again; ++j) again = uses[j].buffer == uses[i].buffer;
+    if (again) continue;
+    Runs all;
+    std::size_t which = 0;
+    for (std::size_t j = i; j < uses.size(); ++j) {
+      if (uses[j].buffer != uses[i].buffer) continue;
+      for (std::size_t k = j + 1; k < uses.size(); ++k) {
+        if (uses[k].buffer != uses[i].buffer || (!written(uses[j]) && !written(uses[k]))) continue;
+        Runs a, b;
+        if (!runs_of(uses[j], a) || !runs_of(uses[k], b) || a == b) continue;
+        const Runs both = common(a, b);
+        if (!both.empty() && all.empty()) which = written(uses[j]) ? j : k;
+        all.insert(all.end(), both.begin(), both.end());
+      }
+    }
+    normalise(all);
+    if (!all.empty()) warn(FindingKind::overlapping_arguments, second, uses[i].buffer, all, which);
+  }
+}
+
+void Engine::alloc(const Call& call, std::uint32_t which, std::uint32_t place) {
+  if (place != none && streams_[place]->capture != 0) {
+    captured(call, place, Op::alloc, "", {}, which);
+    return;
+  }
+  Buffer& buffer = *buffers_[which];
+  Thread& host = thread(call);
+  buffer.place = {call.file, call.line};
+  buffer.history.clear();
+  buffer.written.clear();
+  buffer.is_freed = false;
+  buffer.all_written = buffer.fact.kind != MemoryKind::device || !buffer.fact.unseen.empty() || buffer.fact.bytes == 0;
+  Access& made = buffer.alloc;
+  made = {};
+  made.command = call.command;
+  made.site = site(call, Op::alloc, place, "");
+  if (place == none) {
+    made.host = 1;
+    made.set_moment(host.timeline, host_tick(host));
+    return;
+  }
+  buffer.fact.home = place;
+  Stream& stream = enter(call, place, true);
+  made.set_moment(rule(4) ? stream.timeline : new_timeline(), ++stream.tick);
+  stream.clock.raise(stream.timeline, stream.tick);
+  leave(call, stream);
+}
+
+void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
+  if (place != none && streams_[place]->capture != 0) {
+    captured(call, place, Op::free, "", {}, which);
+    return;
+  }
+  Buffer& buffer = *buffers_[which];
+  Clock end = thread(call).clock;
+  const bool array = buffer.fact.owner == recorded::Owner::array;
+  std::uint32_t where = place;
+  if (array) {
+    // An array ends behind the streams that it knows of; nothing comes behind its end.
+    if (buffer.fact.home != none) end.join(streams_[buffer.fact.home]->clock);
+    for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+      if (i / 64 < buffer.users.size() && (buffer.users[i / 64] >> i % 64 & 1) != 0) end.join(streams_[i]->clock);
+    }
+    if (buffer.keepers) end.join(*buffer.keepers);
+    if (where == none && buffer.fact.home != none && streams_[buffer.fact.home]->alive &&
+        streams_[buffer.fact.home]->capture == 0) {
+      where = buffer.fact.home;
+    }
+  }
+  if (where != none) {
+    Stream& stream = enter(call, where, true);
+    if (rule(4)) end.join(stream.clock);
+  }
+  check_free({call, Op::free, where, ""}, which, end);
+  buffer.is_freed = true;
+  buffer.freed = {};
+  buffer.freed.command = call.command;
+  buffer.freed.set_moment(where == none ? thread(call).timeline : streams_[where]->timeline, never);
+  buffer.freed.site = site(call, Op::free, where, "");
+  buffer.freed.host = where == none ? 1 : 0;
+  if (where != none) leave(call, *streams_[where]);
+}
+
+void Engine::check_free(const Second& second, std::uint32_t which, const Clock& end) {
+  const Buffer& buffer = *buffers_[which];
+  const Runs all = {{0, buffer.fact.bytes}};
+  if (buffer.fact.bytes == 0) return;
+  const Use use{which, recorded::Access::out, false, 0, 0, buffer.fact.bytes, {}};
+  hits_.clear();
+  const bool host = second.stream == none;
+  if (buffer.alloc.tick != 0 && !before(buffer.alloc, end)) {
+    hit(FindingKind::free_before_alloc, buffer.alloc, which, all, use, 0, host);
+  }
+  for (const std::uint32_t open : buffer.guards) {
+    const Scope& scope = scopes_.at(open);
+    hit(FindingKind::use_after_free, scope.access, which, scope.runs, use, 0, host);
+  }
+  buffer.history.check(
+      all, recorded::Access::out, [&](const Access& access) { return access.kept != 0 || before(access, end); },
+      [&](std::uint64_t begin, std::uint64_t to, const Access& access) {
+        hits_.push_back({FindingKind::use_after_free, access, which, begin, to, 0, use.access, host});
+      });
+  if (!hits_.empty()) conclude(second, hits_);
+}
+
+void Engine::finish() {
+  if (options_.leaks) {
+    for (const auto& buffer : buffers_) {
+      if (buffer->fact.owner != recorded::Owner::pool || buffer->is_freed || buffer->alloc.tick == 0) continue;
+      const Site& made = sites_[buffer->alloc.site];
+      warn(FindingKind::leak,
+           {{made.thread, buffer->alloc.command, made.place.file, made.place.line}, Op::alloc, made.stream, ""},
+           buffer->id, {{0, buffer->fact.bytes}}, 0);
+    }
+    for (const auto& [id, scope] : scopes_) {
+      const Site& made = sites_[scope.access.site];
+      warn(FindingKind::leak,
+           {{made.thread, scope.access.command, made.place.file, made.place.line}, Op::host_open, none, ""},
+           scope.use.buffer, scope.runs, 0);
+    }
+  }
+  for (Hint& one : hints_) {
+    if (!one.ordered) report(std::move(one.finding));
+  }
+  hints_.clear();
+}
+
+}  // namespace weir::check

@@ -1,0 +1,64 @@
+// Which buffer of a recording an address lies in: allocations that were seen, and ranges of memory that was only used.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/op.hpp>
+#include <weir/recording.hpp>
+
+namespace weir::recorded {
+
+/// Places of ranges are not final before the recording ends, for ranges grow and meet: until then a use has `range_bit` and
+/// the number of its range for its buffer, and the address for its offset.
+inline constexpr std::uint32_t range_bit = 0x80000000;
+
+/// Thread rule: one at a time.
+class MemoryMap {
+ public:
+  /// An allocation that was seen, until it ends; its buffer's place.
+  void add(BufferId id, const void* data, std::size_t bytes, std::uint32_t place);
+  /// The place of what ends; none if it was not seen.
+  std::uint32_t remove(BufferId id, const void* data);
+  std::uint32_t place_of(BufferId id) const;
+
+  /// Makes `use` point to what holds [begin, begin + bytes): an allocation, by its id or, for raw views, by its address; else
+  /// a range, which may grow.
+  void find(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device, Use& use);
+  /// Memory that ends without an allocation: the ranges that it lies in, which never grow again.
+  std::vector<std::uint32_t> end_ranges(std::uintptr_t begin, std::size_t bytes);
+
+  struct Range {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    std::uint32_t part_of;  ///< itself, or the range that it has become part of
+    MemoryKind kind;
+    std::uint32_t device;  ///< of device memory
+    bool array;            ///< of an array that was not seen to be made
+  };
+  const std::vector<Range>& ranges() const { return ranges_; }
+  std::uint32_t whole(std::uint32_t range) const;
+  /// What the map itself takes.
+  std::size_t bytes() const;
+
+ private:
+  struct Live {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    std::uint32_t place;
+  };
+  using Order = std::map<std::uintptr_t, std::uint32_t>;  ///< ranges that grow, by where they begin
+  std::uint32_t range(Order& order, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device,
+                      bool array);
+
+  std::unordered_map<BufferId, Live> by_id_;
+  std::map<std::uintptr_t, Live> by_address_;
+  Order used_;
+  std::unordered_map<BufferId, Order> unseen_;  ///< arrays that are older than the recording
+  std::vector<Range> ranges_;
+};
+
+}  // namespace weir::recorded

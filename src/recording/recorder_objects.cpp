@@ -1,0 +1,134 @@
+// The places that objects of a running program have in its recording.
+#include "recording/recorder_objects.hpp"
+
+#include <algorithm>
+
+namespace weir::recorded {
+
+std::uint32_t Objects::thread(std::uint32_t number) {
+  if (number == 0) return 0;
+  const auto [at, is_new] = threads_.emplace(number, 0);
+  if (is_new) {
+    at->second = recording_.add_thread(names_.text(threads_.size() == 1 ? "main" : "t" + std::to_string(number)));
+  }
+  return at->second;
+}
+
+std::uint32_t Objects::device(const weir::Device& of) {
+  const std::string name = of.name();
+  const auto [at, is_new] = devices_.emplace(name, 0);
+  if (is_new) at->second = recording_.add(recorded::Device{names_.text(name)});
+  return at->second;
+}
+
+std::uint32_t Objects::device(const HostWait& wait) {
+  for (const auto& [id, known] : streams_) {
+    const weir::Device& of_stream = known.info.device;
+    if (of_stream.backend() == wait.backend && of_stream.index() == wait.device) return device(of_stream);
+  }
+  return none;
+}
+
+std::uint32_t Objects::stream(StreamId id, bool later) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return none;
+  KnownStream& known = found->second;
+  if (known.place != none) return known.place;
+  Stream stream;
+  stream.name = names_.unique(names_.streams, known.info.name, "stream");
+  stream.device = device(known.info.device);
+  stream.priority = known.info.priority;
+  stream.kind = known.info.legacy     ? StreamKind::legacy
+                : known.info.blocking ? StreamKind::blocking
+                                      : StreamKind::non_blocking;
+  stream.later = later;
+  return known.place = recording_.add(stream);
+}
+
+std::uint32_t Objects::device_of(StreamId id) {
+  const auto found = streams_.find(id);
+  return found == streams_.end() ? 0 : device(found->second.info.device);
+}
+
+std::uint32_t Objects::event(std::uint64_t id, StreamId stream) {
+  const auto [at, is_new] = events_.emplace(id, 0);
+  if (is_new) at->second = recording_.add(Event{names_.text("e" + std::to_string(id)), device_of(stream)});
+  return at->second;
+}
+
+std::uint32_t Objects::closed(StreamId id) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return none;
+  const std::uint32_t place = found->second.place;
+  streams_.erase(found);
+  return place;
+}
+
+void Objects::named(BufferId id, std::string_view name) {
+  const std::uint32_t place = memory_.place_of(id);
+  if (place != none) buffers_[place].name = names_.unique(names_.buffers, name, "x");
+}
+
+std::vector<std::uint32_t> Objects::host_gone(const void* data, std::size_t bytes) {
+  std::vector<std::uint32_t> ended = memory_.end_ranges(reinterpret_cast<std::uintptr_t>(data), bytes);
+  for (std::uint32_t& range : ended) range |= range_bit;
+  return ended;
+}
+
+std::uint32_t Objects::new_buffer(const Alloc& alloc, MemoryKind kind, std::uint32_t device) {
+  Buffer buffer;
+  buffer.name = names_.unique(names_.buffers, "x" + std::to_string(alloc.buffer), "x");
+  buffer.device = device;
+  buffer.bytes = alloc.bytes;
+  buffer.kind = kind;
+  buffer.later = true;
+  buffers_.push_back(buffer);
+  const auto place = static_cast<std::uint32_t>(buffers_.size() - 1);
+  memory_.add(alloc.buffer, alloc.data, alloc.bytes, place);
+  return place;
+}
+
+void Objects::add_copy(const Copy& copy, std::span<const Region> regions, std::uint32_t device,
+                       std::vector<Use>& uses) {
+  const std::size_t first = uses.size();
+  uses_.add_copy(copy, regions, device, uses);
+  for (std::size_t i = first; i < uses.size(); ++i) note_kind(uses[i], i == first ? copy.to_kind : copy.from_kind);
+}
+
+void Objects::note_kind(const Use& use, MemoryKind kind) {
+  const bool known = use.buffer < buffers_.size();
+  if (known && kind == MemoryKind::pinned && buffers_[use.buffer].kind == MemoryKind::pageable) {
+    buffers_[use.buffer].kind = kind;
+  }
+}
+
+void Objects::finish(const Resolve& resolve) {
+  for (const Buffer& buffer : buffers_) recording_.add(buffer);
+  std::vector<std::uint32_t> places(memory_.ranges().size(), none);
+  const auto place_of = [&](std::uint32_t whole) {
+    if (places[whole] != none) return places[whole];
+    const MemoryMap::Range& range = memory_.ranges()[whole];
+    Buffer buffer;
+    buffer.name = names_.unique(names_.buffers, range.array ? "array" : "host", "host");
+    buffer.device = range.kind == MemoryKind::device ? range.device : 0;
+    buffer.kind = range.kind;
+    buffer.owner = range.array ? Owner::array : Owner::user;
+    buffer.bytes = std::max<std::uint64_t>(1, range.end - range.begin);
+    return places[whole] = recording_.add(buffer);
+  };
+  resolve([&](Use& use) {
+    if (use.buffer == none || (use.buffer & range_bit) == 0) return;
+    const std::uint32_t whole = memory_.whole(use.buffer & ~range_bit);
+    use.buffer = place_of(whole);
+    use.offset -= std::min<std::uint64_t>(use.offset, memory_.ranges()[whole].begin);
+  });
+}
+
+std::size_t Objects::bytes() const {
+  constexpr std::size_t entry = 64;          // of a map
+  constexpr std::size_t name_of_range = 40;  // its text and places
+  return memory_.bytes() + 2 * buffers_.capacity() * sizeof(Buffer) +
+         memory_.ranges().size() * (2 * sizeof(Buffer) + name_of_range) + entry * (events_.size() + streams_.size());
+}
+
+}  // namespace weir::recorded

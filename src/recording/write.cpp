@@ -1,0 +1,351 @@
+// Recordings as scenario files: one line for each part and command.
+#include <charconv>
+#include <functional>
+#include <string>
+
+#include <weir/recording.hpp>
+
+#include "recording/file_output.hpp"
+
+namespace weir {
+
+namespace recorded {
+
+namespace {
+
+/// The length of the UTF-8 character that begins here; 0 if none does.
+std::size_t character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xc2 ? 0
+                             : first < 0xe0 ? 2
+                             : first < 0xf0 ? 3
+                             : first < 0xf5 ? 4
+                                            : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  if (length < 3) return length;
+  const unsigned second = byte(1);
+  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  return wrong ? 0 : length;
+}
+
+class Writer {
+ public:
+  Writer(const Recording& recording, std::function<void(std::string_view)> sink)
+      : recording_(recording), sink_(std::move(sink)) {}
+
+  void all() {
+    text_ = "{\"format\": \"weir.scenario\", \"version\": 1";
+    text_member("name", recording_.name);
+    text_member("about", recording_.about);
+    text_ += ",\n";
+    if (!recording_.devices().empty()) {
+      list("devices", recording_.devices().size(), [this](std::size_t i) { device(recording_.devices()[i]); });
+      text_ += ",\n";
+    }
+    if (!recording_.threads().empty()) {
+      list("threads", recording_.threads().size(),
+           [this](std::size_t i) { string(recording_.text(recording_.threads()[i])); });
+      text_ += ",\n";
+    }
+    list("streams", recording_.streams().size(), [this](std::size_t i) { stream(recording_.streams()[i]); });
+    text_ += ",\n";
+    if (!recording_.events().empty()) {
+      list("events", recording_.events().size(), [this](std::size_t i) { event(recording_.events()[i]); });
+      text_ += ",\n";
+    }
+    list("buffers", recording_.buffers().size(), [this](std::size_t i) { buffer(recording_.buffers()[i]); });
+    text_ += ",\n";
+    list("program", recording_.size(), [this](std::size_t i) { command(recording_.command(i)); });
+    text_ += "}\n";
+    sink_(text_);
+  }
+
+ private:
+  template <class One>
+  void list(const char* name, std::size_t count, const One& one) {
+    key(name);
+    text_ += '[';
+    for (std::size_t i = 0; i < count; ++i) {
+      text_ += i == 0 ? "\n  " : ",\n  ";
+      one(i);
+      sink_(text_);
+      text_.clear();
+    }
+    text_ += ']';
+  }
+
+  void string(std::string_view value) {
+    static constexpr char digits[] = "0123456789abcdef";
+    text_ += '"';
+    while (!value.empty()) {
+      const std::size_t length = character(value);
+      const auto first = static_cast<unsigned char>(value.front());
+      if (length == 0) {
+        text_ += "\\ufffd";
+      } else if (first == '"' || first == '\\') {
+        text_ += '\\';
+        text_ += value.front();
+      } else if (first < 0x20) {
+        text_ += "\\u00";
+        text_ += digits[first >> 4];
+        text_ += digits[first & 15];
+      } else {
+        text_ += value.substr(0, length);
+      }
+      value.remove_prefix(length == 0 ? 1 : length);
+    }
+    text_ += '"';
+  }
+  void key(const char* name) {
+    if (!text_.empty() && text_.back() != '{' && text_.back() != '\n') text_ += ", ";
+    text_ += '"';
+    text_ += name;
+    text_ += "\": ";
+  }
+  void text_member(const char* name, Name value) {
+    if (value == none) return;
+    key(name);
+    string(recording_.text(value));
+  }
+  void word(const char* name, std::string_view value) {
+    key(name);
+    string(value);
+  }
+  template <class Number>
+  void number(const char* name, Number value) {
+    key(name);
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), value);
+    text_.append(digits, end.ptr);
+  }
+  void truth(const char* name, bool value) {
+    key(name);
+    text_ += value ? "true" : "false";
+  }
+  template <class Parts>
+  void part(const char* name, const Parts& parts, std::uint32_t place) {
+    if (place != none && place < parts.size()) text_member(name, parts[place].name);
+  }
+  /// The first device is what is meant where none is named.
+  void device_member(std::uint32_t place) {
+    if (place != 0) part("device", recording_.devices(), place);
+  }
+
+  void device(const Device& device) {
+    text_ += '{';
+    text_member("name", device.name);
+    text_member("profile", device.profile);
+    text_ += '}';
+  }
+  void stream(const Stream& stream) {
+    static constexpr const char* kinds[] = {"blocking", "non_blocking", "legacy", "per_thread"};
+    text_ += '{';
+    text_member("name", stream.name);
+    device_member(stream.device);
+    word("kind", kinds[static_cast<int>(stream.kind)]);
+    if (stream.priority != 0) number("priority", stream.priority);
+    if (stream.thread != 0) text_member("thread", recording_.threads()[stream.thread]);
+    if (stream.later) truth("later", true);
+    text_ += '}';
+  }
+  void event(const Event& event) {
+    text_ += '{';
+    text_member("name", event.name);
+    device_member(event.device);
+    if (event.timed) truth("timed", true);
+    if (event.later) truth("later", true);
+    text_ += '}';
+  }
+  void buffer(const Buffer& buffer) {
+    static constexpr const char* kinds[] = {"pageable", "pinned", "device"};
+    text_ += '{';
+    text_member("name", buffer.name);
+    word("kind", kinds[static_cast<int>(buffer.kind)]);
+    device_member(buffer.device);
+    number("bytes", buffer.bytes);
+    if (buffer.owner != Owner::array) word("owner", buffer.owner == Owner::pool ? "pool" : "user");
+    part("home", recording_.streams(), buffer.home);
+    if (buffer.later) word("start", "later");
+    if (!buffer.written) word("contents", "unwritten");
+    text_ += '}';
+  }
+
+  void use(const Use& use, bool with_access) {
+    static constexpr const char* accesses[] = {"in", "out", "inout", "accumulate"};
+    const bool named = with_access && use.access != recorded::Access::in;
+    const bool to_the_end = use.dimensions == 0 && use.offset + use.bytes == recording_.buffers()[use.buffer].bytes;
+    const char* buffer = recording_.text(recording_.buffers()[use.buffer].name);
+    if (!named && to_the_end && use.offset == 0 && !use.raw) return string(buffer);
+    text_ += '{';
+    word("buffer", buffer);
+    if (use.offset != 0) number("offset", use.offset);
+    if (!to_the_end) number("bytes", use.bytes);
+    if (use.dimensions != 0) {
+      key("repeat");
+      text_ += '[';
+      for (std::size_t d = 0; d < use.dimensions; ++d) {
+        text_ += (d == 0 ? "[" : ", [") + std::to_string(use.repeat[d].count) + ", " +
+                 std::to_string(use.repeat[d].stride) + ']';
+      }
+      text_ += ']';
+    }
+    if (named) word("access", accesses[static_cast<int>(use.access)]);
+    if (use.raw) truth("raw", true);
+    text_ += '}';
+  }
+  /// Under the names that an op has for them.
+  template <class UseAt>
+  void uses(Op op, bool ends, std::size_t count, const UseAt& at) {
+    const bool sides = op == Op::copy || op == Op::fill || ends;
+    if (sides) {
+      static constexpr const char* names[] = {"to", "from"};
+      for (std::size_t i = 0; i < count; ++i) {
+        key(names[i]);
+        use(at(i), false);
+      }
+    } else if (op == Op::host_open) {
+      key("use");
+      use(at(0), true);
+    } else if (op == Op::if_ || op == Op::switch_ || op == Op::while_) {
+      key("condition");
+      use(at(0), false);
+    } else if (count > 0 || op == Op::host_read || op == Op::host_write || op == Op::update_node) {
+      key("uses");
+      text_ += '[';
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i > 0) text_ += ", ";
+        use(at(i), true);
+      }
+      text_ += ']';
+    }
+  }
+  void cost(Op op, const std::optional<Cost>& cost) {
+    if (!cost) return;
+    if (op == Op::work) return number("ns", cost->ns.value_or(0));
+    key("cost");
+    text_ += '{';
+    if (cost->ns) number("ns", *cost->ns);
+    if (cost->bytes) number("bytes", *cost->bytes);
+    if (cost->blocks) number("blocks", *cost->blocks);
+    if (cost->threads) number("threads", *cost->threads);
+    if (cost->block_ns) number("block_ns", *cost->block_ns);
+    if (cost->shared_bytes) number("shared_bytes", *cost->shared_bytes);
+    text_ += '}';
+  }
+  void target(Op op, Target kind, std::uint32_t place) {
+    switch (kind) {
+      case Target::none: return;
+      case Target::stream: return part(op == Op::wait ? "for" : "stream", recording_.streams(), place);
+      case Target::event: return part("event", recording_.events(), place);
+      case Target::device:
+        if (recording_.devices().empty()) return word("device", "dev0");
+        return part("device", recording_.devices(), place);
+      case Target::buffer: return part("buffer", recording_.buffers(), place);
+      case Target::graph: return text_member("graph", place);
+      case Target::scope: return text_member("scope", place);
+      case Target::hand_off: return text_member("name", place);
+      case Target::all: return truth("all", true);
+    }
+  }
+  void place(Name file, std::uint32_t line) {
+    text_member("file", file);
+    if (line != none) number("line", line);
+  }
+
+  void command(const Command& command) {
+    text_ += '{';
+    text_member("id", command.id);
+    word("op", to_text(command.op));
+    if (command.thread != 0) text_member("thread", recording_.threads()[command.thread]);
+    if (command.op != Op::build_graph) part("stream", recording_.streams(), command.stream);
+    target(command.op, command.target_kind, command.target);
+    text_member(command.op == Op::update_node || command.op == Op::enable_node ? "node" : "name", command.name);
+    if (command.op == Op::query) truth("answer", command.flag);
+    if (command.op == Op::enable_node) truth("enabled", command.flag);
+    if (command.flag && (command.op == Op::record || command.op == Op::wait)) truth("external", true);
+    uses(command.op, command.ends, command.use_count, [&](std::size_t i) { return recording_.use(command, i); });
+    cost(command.op, recording_.cost(command));
+    if (const auto gives = recording_.gives(command); !gives.empty()) {
+      key("gives");
+      text_ += '[';
+      for (std::size_t i = 0; i < gives.size(); ++i) {
+        if (i > 0) text_ += ", ";
+        string(recording_.text(gives[i]));
+      }
+      text_ += ']';
+    }
+    // Of a graph on the first device, none is named.
+    if (command.op == Op::build_graph) {
+      if (command.stream != none) part("device", recording_.devices(), command.stream);
+      key("nodes");
+      nodes(recording_.nodes(command));
+    }
+    place(command.file, command.line);
+    text_ += '}';
+  }
+
+  void nodes(std::span<const Node> nodes) {
+    text_ += '[';
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (i > 0) text_ += ", ";
+      node(nodes[i], nodes);
+    }
+    text_ += ']';
+  }
+  void node(const Node& node, std::span<const Node> list) {
+    text_ += '{';
+    text_member("name", node.name);
+    word("op", to_text(node.op));
+    if (!node.after.empty()) {
+      key("after");
+      text_ += '[';
+      for (std::size_t i = 0; i < node.after.size(); ++i) {
+        if (i > 0) text_ += ", ";
+        string(recording_.text(list[node.after[i]].name));
+      }
+      text_ += ']';
+    }
+    target(node.op, node.target_kind, node.target);
+    uses(node.op, false, node.uses.size(), [&](std::size_t i) { return node.uses[i]; });
+    cost(node.op, node.cost);
+    if (!node.bodies.empty()) {
+      key("bodies");
+      text_ += '[';
+      for (std::size_t i = 0; i < node.bodies.size(); ++i) {
+        if (i > 0) text_ += ", ";
+        nodes(node.bodies[i]);
+      }
+      text_ += ']';
+    }
+    place(node.file, node.line);
+    text_ += '}';
+  }
+
+  const Recording& recording_;
+  std::function<void(std::string_view)> sink_;
+  std::string text_;
+};
+
+}  // namespace
+
+}  // namespace recorded
+
+void save(const Recording& recording, const std::filesystem::path& path, SourceLocation where) {
+  recorded::FileOutput file("weir::save", path, where);
+  recorded::Writer(recording, [&](std::string_view text) { file.write(text); }).all();
+  file.finish();
+}
+
+std::string to_json(const Recording& recording) {
+  std::string all;
+  recorded::Writer(recording, [&](std::string_view text) { all += text; }).all();
+  return all;
+}
+
+}  // namespace weir

@@ -1,0 +1,149 @@
+// What a running scenario has: devices, streams, events, memory and graphs, by their places in the recording.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <weir/copy.hpp>
+#include <weir/graph.hpp>
+#include <weir/recording.hpp>
+#include <weir/scenario.hpp>
+
+#include "scenario/kernels.hpp"
+
+namespace weir::scenario {
+
+/// Counts what was given under each name; who takes waits until all has come that was promised before. Thread rule: any.
+class HandOffs {
+ public:
+  void promise(recorded::Name name);
+  void give(recorded::Name name);
+  void take(recorded::Name name);
+
+ private:
+  struct Count {
+    std::size_t promised = 0;
+    std::size_t given = 0;
+  };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<recorded::Name, Count> counts_;
+};
+
+struct RunStream {
+  std::optional<Stream> own;
+  StreamRef ref;
+};
+struct RunEvent {
+  std::optional<Event> plain;
+  std::optional<TimedEvent> timed;
+  EventRef ref;
+};
+struct RunBuffer {
+  Array<Byte> array;
+  Byte* data = nullptr;
+  bool ended = false;  ///< host memory that is gone
+};
+struct RunNode {
+  std::string path;
+  Node node;
+  recorded::Op op;
+};
+struct RunGraph {
+  Graph graph;
+  std::vector<RunNode> nodes;
+};
+
+using CopyEnd = std::variant<Slice<Byte>, AnyView<Byte>, std::span<Byte>>;
+
+class RunState {
+ public:
+  /// Checks what can be checked, and finds the devices.
+  RunState(const Recording& recording, const RunOptions& options);
+  /// Waits for what runs, and gives everything back.
+  ~RunState();
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+
+  /// Makes what is there at the start.
+  void start();
+  /// The default streams of a host thread, which it must make itself.
+  void thread_begins(std::uint32_t thread);
+  /// Makes the calls of one command. Throws what the library throws.
+  void call(std::size_t place);
+  /// Waits for all devices; what had failed.
+  std::vector<std::string> finish();
+
+ private:
+  const recorded::Buffer& declared(std::uint32_t buffer) const { return recording_.buffers()[buffer]; }
+  void make_stream(std::uint32_t stream, SourceLocation where);
+  void make_event(std::uint32_t event, SourceLocation where);
+  void make_buffer(std::uint32_t buffer);
+  StreamRef own_stream(std::uint32_t device);
+  PoolRef pool(std::uint32_t device);
+  Device device(std::uint32_t place) const { return devices_[place]; }
+  StreamRef stream(std::uint32_t place) const { return streams_[place].ref; }
+  /// What the messages of a command name: text that stays.
+  SourceLocation where(std::size_t place) const;
+  SourceLocation where(const recorded::Node& node, SourceLocation command) const;
+  const char* text_or_null(recorded::Name name) const;
+
+  Argument<Byte> argument(const recorded::Use& use, SourceLocation where);
+  std::vector<Argument<Byte>> arguments(const recorded::Command& command, SourceLocation where);
+  std::vector<Argument<Byte>> arguments(std::span<const recorded::Use> uses, SourceLocation where);
+  CopyEnd copy_end(const recorded::Use& use, const recorded::Use& other, SourceLocation where);
+  double duration(const std::optional<recorded::Cost>& cost) const;
+
+  void host_function(const recorded::Command& command, SourceLocation where);
+  void allocate(std::uint32_t buffer, StreamRef stream, SourceLocation where);
+  void free(const recorded::Command& command, SourceLocation where);
+  void synchronize(const recorded::Command& command, SourceLocation where);
+  void query(const recorded::Command& command, SourceLocation where);
+  void host_access(const recorded::Command& command, SourceLocation where);
+  void drop(const recorded::Command& command);
+
+  // ---- run_graphs.cpp
+  void note_captured(std::size_t place, SourceLocation where);
+  void end_capture(const recorded::Command& command, SourceLocation where);
+  void build(const recorded::Command& command, SourceLocation where);
+  void build_nodes(GraphBuilder& builder, std::span<const recorded::Node> nodes, const std::string& path,
+                   SourceLocation where, std::vector<RunNode>& made);
+  Node build_node(GraphBuilder& builder, const recorded::Node& node, const std::string& path, SourceLocation where,
+                  std::vector<RunNode>& made);
+  Node build_control(GraphBuilder& builder, const recorded::Node& node, const std::string& path, SourceLocation where,
+                     std::vector<RunNode>& made);
+  void add_child_nodes(const Graph& graph, Node child, const std::string& path, const RunGraph& of,
+                       std::vector<RunNode>& made) const;
+  void update(const recorded::Command& command, SourceLocation where);
+  const RunNode& node(const RunGraph& graph, const char* path, SourceLocation where) const;
+
+  const Recording& recording_;
+  const char* file_;
+  double longest_;
+  std::vector<Device> devices_;
+  std::vector<std::pair<Device, Device>> peers_;
+  std::vector<std::optional<Stream>> own_streams_;
+  std::vector<std::optional<Pool>> pools_;
+  std::vector<RunStream> streams_;
+  std::vector<RunEvent> events_;
+  std::vector<RunBuffer> buffers_;
+  std::vector<void*> user_memory_;
+  std::vector<void*> pinned_;
+  std::map<recorded::Name, RunGraph> graphs_;
+  std::shared_ptr<HandOffs> hand_offs_ = std::make_shared<HandOffs>();
+  std::size_t captures_ = 0;  ///< begun and not ended
+  struct Captured {
+    std::size_t command;
+    SourceLocation where;
+  };
+  std::vector<Captured> captured_;
+};
+
+}  // namespace weir::scenario

@@ -1,0 +1,46 @@
+// Which sleeping worker is called: an ordinary one first; of those beyond the pool's width the one that lay down last, so
+// that those who are not needed sleep on, and leave.
+#include "backends/cpu/workers/sleepers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace weir_test {
+namespace {
+
+using weir::cpu::Sleepers;
+
+bool is_called(const Sleepers::Bed& bed) { return bed.called.load() != 0; }
+
+TEST(Sleepers, extra_workers_that_sleep_longest_are_called_last) {
+  Sleepers sleepers;
+  std::array<Sleepers::Bed, 3> beds;
+  for (auto& bed : beds) {
+    bed.extra = true;
+    sleepers.lie_down(bed);
+  }
+  for (std::size_t i = beds.size(); i-- > 0;) {
+    EXPECT_TRUE(sleepers.wake());
+    for (std::size_t other = 0; other < beds.size(); ++other) EXPECT_EQ(is_called(beds[other]), other >= i) << other;
+  }
+  EXPECT_FALSE(sleepers.wake());
+}
+
+TEST(Sleepers, ordinary_workers_are_called_before_extra_ones) {
+  Sleepers sleepers;
+  std::array<Sleepers::Bed, 4> beds;
+  for (std::size_t i = 0; i < beds.size(); ++i) {
+    beds[i].extra = i % 2 == 1;
+    sleepers.lie_down(beds[i]);
+  }
+  EXPECT_TRUE(sleepers.wake_ordinary());
+  EXPECT_TRUE(sleepers.wake_ordinary());
+  EXPECT_TRUE(is_called(beds[0]) && is_called(beds[2]));
+  EXPECT_FALSE(sleepers.wake_ordinary());
+  EXPECT_FALSE(is_called(beds[1]) || is_called(beds[3]));
+  EXPECT_EQ(sleepers.count(), 2);
+}
+
+}  // namespace
+}  // namespace weir_test

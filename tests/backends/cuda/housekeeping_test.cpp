@@ -1,0 +1,224 @@
+// What the backend does beside the streams: nothing of it waits with a lock held, and little is lost when the driver refuses.
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/streams/failures.hpp"
+#include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/threads.hpp"
+#include "backends/fake_cuda/fake_cuda.hpp"
+#include "support/errors.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+weir::Device gpu() { return weir::devices("cuda").at(0); }
+
+TEST(PinnedHousekeeping, free_blocks_of_other_sizes_are_given_back_before_memory_is_out) {
+  weir::Stream s(gpu());
+  s.synchronize();
+  { const auto block = weir::empty<char>(weir::pinned, 3 << 20); }
+  const std::uint64_t before = fake_cuda::calls("cudaFreeHost");
+  fake_cuda::fail_call("cudaHostAlloc", 1, cudaErrorMemoryAllocation);
+  EXPECT_NO_THROW(weir::empty<char>(weir::pinned, 5 << 20));
+  EXPECT_GT(fake_cuda::calls("cudaFreeHost"), before);
+  fake_cuda::fail_nothing();
+}
+
+TEST(PinnedHousekeeping, blocks_that_a_stream_uses_come_back_when_it_is_through) {
+  weir::Stream s(gpu());
+  std::vector<int> host(50'000, 3);
+  auto x = weir::zeros<int>(s, host.size());
+  const auto copies = [&] {
+    for (int i = 0; i < 30; ++i) weir::copy(s, x, host);
+    s.synchronize();
+  };
+  copies();
+  EXPECT_TRUE(eventually([&] {
+    const std::size_t before = fake_cuda::outstanding().pinned_blocks;
+    copies();
+    return fake_cuda::outstanding().pinned_blocks == before;
+  }));
+}
+
+TEST(DevicesHousekeeping, one_that_is_unavailable_for_a_moment_leaves_the_process_its_devices) {
+  weir::Stream s(gpu());
+  s.synchronize();
+  fake_cuda::fail_call("cudaHostAlloc", 1, cudaErrorDevicesUnavailable);
+  EXPECT_TRUE(fails_with(weir::Errc::device_failed, [] { weir::empty<char>(weir::pinned, 7 << 20); }));
+  fake_cuda::fail_nothing();
+  EXPECT_NO_THROW(weir::Stream(gpu()).synchronize());
+  Marker marker;
+  mark(s, marker);
+  s.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+}
+
+/// What was posted to the housekeeping thread is done.
+void wait_for_housekeeping() {
+  std::promise<void> done;
+  auto task = weir::cuda::make_task([&] { done.set_value(); });
+  weir::cuda::TaskThread::housekeeper().post(task);
+  done.get_future().wait();
+}
+
+/// Whether work of another thread ends although calls of this name do not return.
+bool ends_without(const char* call, const std::function<void()>& work) {
+  std::optional<fake_cuda::HoldCalls> held(call);
+  std::atomic<bool> over{false};
+  std::thread thread([&] {
+    work();
+    over = true;
+  });
+  const bool ended = eventually([&] { return over.load(); });
+  held.reset();
+  thread.join();
+  return ended;
+}
+
+struct FillWithOne {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] = 1; }
+};
+
+// R214: what these need is there when the device has started.
+TEST(StocksHousekeeping, the_first_large_copy_of_pageable_memory_makes_nothing) {
+  const weir::Device second = weir::devices("cuda").at(1);
+  weir::Stream s(second);
+  auto x = weir::zeros<int>(s, 1 << 20);
+  s.synchronize();
+  wait_for_housekeeping();
+  const std::vector<int> source(x.size(), 7);
+  EXPECT_TRUE(ends_without("cudaHostAlloc", [&] { weir::copy(s, x, source); }));
+  EXPECT_EQ(x.to_host(), source);
+}
+
+TEST(StocksHousekeeping, graphs_make_no_events) {
+  weir::Stream s(gpu());
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  wait_for_housekeeping();
+  EXPECT_TRUE(ends_without("cudaEventCreateWithFlags", [&] {
+    weir::GraphBuilder b(gpu());
+    b.launch(x.size(), FillWithOne{}, weir::out(x));
+    const weir::Graph graph = b.build();
+    graph.launch(s);
+    s.synchronize();
+  }));
+  EXPECT_EQ(x.to_host().at(3), 1);
+}
+
+TEST(StocksHousekeeping, that_the_driver_does_not_fill_leak_nothing_and_are_filled_next) {
+  weir::Stream(gpu()).synchronize();
+  wait_for_housekeeping();
+  weir::cuda::Stocks stocks(weir::cuda::CudaDevice::at(0));
+  const fake_cuda::Outstanding before = fake_cuda::outstanding();
+  for (const std::uint64_t n : {1, 40, 1024}) {
+    fake_cuda::fail_call("cudaStreamCreateWithPriority", n, cudaErrorMemoryAllocation);
+    EXPECT_TRUE(fails_with(weir::Errc::out_of_memory, [&] { stocks.fill({}); }));
+    EXPECT_EQ(fake_cuda::outstanding().streams, before.streams);
+    EXPECT_EQ(fake_cuda::outstanding().events, before.events);
+  }
+  // Events that were made before stay for the next time.
+  fake_cuda::fail_call("cudaEventCreateWithFlags", 100, cudaErrorMemoryAllocation);
+  EXPECT_TRUE(fails_with(weir::Errc::out_of_memory, [&] { stocks.fill({}); }));
+  EXPECT_EQ(fake_cuda::outstanding().events, before.events + 99);
+  fake_cuda::fail_nothing();
+  stocks.fill({});
+  EXPECT_EQ(fake_cuda::outstanding().events,
+            before.events + weir::cuda::Stocks::events + weir::cuda::Stocks::timed_events);
+  EXPECT_NE(stocks.take_event(false, {}), nullptr);
+}
+
+// R102: of a stream that is gone, and of one whose driver's stream is another one's by now.
+TEST(PoolsHousekeeping, what_was_freed_on_streams_that_are_gone_goes_back_when_the_device_is_synchronised) {
+  constexpr std::size_t bytes = 64 << 20;
+  const weir::Pool pool(gpu());
+  for (const bool used_again : {false, true}) {
+    {
+      weir::Stream gone(gpu(), {.priority = -2, .blocking = false});
+      pool.free(gone, pool.allocate(gone, bytes));
+    }
+    EXPECT_GE(pool.statistics().reserved, bytes);
+    std::optional<weir::Stream> next;
+    if (used_again) next.emplace(gpu(), weir::StreamOptions{.priority = -2, .blocking = false});
+    gpu().synchronize();
+    EXPECT_EQ(pool.statistics().reserved, 0u);
+  }
+}
+
+TEST(Polling, no_host_function_and_no_callback_stands_in_a_stream_for_housekeeping) {
+  const weir::Device cpu = weir::devices("cpu").at(0);
+  struct Quiet : weir::Observer {
+  } observer;
+  weir::Stream a(gpu()), b(cpu);
+  const auto count = [] {
+    return fake_cuda::calls("cudaStreamAddCallback") + fake_cuda::calls("cudaLaunchHostFunc") +
+           fake_cuda::calls("cuLaunchHostFunc");
+  };
+  const std::uint64_t before = count();
+  Marker marker;
+  weir::attach(observer);
+  for (int i = 0; i < 10; ++i) {
+    mark(a, marker, i);
+    b.wait(a);
+    const auto array = weir::zeros<int>(weir::pinned, 100);
+    weir::copy(a, weir::empty<int>(a, 100), array);
+  }
+  b.synchronize();
+  weir::detach(observer);
+  EXPECT_EQ(count(), before);
+}
+
+// Commands carry the flag that their queue had when they were submitted: another thread's, which came second, is not the queue's.
+TEST(Flags, the_first_one_of_a_queue_stays) {
+  volatile unsigned long long first = 0;
+  volatile unsigned long long second = 0;
+  weir::cuda::FailureState failures;
+  EXPECT_TRUE(failures.set_flag(&first));
+  EXPECT_FALSE(failures.set_flag(&second));
+  EXPECT_EQ(failures.guard().failed_at, &first);
+  const std::uint64_t place = failures.open_place();
+  failures.settle(place, std::make_shared<weir::Error>(weir::Errc::host_function_failed, "test", "test", "it failed",
+                                                       weir::SourceLocation::current()));
+  EXPECT_EQ(first, place);
+  EXPECT_EQ(second, 0u);
+  failures.take();
+}
+
+TEST(Polling, observers_that_want_no_times_put_nothing_into_a_stream) {
+  struct Quiet : weir::Observer {
+  } observer;
+  weir::Stream s(gpu());
+  Marker marker;
+  const auto calls = [&] {
+    const std::uint64_t before = fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cudaLaunchHostFunc");
+    for (int i = 0; i < 20; ++i) mark(s, marker, i);
+    s.synchronize();
+    return fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cudaLaunchHostFunc") - before;
+  };
+  const std::uint64_t unobserved = calls();
+  weir::attach(observer, weir::Watch::commands | weir::Watch::memory | weir::Watch::host | weir::Watch::graphs |
+                             weir::Watch::refusals);
+  const std::uint64_t untimed = calls();
+  weir::detach(observer);
+  weir::attach(observer, weir::Watch::times);
+  const std::uint64_t timed = calls();
+  weir::detach(observer);
+  EXPECT_EQ(untimed, unobserved);
+  EXPECT_GE(timed, unobserved + 40) << "else this test would see nothing";
+}
+
+}  // namespace
+}  // namespace weir_test

@@ -1,0 +1,155 @@
+// Large copies of pageable memory on the fake driver: what is submitted when, and what the driver refuses.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "backends/fake_cuda/fake_cuda.hpp"
+#include "support/gate.hpp"
+
+namespace {
+
+using namespace weir_test;
+
+constexpr std::size_t n = std::size_t{1} << 20;  // 4 MiB
+
+struct CopyElements {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y) const { y[i] = x[i]; }
+};
+
+class StagedCopies : public testing::Test {
+ protected:
+  void SetUp() override {
+    source.resize(n);
+    std::iota(source.begin(), source.end(), 1);
+    stream = weir::Stream(device);
+    array = weir::zeros<int>(stream, n);
+    weir::copy(stream, array, source);  // what is made at the first use is there then
+    weir::fill(stream, array, 0);
+    stream.synchronize();
+  }
+  void TearDown() override { fake_cuda::fail_nothing(); }
+
+  /// Whether a call of another thread's has put a kernel into a stream since.
+  static bool submitted(std::uint64_t before) {
+    return eventually([&] { return fake_cuda::returned_calls("cudaLaunchKernel") > before; });
+  }
+
+  const weir::Device device = weir::devices("cuda").at(0);
+  weir::Stream stream;
+  weir::Array<int> array;
+  std::vector<int> source;
+};
+
+// stream: [hold]--[source -> array]--[array -> twin]     the copy's caller waits, the kernel is another thread's
+TEST_F(StagedCopies, are_in_their_stream_before_it_comes_to_them) {
+  auto twin = weir::zeros<int>(stream, n);
+  stream.synchronize();
+  Gate gate;
+  gate.hold(stream);
+  const std::uint64_t before = fake_cuda::returned_calls("cudaLaunchKernel");
+  std::thread caller([&] { weir::copy(stream, array, source); });
+  EXPECT_TRUE(submitted(before));
+  weir::launch(stream, n, CopyElements{}, weir::in(array), weir::out(twin));
+  gate.open();
+  caller.join();
+  EXPECT_EQ(twin.to_host(), source);
+}
+
+// stream: [hold]--[array -> target]--[array = 5]
+TEST_F(StagedCopies, to_the_host_come_before_what_others_submit_behind_them) {
+  weir::copy(stream, array, source);
+  std::vector<int> target(n);
+  Gate gate;
+  gate.hold(stream);
+  const std::uint64_t before = fake_cuda::returned_calls("cudaLaunchKernel");
+  std::thread caller([&] { weir::copy(stream, target, array); });
+  EXPECT_TRUE(submitted(before));
+  weir::fill(stream, array, 5);
+  gate.open();
+  caller.join();
+  EXPECT_EQ(target, source);
+}
+
+// R3, R214:   stream: [hold]--[source -> array]--[kernel][kernel]...   until a thread waits for room behind the copy
+TEST_F(StagedCopies, end_although_a_thread_waits_for_room_behind_them) {
+  const Marker marker;
+  Gate gate;
+  gate.hold(stream);
+  const std::uint64_t before = fake_cuda::returned_calls("cudaLaunchKernel");
+  std::thread caller([&] { weir::copy(stream, array, source); });
+  EXPECT_TRUE(submitted(before));
+  std::thread filler([&] {
+    for (int i = 0; i < 1100; ++i) mark(stream, marker, i);
+  });
+  EXPECT_TRUE(eventually([] { return fake_cuda::waiting_for_room() > 0; }));
+  gate.open();
+  caller.join();
+  filler.join();
+  EXPECT_EQ(array.to_host(), source);
+}
+
+// stream: [hold]--[throws]--[source -> array]
+TEST_F(StagedCopies, behind_a_failure_move_nothing_and_tell_it) {
+  Gate gate;
+  gate.hold(stream);
+  weir::host_call(stream, [] { throw std::runtime_error("before the copy"); });
+  std::atomic<bool> told{false};
+  std::thread caller([&] {
+    try {
+      weir::copy(stream, array, source);
+    } catch (const weir::Error& error) {
+      told = std::string(error.what()).find("before the copy") != std::string::npos;
+    }
+  });
+  gate.open();
+  caller.join();
+  EXPECT_TRUE(told);
+  EXPECT_EQ(array.to_host(), std::vector<int>(n, 0));
+}
+
+TEST_F(StagedCopies, that_the_driver_refuses_name_the_callers_line_and_leave_nothing_behind) {
+  std::vector<int> target(n);
+  for (int i = 0; i < 3; ++i) {
+    fake_cuda::fail_call("cudaLaunchKernel", 1, 1 /* cudaErrorInvalidValue */);
+    const auto line = weir::SourceLocation::current();
+    try {
+      weir::copy(stream, array, source);
+      ADD_FAILURE() << "the copy was not refused";
+    } catch (const weir::Error& error) {
+      EXPECT_EQ(error.where().line(), line.line() + 2) << error.what();
+    }
+    fake_cuda::fail_nothing();
+    const std::size_t pinned = fake_cuda::outstanding().pinned_blocks;
+    weir::copy(stream, array, source);
+    weir::copy(stream, target, array);
+    EXPECT_EQ(target, source);
+    EXPECT_EQ(fake_cuda::outstanding().pinned_blocks, pinned);
+  }
+}
+
+// Where the driver has no pinned memory, it stages the copy itself.
+TEST_F(StagedCopies, without_pinned_memory_are_the_drivers) {
+  weir::Stream other(device);
+  auto twin = weir::zeros<int>(other, n);
+  other.synchronize();
+  Gate gate;
+  gate.hold(stream);
+  const std::uint64_t before = fake_cuda::returned_calls("cudaLaunchKernel");
+  std::thread caller([&] { weir::copy(stream, array, source); });  // has the ring
+  EXPECT_TRUE(submitted(before));
+  fake_cuda::fail_call("cudaHostAlloc", 1, 2 /* cudaErrorMemoryAllocation */);
+  weir::copy(other, twin, source);
+  fake_cuda::fail_nothing();
+  gate.open();
+  caller.join();
+  EXPECT_EQ(twin.to_host(), source);
+  EXPECT_EQ(array.to_host(), source);
+}
+
+}  // namespace

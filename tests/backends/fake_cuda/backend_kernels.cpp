@@ -1,0 +1,146 @@
+// In the place of the backend's .cu files: the same calls, with kernels of the host.
+#include <cstring>
+
+#include "backends/cuda/graphs/condition_kernels.hpp"
+#include "backends/cuda/memory/strided_kernels.hpp"
+#include "backends/fake_cuda/conditions.hpp"
+#include "backends/fake_cuda/kernels.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+using fake_cuda::Dimensions;
+
+constexpr unsigned no_body = ~0u;
+
+template <class T>
+const T& value_of(void** arguments, std::size_t i) {
+  return *static_cast<const T*>(arguments[i]);
+}
+
+CUfunc_st set_condition{
+    "set_condition",
+    4,
+    {sizeof(cudaGraphConditionalHandle), sizeof(const std::int32_t*), sizeof(bool), sizeof(detail::DeviceGuard)},
+    [](const Dimensions&, void** arguments) {
+      const auto handle = value_of<cudaGraphConditionalHandle>(arguments, 0);
+      const bool number = value_of<bool>(arguments, 2);
+      if (fake_cuda::skipped(value_of<detail::DeviceGuard>(arguments, 3))) {
+        fake_cuda::set_conditional(handle, number ? no_body : 0u);
+        return;
+      }
+      const std::int32_t present = *value_of<const std::int32_t*>(arguments, 1);
+      const unsigned body = present < 0 ? no_body : static_cast<unsigned>(present);
+      fake_cuda::set_conditional(handle, number ? body : present != 0 ? 1u : 0u);
+    }};
+
+CUfunc_st set_unfailed{"set_unfailed",
+                       2,
+                       {sizeof(cudaGraphConditionalHandle), sizeof(detail::DeviceGuard), 0, 0},
+                       [](const Dimensions&, void** arguments) {
+                         const bool skips = fake_cuda::skipped(value_of<detail::DeviceGuard>(arguments, 1));
+                         fake_cuda::set_conditional(value_of<cudaGraphConditionalHandle>(arguments, 0),
+                                                    skips ? 0u : 1u);
+                       }};
+
+/// Calls f(to, from, last index) for each unit.
+template <class F>
+void for_units(const StridedJob& job, const F& f) {
+  for (std::uint64_t linear = 0; linear < job.count; ++linear) {
+    std::uint64_t rest = linear;
+    std::int64_t to = 0;
+    std::int64_t from = 0;
+    std::uint64_t last = 0;
+    for (int d = StridedJob::most_dimensions - 1; d >= 0; --d) {
+      const std::uint64_t index = d > 0 ? rest % job.size[d] : rest;
+      rest /= job.size[d];
+      if (d == StridedJob::most_dimensions - 1) last = index;
+      to += static_cast<std::int64_t>(index) * job.to_stride[d];
+      from += static_cast<std::int64_t>(index) * job.from_stride[d];
+    }
+    f(static_cast<char*>(job.to) + to, static_cast<const char*>(job.from) + from, last);
+  }
+}
+
+template <std::size_t unit>
+CUfunc_st copy_units{
+    "copy_units", 2, {sizeof(StridedJob), sizeof(detail::DeviceGuard), 0, 0}, [](const Dimensions&, void** arguments) {
+      if (fake_cuda::skipped(value_of<detail::DeviceGuard>(arguments, 1))) return;
+      for_units(value_of<StridedJob>(arguments, 0),
+                [](char* to, const char* from, std::uint64_t) { std::memcpy(to, from, unit); });
+    }};
+
+template <std::size_t unit>
+CUfunc_st fill_units{"fill_units",
+                     3,
+                     {sizeof(StridedJob), sizeof(FillPattern), sizeof(detail::DeviceGuard), 0},
+                     [](const Dimensions&, void** arguments) {
+                       if (fake_cuda::skipped(value_of<detail::DeviceGuard>(arguments, 2))) return;
+                       const auto& pattern = value_of<FillPattern>(arguments, 1);
+                       for_units(value_of<StridedJob>(arguments, 0), [&](char* to, const char*, std::uint64_t last) {
+                         std::memcpy(to, pattern.bytes + last % pattern.units * unit, unit);
+                       });
+                     }};
+
+template <template <std::size_t> class Pick>
+const void* pick(std::size_t unit) {
+  switch (unit) {
+    case 1: return Pick<1>::kernel();
+    case 2: return Pick<2>::kernel();
+    case 4: return Pick<4>::kernel();
+    case 8: return Pick<8>::kernel();
+    default: return Pick<16>::kernel();
+  }
+}
+template <std::size_t unit>
+struct CopyKernel {
+  static const void* kernel() { return &copy_units<unit>; }
+};
+template <std::size_t unit>
+struct FillKernel {
+  static const void* kernel() { return &fill_units<unit>; }
+};
+
+cudaError_t launch(const void* kernel, std::uint64_t count, void** arguments, cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, dim3(count == 0 ? 0 : 1), dim3(256), arguments, 0, stream);
+}
+
+}  // namespace
+
+ValueCondition::ValueCondition(cudaGraphConditionalHandle h, const std::int32_t* v, bool n,
+                               const detail::DeviceGuard& g)
+    : handle(h), value(v), number(n), guard(g), arguments{&handle, &value, &number, &guard} {
+  parameters.func = &set_condition;
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+}
+
+cudaError_t ValueCondition::launch(cudaStream_t stream) const {
+  return cudaLaunchKernel(parameters.func, parameters.gridDim, parameters.blockDim, parameters.kernelParams, 0, stream);
+}
+
+UnfailedCondition::UnfailedCondition(cudaGraphConditionalHandle h, const detail::DeviceGuard& g)
+    : handle(h), guard(g), arguments{&handle, &guard} {
+  parameters.func = &set_unfailed;
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+}
+
+cudaError_t load_condition_kernels() { return cudaSuccess; }
+cudaError_t load_strided_kernels() { return cudaSuccess; }
+
+cudaError_t launch_strided_copy(const StridedJob& job, std::size_t unit, const detail::DeviceGuard& guard,
+                                cudaStream_t stream) {
+  void* arguments[] = {const_cast<StridedJob*>(&job), const_cast<detail::DeviceGuard*>(&guard)};
+  return launch(pick<CopyKernel>(unit), job.count, arguments, stream);
+}
+
+cudaError_t launch_strided_fill(const StridedJob& job, std::size_t unit, const FillPattern& pattern,
+                                const detail::DeviceGuard& guard, cudaStream_t stream) {
+  void* arguments[] = {const_cast<StridedJob*>(&job), const_cast<FillPattern*>(&pattern),
+                       const_cast<detail::DeviceGuard*>(&guard)};
+  return launch(pick<FillKernel>(unit), job.count, arguments, stream);
+}
+
+}  // namespace weir::cuda

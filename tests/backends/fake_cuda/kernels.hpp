@@ -1,0 +1,90 @@
+// Gives kernels device code without nvcc: the functor's host side, as a function of the fake driver's. Included before
+// everything else in the sources of a program that runs on it (as its precompiled header, or by -include), so that all of
+// them see the same Kernel constants; Weir's headers know nothing of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weir/kernel.hpp>
+
+#include "backends/fake_cuda/function.hpp"
+
+#define WEIR_FAKE_CUDA_KERNELS 1
+
+namespace fake_cuda {
+
+/// As in device_code.hpp. The host writes these words with plain stores while kernels read them, in the driver's world as here:
+/// not a race that says anything.
+#if defined(__clang__)
+__attribute__((no_sanitize("thread"), noinline))
+#elif defined(__GNUC__)
+__attribute__((no_sanitize_thread, noinline))
+#endif
+inline bool
+skipped(const weir::detail::DeviceGuard& guard) {
+  return guard.failed_at != nullptr && *guard.failed_at <= guard.place;
+}
+
+template <class C, std::size_t R>
+void run_on_device(const Dimensions& dimensions, void** arguments) {
+  if (skipped(*static_cast<const weir::detail::DeviceGuard*>(arguments[2]))) return;
+  if constexpr (R == 0) {
+    weir::detail::BlockMemory memory;
+    const auto blocks = static_cast<std::size_t>(*static_cast<const std::uint64_t*>(arguments[1]));
+    weir::detail::run_closure_blocks<C>(
+        arguments[0], weir::BlockRange{blocks, 0, blocks, dimensions.block[0], dimensions.shared_bytes, &memory});
+  } else if constexpr (R == 1) {
+    const auto count = static_cast<std::size_t>(*static_cast<const std::uint64_t*>(arguments[1]));
+    const weir::Shape shape(count);
+    weir::detail::run_closure<1, C>(arguments[0], weir::KernelRange{&shape, 0, count});
+  } else {
+    const auto& extent = *static_cast<const weir::detail::DeviceExtent*>(arguments[1]);
+    std::size_t sizes[weir::max_rank];
+    for (std::size_t d = 0; d < weir::max_rank; ++d) sizes[d] = static_cast<std::size_t>(extent.size[d]);
+    const weir::Shape shape = weir::Shape::of(R, sizes);
+    weir::detail::run_closure<R, C>(arguments[0], weir::KernelRange{&shape, 0, static_cast<std::size_t>(extent.count)});
+  }
+}
+
+template <class C, std::size_t R>
+inline CUfunc_st function_object{"a weir kernel",
+                                 3,
+                                 {sizeof(C), R > 1 ? sizeof(weir::detail::DeviceExtent) : sizeof(std::uint64_t),
+                                  sizeof(weir::detail::DeviceGuard), 0},
+                                 &run_on_device<C, R>};
+
+template <class C, std::size_t R>
+int load_function(void** function) {
+  *function = &function_object<C, R>;
+  return 0;
+}
+
+template <std::size_t R>
+constexpr weir::detail::DeviceCode::Kind kind_of_code() {
+  using Kind = weir::detail::DeviceCode::Kind;
+  return R == 0 ? Kind::blocks : R == 1 ? Kind::line : Kind::shaped;
+}
+
+template <class C, std::size_t R>
+inline weir::detail::DeviceCode code_object{kind_of_code<R>(), &load_function<C, R>};
+
+/// What nvcc would refuse for devices has no code for them here either: what owns something, and host_only().
+template <class C, std::size_t R>
+constexpr const void* find_code() {
+  if constexpr (weir::detail::is_host_only<C> || !std::is_trivially_copyable_v<C>) {
+    return nullptr;
+  } else {
+    return &code_object<C, R>;
+  }
+}
+
+}  // namespace fake_cuda
+
+namespace weir::detail {
+
+template <class C, std::size_t R>
+inline constexpr const void* device_code<C, R, HostCompiler> = fake_cuda::find_code<C, R>();
+
+}  // namespace weir::detail

@@ -1,0 +1,107 @@
+// The hazard cases: each program's findings against its answer, and each mend applied and run again.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/device.hpp>
+#include <weir/recording.hpp>
+#include <weir/scenario.hpp>
+
+#include "judge.hpp"
+#include "support/sanitizers.hpp"
+
+namespace {
+
+using check_test::Case;
+using check_test::cases;
+using check_test::json;
+
+struct Checked {
+  weir::CheckReport report;
+  json findings;
+};
+
+/// As the tool does: with the real library, so that what it refuses is what it refuses.
+Checked check(const json& scenario, bool hints = true) {
+  const weir::Recording recording = weir::parse_recording(scenario.dump());
+  weir::ScenarioChecker checker(recording, {.host_order = weir::HostOrder::declared, .hints = hints, .max_findings = 0},
+                                "case.json");
+  weir::run_scenario(recording, {.file = "case.json"}, &checker);
+  const weir::CheckReport report = checker.report();
+  return {report, json::parse(weir::to_json(report))};
+}
+
+bool can_run(const json& scenario) {
+  const std::size_t devices = scenario.contains("devices") ? scenario["devices"].size() : 1;
+  return devices <= weir::devices("cpu").size();
+}
+
+std::string listed(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "\n  " + line;
+  return text;
+}
+
+TEST(HazardCases, are_answered) {
+  std::size_t judged = 0;
+  for (const Case& one : cases()) {
+    const bool races = !one.expect["races"].empty();
+    if (!can_run(one.scenario) || (weir_test::under_thread_sanitizer && races)) continue;
+    ++judged;
+    const Checked found = check(one.scenario);
+    const std::vector<std::string> wrong = check_test::judge(found.findings, one.expect);
+    EXPECT_TRUE(wrong.empty()) << one.id << listed(wrong);
+  }
+  EXPECT_GE(judged, 38u);
+}
+
+TEST(HazardCases, have_mends_that_mend) {
+  std::size_t mended = 0;
+  for (const Case& one : cases()) {
+    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    const Checked found = check(one.scenario, false);
+    for (const json& finding : found.findings["findings"]) {
+      if (finding["mend"].is_null()) continue;
+      EXPECT_TRUE(finding["mend"]["verified"].get<bool>());
+      const json scenario = check_test::mended(one.scenario, finding["mend"]);
+      ASSERT_FALSE(scenario.is_null()) << one.id << finding["mend"].dump();
+      const Checked again = check(scenario, false);
+      ++mended;
+      for (const json& left : again.findings["findings"]) {
+        EXPECT_FALSE(check_test::same_finding(left, finding)) << one.id << " " << left["key"];
+        const json& before = found.findings["findings"];
+        const bool known = std::any_of(before.begin(), before.end(),
+                                       [&](const json& old) { return check_test::same_finding(old, left); });
+        EXPECT_TRUE(known) << one.id << ": new after the mend of " << finding["key"] << ": " << left["key"];
+      }
+    }
+  }
+  EXPECT_GE(mended, 26u);
+}
+
+TEST(HazardCases, that_race_without_a_host_access_first_have_mends) {
+  for (const Case& one : cases()) {
+    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    const Checked found = check(one.scenario, false);
+    for (const json& finding : found.findings["findings"]) {
+      if (!check_test::is_race(finding) || finding["first"]["host"].get<bool>()) continue;
+      EXPECT_FALSE(finding["mend"].is_null()) << one.id << " " << finding["key"];
+    }
+  }
+}
+
+TEST(HazardCases, are_the_same_in_the_text_for_people) {
+  for (const Case& one : cases()) {
+    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    const Checked found = check(one.scenario);
+    const std::string text = weir::to_text(found.report);
+    for (const weir::Finding& finding : found.report.findings) {
+      EXPECT_NE(text.find("key " + finding.key + "\n"), std::string::npos) << one.id;
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,173 @@
+// Random programs: the checker against the transitive closure, and each order left out once.
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/recording.hpp>
+
+#include "check/scenario/feed.hpp"
+#include "generate.hpp"
+#include "judge.hpp"
+#include "reference.hpp"
+#include "support/sanitizers.hpp"
+
+namespace {
+
+using check_test::generate;
+using check_test::json;
+using check_test::Recipe;
+using check_test::Reference;
+
+std::uint64_t programs(std::uint64_t usual) {
+  const char* const asked = std::getenv("WEIR_CHECK_PROGRAMS");
+  if (asked != nullptr) return std::strtoull(asked, nullptr, 10);
+  return weir_test::under_address_sanitizer ? usual / 4 : usual;
+}
+
+/// Empty if the checker says what the closure says.
+std::vector<std::string> compare(const json& scenario, bool* raced = nullptr,
+                                 weir::HostOrder order = weir::HostOrder::declared,
+                                 const weir::check::Rules& rules = {}) {
+  const weir::Recording recording = weir::parse_recording(scenario.dump());
+  weir::check::ScenarioFeed checker(recording, {.host_order = order, .hints = true, .max_findings = 0}, "s", "cpu", {},
+                                    rules);
+  for (std::size_t i = 0; i < recording.size(); ++i) checker.call(i, nullptr);
+  const json findings = json::parse(weir::to_json(checker.report()));
+  Reference reference(recording, order);
+  bool records = false;
+  for (std::size_t i = 0; i < recording.size(); ++i) {
+    reference.call(i);
+    records = records || recording.command(i).op == weir::recorded::Op::build_graph;
+  }
+  const json races = reference.races();
+  if (raced != nullptr) *raced = !races.empty();
+  std::vector<std::string> wrong;
+  check_test::judge_races(findings["findings"], races, wrong);
+  // Of graphs' record nodes the checker knows more places than there are uses.
+  std::set<std::string> redundant, empty;
+  for (const json& finding : findings["findings"]) {
+    if (finding["kind"] == "redundant_wait") redundant.insert(finding["second"]["command"]);
+    if (finding["kind"] == "empty_wait") empty.insert(finding["second"]["command"]);
+  }
+  if (!records && redundant != reference.redundant()) {
+    wrong.push_back("redundant waits " + json(redundant).dump() + ", not " + json(reference.redundant()).dump());
+  }
+  if (empty != reference.empty()) wrong.push_back("empty waits " + json(empty).dump());
+  return wrong;
+}
+
+std::string listed(const std::vector<std::string>& lines, const json& scenario) {
+  std::string text;
+  for (const std::string& line : lines) text += "\n  " + line;
+  std::size_t place = 0;
+  for (const json& command : scenario["program"]) text += "\n    #" + std::to_string(place++) + " " + command.dump();
+  return text;
+}
+
+TEST(RandomHazards, of_programs_without_order_are_found_and_are_true) {
+  std::uint64_t raced = 0;
+  const std::uint64_t all = programs(3000);
+  for (std::uint64_t seed = 1; seed <= all; ++seed) {
+    const json scenario = generate({.seed = seed, .commands = 12 + seed % 20});
+    bool any = false;
+    const std::vector<std::string> wrong = compare(scenario, &any);
+    raced += any ? 1 : 0;
+    ASSERT_TRUE(wrong.empty()) << "seed " << seed << listed(wrong, scenario);
+  }
+  EXPECT_GT(raced, all / 2);
+}
+
+TEST(RandomHazards, in_observed_order_are_found_and_are_true) {
+  for (std::uint64_t seed = 1; seed <= programs(1000); ++seed) {
+    const json scenario = generate({.seed = 1000000 + seed, .commands = 12 + seed % 20});
+    const std::vector<std::string> wrong = compare(scenario, nullptr, weir::HostOrder::observed);
+    ASSERT_TRUE(wrong.empty()) << "seed " << seed << listed(wrong, scenario);
+  }
+}
+
+TEST(RandomHazards, of_ordered_programs_are_none_until_an_order_is_left_out) {
+  std::uint64_t raced = 0, left_out = 0;
+  for (std::uint64_t seed = 1; seed <= programs(400); ++seed) {
+    const json scenario = generate({.seed = 2000000 + seed, .commands = 14 + seed % 12, .ordered = true});
+    bool any = false;
+    std::vector<std::string> wrong = compare(scenario, &any);
+    ASSERT_TRUE(wrong.empty()) << "seed " << seed << listed(wrong, scenario);
+    ASSERT_FALSE(any) << "seed " << seed << listed({}, scenario);
+    for (const std::size_t place : check_test::orders(scenario)) {
+      json without = scenario;
+      without["program"].erase(place);
+      wrong = compare(without, &any);
+      ++left_out;
+      raced += any ? 1 : 0;
+      ASSERT_TRUE(wrong.empty()) << "seed " << seed << " without #" << place << listed(wrong, without);
+    }
+  }
+  EXPECT_GT(raced, left_out / 20);
+}
+
+TEST(RandomHazards, have_mends_that_mend) {
+  std::uint64_t mended = 0;
+  for (std::uint64_t seed = 1; seed <= programs(400); ++seed) {
+    const json scenario = generate({.seed = 3000000 + seed, .commands = 10 + seed % 10});
+    const weir::Recording recording = weir::parse_recording(scenario.dump());
+    weir::ScenarioChecker checker(recording, {.host_order = weir::HostOrder::declared, .max_findings = 0});
+    checker.all();
+    const json findings = json::parse(weir::to_json(checker.report()))["findings"];
+    Reference reference(recording);
+    for (std::size_t i = 0; i < recording.size(); ++i) reference.call(i);
+    for (const json& finding : findings) {
+      if (finding["mend"].is_null()) continue;
+      const json repaired = check_test::mended(scenario, finding["mend"]);
+      ASSERT_FALSE(repaired.is_null()) << "seed " << seed << finding.dump();
+      const weir::Recording again = weir::parse_recording(repaired.dump());
+      weir::ScenarioChecker second(again, {.host_order = weir::HostOrder::declared, .max_findings = 0});
+      second.all();
+      ++mended;
+      const json report = json::parse(weir::to_json(second.report()));
+      for (const json& left : report["findings"]) {
+        ASSERT_FALSE(check_test::same_finding(left, finding))
+            << "seed " << seed << " " << finding["mend"].dump() << left["key"] << listed({}, scenario);
+      }
+      // Nothing that did not race before does now.
+      Reference closure(again);
+      for (std::size_t i = 0; i < again.size(); ++i) closure.call(i);
+      for (const json& race : closure.races()) {
+        bool known = false;
+        for (const json& old : reference.races()) {
+          known = known ||
+                  (old["second"] == race["second"] && old["node"] == race["node"] && old["buffer"] == race["buffer"]);
+        }
+        ASSERT_TRUE(known) << "seed " << seed << finding["mend"].dump() << race.dump() << listed({}, scenario);
+      }
+    }
+  }
+  EXPECT_GT(mended, programs(400) * 3 / 4);
+}
+
+/// A rule that is switched off must show: in a random program, or in one for what those leave out.
+bool noticed(unsigned edge) {
+  weir::check::Rules rules;
+  rules.edge[edge] = false;
+  const json drops =
+      json::parse(R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind": "non_blocking"}],
+      "events": [], "buffers": [{"name": "p", "kind": "pinned", "bytes": 64}], "program": [
+        {"op": "launch", "stream": "s", "uses": [{"buffer": "p", "access": "out"}]}, {"op": "drop", "stream": "s"},
+        {"op": "host_read", "uses": ["p"]}]})");
+  EXPECT_TRUE(compare(drops).empty());
+  if (!compare(drops, nullptr, weir::HostOrder::declared, rules).empty()) return true;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    const json scenario = generate({.seed = 4000000 + seed, .commands = 14 + seed % 20});
+    if (!compare(scenario, nullptr, weir::HostOrder::declared, rules).empty()) return true;
+  }
+  return false;
+}
+
+TEST(RandomHazards, show_each_rule_of_the_order_that_is_switched_off) {
+  for (unsigned edge = 1; edge <= 14; ++edge) EXPECT_TRUE(noticed(edge)) << "edge " << edge;
+}
+
+}  // namespace

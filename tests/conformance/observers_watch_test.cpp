@@ -1,0 +1,216 @@
+// Observers are told what they watch, of several streams at a time, and nothing behind their end.
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "support/any_device.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+/// Counts what it is told.
+class Counts : public weir::Observer {
+ public:
+  explicit Counts(weir::Watch watch) { weir::attach(*this, watch); }
+  ~Counts() override { weir::detach(*this); }
+
+  void submitted(const weir::Command& c) override {
+    const bool of_memory = std::holds_alternative<weir::Alloc>(c.op) || std::holds_alternative<weir::Free>(c.op);
+    ++(of_memory ? memory : commands);
+  }
+  void ran(weir::CommandId, weir::StreamId, weir::Span) override { ++times; }
+  void waited(const weir::HostWait&) override { ++waits; }
+
+  std::atomic<int> commands{0}, memory{0}, times{0}, waits{0};
+};
+
+class Watching : public AnyDevice {};
+ON_EVERY_DEVICE(Watching);
+
+TEST_P(Watching, an_observer_is_told_what_it_watches_and_nothing_else) {
+  Marker marker;  // the first one of a process allocates
+  Counts commands(weir::Watch::commands), memory(weir::Watch::memory), host(weir::Watch::host),
+      times(weir::Watch::times), nothing(weir::Watch::nothing), all(weir::Watch::everything);
+  {
+    weir::Stream s(device());
+    const auto x = weir::zeros<int>(s, 100);
+    mark(s, marker);
+    s.synchronize();
+  }
+  EXPECT_TRUE(eventually([&] { return all.times == 2 && times.times == 2; }));
+  EXPECT_EQ(all.commands, 2);
+  EXPECT_EQ(all.memory, 2);
+  EXPECT_EQ(all.waits, 1);
+  EXPECT_EQ(commands.commands, 2);
+  EXPECT_EQ(commands.memory + commands.times + commands.waits, 0);
+  EXPECT_EQ(memory.memory, 2);
+  EXPECT_EQ(memory.commands + memory.times + memory.waits, 0);
+  EXPECT_EQ(host.waits, 1);
+  EXPECT_EQ(host.commands + host.memory + host.times, 0);
+  EXPECT_EQ(times.commands + times.memory + times.waits, 0);
+  EXPECT_EQ(nothing.commands + nothing.memory + nothing.times + nothing.waits, 0);
+}
+
+/// Holds the callback of one stream's commands.
+class Slow : public weir::Observer {
+ public:
+  explicit Slow(weir::StreamId stream) : stream_(stream) {}
+  void submitted(const weir::Command& c) override {
+    if (c.stream != stream_) return;
+    inside = true;
+    while (!released) std::this_thread::yield();
+    inside = false;
+  }
+  std::atomic<bool> inside{false}, released{false};
+
+ private:
+  weir::StreamId stream_;
+};
+
+//  a's thread: launch(a) [submitted() ......]       b's: launch(b) b.synchronize(), while a's is still in its callback
+TEST_P(Watching, R3_a_call_that_is_held_on_one_stream_holds_no_other_stream) {
+  weir::Stream a(device(), {.blocking = false}), b(device(), {.blocking = false});
+  Marker marker(2);
+  Slow slow(a.id());
+  weir::attach(slow);
+  std::thread thread([&] { mark(a, marker, 1, 0); });
+  EXPECT_TRUE(eventually([&] { return slow.inside.load(); }));
+  {
+    const Alarm alarm(liveness_limit, [&] { slow.released = true; });
+    mark(b, marker, 1, 1);
+    { const auto x = weir::empty<int>(b, 10); }
+    b.synchronize();
+    const weir::Stream c(device());
+    EXPECT_TRUE(slow.inside) << "calls on another stream waited for the callback";
+  }
+  slow.released = true;
+  thread.join();
+  weir::detach(slow);
+  a.synchronize();
+  EXPECT_EQ(marker.value(0) + marker.value(1), 2);
+}
+
+//  a: [hold ......] [copy to pageable: its call waits ......]     another thread puts a kernel into a meanwhile
+TEST_P(Watching, a_call_that_waits_holds_no_other_call_on_its_stream) {
+  Counts all(weir::Watch::everything);
+  weir::Stream a(device(), {.blocking = false});
+  const auto x = weir::zeros<int>(a, 100);
+  std::vector<int> values(100, 1);
+  Marker marker;
+  Gate gate;
+  gate.hold(a);
+  const int before = all.commands;
+  std::thread thread([&] { weir::copy(a, values, x); });
+  EXPECT_TRUE(eventually([&] { return all.commands > before; }));
+  EXPECT_TRUE(returns_while_held(gate, [&] { mark(a, marker); }));
+  gate.open();
+  thread.join();
+  a.synchronize();
+  EXPECT_EQ(marker.value(), 1);
+  EXPECT_EQ(values[99], 0);
+}
+
+TEST_P(Watching, detach_returns_when_no_callback_is_running) {
+  weir::Stream a(device());
+  Marker marker;
+  Slow slow(a.id());
+  weir::attach(slow);
+  std::thread calls([&] { mark(a, marker); });
+  EXPECT_TRUE(eventually([&] { return slow.inside.load(); }));
+  std::atomic<bool> detached{false};
+  std::thread leaves([&] {
+    weir::detach(slow);
+    detached = true;
+  });
+  EXPECT_TRUE(stays(device(), [&] { return !detached; }));
+  slow.released = true;
+  leaves.join();
+  EXPECT_FALSE(slow.inside);
+  calls.join();
+  a.synchronize();
+}
+
+/// Keeps the streams that it was told of, with whether a command came first.
+class OpenStreams : public weir::Observer {
+ public:
+  OpenStreams() { weir::attach(*this); }
+  ~OpenStreams() override { weir::detach(*this); }
+  void opened(const weir::StreamInfo& info) override {
+    const std::lock_guard lock(mutex_);
+    open_.push_back(info);
+  }
+  void closed(weir::StreamId id) override {
+    const std::lock_guard lock(mutex_);
+    unknown_ += std::erase_if(open_, [&](const weir::StreamInfo& info) { return info.id == id; }) != 1;
+  }
+  void submitted(const weir::Command& c) override {
+    const std::lock_guard lock(mutex_);
+    if (c.stream == 0) return;
+    unknown_ += std::none_of(open_.begin(), open_.end(), [&](const auto& info) { return info.id == c.stream; });
+  }
+  std::vector<weir::StreamInfo> open() {
+    const std::lock_guard lock(mutex_);
+    return open_;
+  }
+  int unknown() {
+    const std::lock_guard lock(mutex_);
+    return unknown_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<weir::StreamInfo> open_;
+  int unknown_ = 0;
+};
+
+TEST_P(Watching, streams_that_are_open_are_told_at_attach) {
+  const weir::Stream s(device(), {.priority = 0, .blocking = false, .name = "before"});
+  weir::StreamId gone = 0;
+  {
+    const weir::Stream other(device());
+    gone = other.id();
+  }
+  OpenStreams streams;
+  const std::vector<weir::StreamInfo> open = streams.open();
+  const auto find = [&](weir::StreamId id) {
+    return std::find_if(open.begin(), open.end(), [id](const weir::StreamInfo& info) { return info.id == id; });
+  };
+  ASSERT_NE(find(s.id()), open.end());
+  EXPECT_EQ(find(s.id())->name, "before");
+  EXPECT_FALSE(find(s.id())->blocking);
+  const weir::StreamRef legacy = weir::legacy_stream(device());
+  ASSERT_NE(find(legacy.id()), open.end());
+  EXPECT_TRUE(find(legacy.id())->legacy);
+  EXPECT_EQ(find(gone), open.end());
+}
+
+TEST_P(Watching, no_command_of_a_stream_is_told_before_the_stream) {
+  std::atomic<bool> end{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      Marker marker;
+      while (!end) {
+        weir::Stream s(device());
+        mark(s, marker);
+        s.synchronize();
+      }
+    });
+  }
+  int unknown = 0;
+  for (int round = 0; round < 100; ++round) {
+    OpenStreams streams;
+    std::this_thread::yield();
+    unknown += streams.unknown();
+  }
+  end = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(unknown, 0);
+}
+
+}  // namespace
+}  // namespace weir_test

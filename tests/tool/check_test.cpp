@@ -1,0 +1,171 @@
+// `weir check`: what it prints, its exit codes, and what it refuses.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "tool.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tool_test::Result;
+
+class CheckVerb : public testing::Test {
+ protected:
+  CheckVerb() {
+    folder_ = std::filesystem::temp_directory_path() / ("weir check " + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~CheckVerb() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string file(const std::string& name, const std::string& text) const {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << text;
+    return path;
+  }
+  static std::string scenario(const std::string& program, const std::string& more = "") {
+    return R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "own", "kind": "blocking"}, {"name": "compute",
+        "kind": "non_blocking"}], "events": [{"name": "e"}, {"name": "f"}], "buffers": [{"name": "a", "kind": "device", "bytes": 4096,
+        "start": "later"}, {"name": "h", "kind": "pageable", "bytes": 64, "owner": "user"}])" +
+           more + R"(, "program": [)" + program + "]}";
+  }
+  /// Row W19: the guide's forgotten wait.
+  static constexpr const char* zeros =
+      R"({"op": "alloc", "buffer": "a", "stream": "own"}, {"op": "fill", "stream": "own", "to": "a"})";
+  static constexpr const char* scale =
+      R"({"op": "launch", "stream": "compute", "name": "Scale", "uses": [{"buffer": "a", "access": "inout"}]})";
+
+ private:
+  std::filesystem::path folder_;
+};
+
+json only_line(const Result& result) {
+  EXPECT_EQ(result.out.find('\n'), result.out.size() - 1) << result.out;
+  return json::parse(result.out);
+}
+
+TEST_F(CheckVerb, W19_tells_the_forgotten_wait_of_the_guide_and_the_line_that_mends_it) {
+  const std::string path = file("guide.json", scenario(std::string(zeros) + ", " + scale));
+  const Result result = tool_test::run({"check", path});
+  EXPECT_EQ(result.exit_code, 1);
+  for (const std::string& part :
+       {std::string(
+            "hazard: use_before_alloc, also read_after_write, write_after_write, of \"a\": bytes [0, 4096) of 4096\n"),
+        std::string("  second  launch Scale (use 0, inout)  stream \"compute\"  ") + path + ":3\n",
+        std::string("nothing orders \"compute\" behind \"own\": no wait between them so far\n"),
+        std::string("compute.wait(own);      proved: the finding is gone, nothing new\n"),
+        std::string("  seen    once; key use_before_alloc:#2:#0:a\n"),
+        std::string("3 commands, 1 error, 0 warnings, 0 hints\n")}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << result.out;
+  }
+}
+
+TEST_F(CheckVerb, writes_one_object_for_each_file) {
+  const std::string wrong = file("wrong.json", scenario(std::string(zeros) + ", " + scale));
+  const std::string right = file(
+      "right.json", scenario(std::string(zeros) + R"(, {"op": "wait", "stream": "compute", "for": "own"}, )" + scale));
+  const Result result = tool_test::run({"check", "--json", wrong, right});
+  EXPECT_EQ(result.exit_code, 1);
+  const std::size_t end = result.out.find('\n');
+  const json first = json::parse(result.out.substr(0, end)), second = json::parse(result.out.substr(end + 1));
+  EXPECT_EQ(first["format"], "weir.findings");
+  EXPECT_EQ(first["program"], wrong);
+  EXPECT_EQ(first["host_order"], "declared");
+  ASSERT_EQ(first["findings"].size(), 1u);
+  const json& finding = first["findings"][0];
+  EXPECT_EQ(finding["kind"], "use_before_alloc");
+  EXPECT_EQ(finding["also"], json({"read_after_write", "write_after_write"}));
+  EXPECT_EQ(finding["first"]["op"], "alloc");
+  EXPECT_EQ(finding["bytes"], json({{0, 4096}}));
+  EXPECT_EQ(finding["mend"]["insert"],
+            json::array({{{"before", "#2"}, {"op", {{"op", "wait"}, {"stream", "compute"}, {"for", "own"}}}}}));
+  EXPECT_TRUE(second["findings"].empty());
+  EXPECT_EQ(second["summary"]["commands"], 4);
+}
+
+TEST_F(CheckVerb, ends_with_0_without_errors) {
+  const Result hint = tool_test::run(
+      {"check", "--json", "--hints", file("h.json", scenario(R"({"op": "wait", "stream": "compute", "event": "e"})"))});
+  EXPECT_EQ(hint.exit_code, 0);
+  EXPECT_EQ(only_line(hint)["findings"][0]["kind"], "empty_wait");
+  // Memory that Weir neither allocated nor pinned: others may order it.
+  const Result warning = tool_test::run(
+      {"check", "--json",
+       file("w.json",
+            scenario(R"({"op": "host_function", "stream": "compute", "uses": [{"buffer": "h", "access": "out"}]},
+                                  {"op": "host_read", "uses": ["h"]})"))});
+  EXPECT_EQ(warning.exit_code, 0);
+  EXPECT_EQ(only_line(warning)["findings"][0]["severity"], "warning");
+}
+
+TEST_F(CheckVerb, reports_what_the_library_refuses) {
+  const Result result = tool_test::run(
+      {"check", "--json",
+       file("m.json", scenario(std::string(zeros) + R"(, {"op": "free", "buffer": "a", "stream": "own"}, )" + scale))});
+  EXPECT_EQ(result.exit_code, 1);
+  const json report = only_line(result);
+  ASSERT_EQ(report["findings"].size(), 1u);
+  EXPECT_EQ(report["findings"][0]["kind"], "misuse");
+  EXPECT_EQ(report["findings"][0]["errc"], "already_freed");
+}
+
+TEST_F(CheckVerb, judges_threads_by_the_order_that_is_asked_for) {
+  const std::string path = file(
+      "t.json",
+      scenario(
+          R"({"op": "host_write", "thread": "T1", "uses": ["h"]}, {"op": "host_read", "thread": "T2", "uses": ["h"]})",
+          R"(, "threads": ["T1", "T2"])"));
+  EXPECT_EQ(only_line(tool_test::run({"check", "--json", path}))["findings"].size(), 1u);
+  EXPECT_EQ(only_line(tool_test::run({"check", "--json", "--host-order", "observed", path}))["findings"].size(), 0u);
+  EXPECT_EQ(tool_test::run({"check", "--host-order", "guessed", path}).exit_code, 2);
+}
+
+TEST_F(CheckVerb, leaves_out_what_is_suppressed_with_a_reason) {
+  const std::string path = file("s.json", scenario(std::string(zeros) + ", " + scale));
+  const std::string known = file("known", "use_* a *:3 *:1  # on purpose\nleak * * *  # never seen\n");
+  const Result result = tool_test::run({"check", "--suppress", known, path});
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_NE(result.out.find("1 suppressed"), std::string::npos);
+  EXPECT_NE(result.out.find("a suppression matched nothing: leak * * *  # never seen"), std::string::npos);
+  const Result bad = tool_test::run({"check", "--suppress", file("bad", "use_before_alloc a * *\n"), path});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.err.find("bad:1"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("reason"), std::string::npos) << bad.err;
+}
+
+TEST_F(CheckVerb, tells_no_more_findings_than_asked_for) {
+  const std::string two = std::string(scale) + ", " + scale;
+  const Result result =
+      tool_test::run({"check", "--json", "--max", "1", file("n.json", scenario(std::string(zeros) + ", " + two))});
+  const json report = only_line(result);
+  EXPECT_EQ(report["findings"].size(), 1u);
+  EXPECT_EQ(report["summary"]["dropped"], 1);
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+TEST_F(CheckVerb, names_the_member_of_a_file_that_is_wrong) {
+  const Result result = tool_test::run({"check", file("x.json", scenario(R"({"op": "launch", "stream": "nobody"})"))});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("program[0].stream"), std::string::npos) << result.err;
+  EXPECT_EQ(tool_test::run({"check"}).exit_code, 2);
+}
+
+TEST_F(CheckVerb, takes_a_thousand_files_in_one_process) {
+  const std::string path = file("k.json", scenario(zeros));
+  std::vector<std::string> arguments = {"check", "--json"};
+  arguments.insert(arguments.end(), 1000, path);
+  const Result result = tool_test::run(arguments);
+  EXPECT_EQ(result.exit_code, 0);
+  std::size_t lines = 0;
+  for (const char c : result.out) lines += c == '\n' ? 1 : 0;
+  EXPECT_EQ(lines, 1000u);
+}
+
+}  // namespace

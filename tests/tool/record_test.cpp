@@ -1,0 +1,161 @@
+// `weir record`, and WEIR_RECORD without it: a program becomes a scenario file that runs, and is checked.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tool.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tool_test::Result;
+using tool_test::run;
+using tool_test::text;
+using tool_test::tool_path;
+
+using Arguments = std::vector<std::string>;
+
+class Record : public testing::Test {
+ protected:
+  Record() : path_(std::filesystem::temp_directory_path() / ("recorded" + std::to_string(getpid()) + ".json")) {}
+  ~Record() override { std::filesystem::remove(path_); }
+
+  json recorded() const { return json::parse(std::ifstream(path_)); }
+  static std::size_t count(const json& scenario, const std::string& op) {
+    std::size_t found = 0;
+    for (const json& command : scenario["program"]) found += command["op"] == op ? 1 : 0;
+    return found;
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(Record, makes_a_file_that_runs_again_and_has_no_hazard) {
+  const Arguments arguments = {"record", "-o", path_, "--", tool_path(), "demo", "prefetch", "--n", "1000", "--json"};
+  const Result result = run(arguments);
+  ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_EQ(json::parse(result.out)["batches"], 16) << "the program's output is its own";
+  const json scenario = recorded();
+  EXPECT_GT(count(scenario, "launch"), 0u);
+  EXPECT_GT(count(scenario, "copy"), 0u);
+  EXPECT_EQ(count(scenario, "alloc"), count(scenario, "free"));
+  const Result again = run({"run", "--json", path_});
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_EQ(json::parse(again.out)["commands"], scenario["program"].size());
+  EXPECT_EQ(run({"check", path_}).exit_code, 0);
+}
+
+TEST_F(Record, needs_no_tool_but_the_environment) {
+  const Result result = run({"demo", "prefetch", "--n", "1000"}, {.environment = {"WEIR_RECORD=" + path_.string()}});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_GT(count(recorded(), "launch"), 0u);
+}
+
+TEST_F(Record, of_a_scenario_has_its_commands) {
+  std::ofstream(path_) << R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind": "blocking"}],
+      "buffers": [{"name": "x", "kind": "device", "bytes": 64}],
+      "program": [{"op": "launch", "stream": "s", "name": "K", "uses": [{"buffer": "x", "access": "accumulate"}]}]})";
+  const Result result = run({"record", "-o", path_, path_});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json scenario = recorded();
+  ASSERT_EQ(count(scenario, "launch"), 1u);
+  for (const json& command : scenario["program"]) {
+    if (command["op"] != "launch") continue;
+    EXPECT_EQ(command["name"], "K");
+    EXPECT_EQ(command["uses"][0]["access"], "accumulate");
+  }
+}
+
+// Programs that are right by their making: the checker must be silent.
+TEST_F(Record, of_random_programs_has_no_hazard) {
+  const std::string programs = std::filesystem::path(tool_path()).parent_path() / "weir_stress_tests";
+  if (!std::filesystem::exists(programs)) GTEST_SKIP() << "a build without weir_stress_tests";
+  for (const char* kind : {"of_one_host_thread", "of_two_host_threads", "with_graphs"}) {
+    const Arguments arguments = {
+        "record", "-o", path_, "--", programs, "--gtest_brief=1", std::string("--gtest_filter=RandomPrograms.") + kind};
+    const Result result = run(arguments, {.environment = {"WEIR_PROGRAMS=100"}});
+    ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+    EXPECT_GT(count(recorded(), "launch"), 500u);
+    // Its threads meet by means that Weir does not see.
+    const Result checked = run({"check", "--host-order", "observed", path_});
+    EXPECT_EQ(checked.exit_code, 0) << kind << "\n" << checked.out.substr(0, 4000) << checked.err;
+  }
+}
+
+/// A launch that reads what another stream copies; with or without the wait between them.
+std::string double_buffer(bool waits) {
+  return std::string(R"({"format": "weir.scenario", "version": 1,
+      "streams": [{"name": "upload", "kind": "non_blocking"}, {"name": "compute", "kind": "non_blocking"}],
+      "events": [{"name": "filled"}], "buffers": [{"name": "x", "kind": "device", "bytes": 64}, {"name": "in", "kind": "pinned", "bytes": 64}],
+      "program": [{"op": "copy", "stream": "upload", "to": "x", "from": "in", "file": "sim.cpp", "line": 7},
+        {"op": "record", "stream": "upload", "event": "filled"},)") +
+         (waits ? R"({"op": "wait", "stream": "compute", "event": "filled"},)" : "") +
+         R"({"op": "launch", "stream": "compute", "name": "Advect", "uses": ["x"], "file": "sim.cpp", "line": 9}]})";
+}
+
+TEST_F(Record, is_what_programs_are_checked_by) {
+  std::ofstream(path_) << double_buffer(false);
+  const Arguments arguments = {"check", "--", tool_path(), "run", path_};
+  const Result wrong = run(arguments);
+  EXPECT_EQ(wrong.exit_code, 1) << text(arguments, wrong);
+  for (const char* part : {"hazard: read_after_write", "sim.cpp:9", "sim.cpp:7", "compute.wait("}) {
+    EXPECT_NE(wrong.out.find(part), std::string::npos) << part << text(arguments, wrong);
+  }
+  std::ofstream(path_) << double_buffer(true);
+  const Result right = run(arguments);
+  EXPECT_EQ(right.exit_code, 0) << text(arguments, right);
+}
+
+TEST_F(Record, of_a_program_that_fails_is_checked_and_says_its_exit_code) {
+  std::ofstream(path_) << double_buffer(true);
+  const std::string script = "\"" + tool_path() + "\" run --json \"" + path_.string() + "\" >/dev/null; exit 5";
+  const Arguments arguments = {"check", "--json", "--", "sh", "-c", script};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 3) << text(arguments, result);
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["program_exit"], 5);
+  EXPECT_EQ(report["program"], "sh");
+  EXPECT_EQ(report["host_order"], "observed");
+  EXPECT_EQ(report["findings"], json::array());
+}
+
+TEST_F(Record, leaves_nothing_to_check_of_a_program_without_weir) {
+  const Result result = run({"check", "--", "true"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.err.find("nothing was checked"), std::string::npos) << result.err;
+}
+
+TEST_F(Record, passes_the_exit_code_on) {
+  EXPECT_EQ(run({"record", "-o", path_, "--", "sh", "-c", "exit 9"}).exit_code, 9);
+}
+
+TEST_F(Record, says_when_there_was_nothing_to_record) {
+  const Result result = run({"record", "-o", path_, "--", "true"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.err.find("nothing was recorded"), std::string::npos) << result.err;
+}
+
+TEST_F(Record, refuses_a_file_that_cannot_be_written_before_the_program_does_anything) {
+  const Result result =
+      run({"demo", "prefetch", "--n", "1000"}, {.environment = {"WEIR_RECORD=/no/such/folder/x.json"}});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("WEIR_RECORD"), std::string::npos) << result.err;
+}
+
+TEST_F(Record, refuses_command_lines_that_make_no_sense) {
+  const std::vector<Arguments> all = {
+      {"record", "--", "true"}, {"record", "-o", path_}, {"record", "-o", path_, "a.json", "--", "true"}};
+  for (const Arguments& arguments : all) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << text(arguments, result);
+  }
+}
+
+}  // namespace
