@@ -81,11 +81,12 @@ class GraphRecorder : public weir::Observer {
 class ObservedGraphs : public AnyDevice {};
 ON_EVERY_DEVICE(ObservedGraphs);
 
-//  s: [fill x] ---> [plus]     t: ---> [copy y <- x]
+//  s: [fill x] ---> [plus z]     t: ---> [copy y <- x]
 TEST_P(ObservedGraphs, a_captured_graph_tells_its_nodes_and_nothing_of_it_runs_before_its_launch) {
   weir::Stream s(device()), t(device());
   auto x = weir::zeros<int>(s, 16);
   auto y = weir::zeros<int>(s, 16);
+  auto z = weir::zeros<int>(s, 16);
   s.synchronize();
   GraphRecorder recorder;
   std::uint32_t line = 0;
@@ -93,7 +94,7 @@ TEST_P(ObservedGraphs, a_captured_graph_tells_its_nodes_and_nothing_of_it_runs_b
     weir::fill(s, x, 1);
     t.wait(s);
     line = __LINE__ + 1;
-    weir::launch(s, named("plus"), Plus{}, weir::inout(x), 2);
+    weir::launch(s, named("plus"), Plus{}, weir::inout(z), 2);
     weir::copy(t, y, x);
     s.wait(t);
   });
@@ -113,7 +114,7 @@ TEST_P(ObservedGraphs, a_captured_graph_tells_its_nodes_and_nothing_of_it_runs_b
   EXPECT_EQ(nodes[1].depends, std::vector<std::uint32_t>{0});
   EXPECT_EQ(nodes[2].depends, std::vector<std::uint32_t>{0});
   ASSERT_EQ(nodes[1].uses.size(), 1u);
-  EXPECT_EQ(nodes[1].uses[0].buffer, x.storage()->buffer);
+  EXPECT_EQ(nodes[1].uses[0].buffer, z.storage()->buffer);
   EXPECT_EQ(nodes[1].uses[0].access, weir::Access::read_write);
   EXPECT_EQ(nodes[2].uses.size(), 2u);
   graph.launch(s);
