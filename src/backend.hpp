@@ -1,5 +1,6 @@
-// The seam: what a backend is to the core. Two small abstract classes, Backend and Queue, and the states they share.
-// Backends know the public headers and this file; never src/core, never each other.
+// The seam: what a backend is to the core, one class for each noun: Backend, Queue, EventState, PoolState, HostMemory, and for
+// graphs DriverCapture and GraphExecutable (graph_form.hpp). What is pure must be written; each default says for which backend
+// it is right (docs/backends.md). Backends know the public headers and this file; never src/core, never each other.
 #pragma once
 
 #include <atomic>
@@ -28,19 +29,6 @@ class Queue;
 
 namespace detail {
 
-/// An event. Backends derive; states are recycled, never deleted, so that a stale handle can be told by its id.
-struct EventState {
-  Backend* backend = nullptr;
-  int device = 0;
-  bool timed = false;
-  std::atomic<std::uint64_t> id{0};  ///< 0 while nobody owns it
-  /// The core's: the number of its last record. Counts one by one while commands are observed, else it is not 0 from the first on.
-  std::atomic<std::uint64_t> records{0};
-};
-
-/// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
-inline constexpr std::uint64_t captured_bit = std::uint64_t{1} << 63;
-
 /// How a queue that waits for an event of another backend learns that it is reached: made by the queue's backend, given by
 /// the event's.
 class Signal {
@@ -50,6 +38,43 @@ class Signal {
   /// the work that the event stands for, or null.
   virtual void give(std::shared_ptr<const Error> failure) noexcept = 0;
 };
+
+/// An event. Backends derive; states are recycled, never deleted, so that a stale handle can be told by its id. What is said of
+/// an event is said of its last record so far. The defaults are for backends that are through with a command when they have
+/// taken it, and keep the failure that each record found. Thread rule: any thread, several at once; close() by the last one.
+struct EventState {
+  Backend* backend = nullptr;
+  int device = 0;
+  bool timed = false;
+  std::atomic<std::uint64_t> id{0};  ///< 0 while nobody owns it
+  /// The core's: the number of its last record. Counts one by one while commands are observed, else it is not 0 from the first on.
+  std::atomic<std::uint64_t> records{0};
+
+  /// The owner is gone: the backend may give it to another one.
+  virtual void close() noexcept = 0;
+  /// Whether it has a record at all.
+  virtual bool is_recorded() { return true; }
+  /// What stopped the work that the record stands for, or null; for the defaults below alone.
+  virtual std::shared_ptr<const Error> failure() { return nullptr; }
+  /// Whether what the record stands for is over; true without a record.
+  virtual bool done() { return true; }
+  /// The same, and it did not fail. Never waits. False where nobody can say.
+  virtual bool passed() { return failure() == nullptr; }
+  /// Waits for that, and throws its failure, which stays with its stream.
+  virtual void synchronize(const char* operation, SourceLocation where);
+  /// Since the record of `start`, a timed event of the same device. Default: not_supported.
+  virtual Milliseconds elapsed_since(EventState& start, SourceLocation where);
+  /// Gives the signal once what the record stands for is over, with its failure. Never waits. Takes the signal unless it
+  /// throws.
+  virtual void signal_after(std::unique_ptr<Signal>& signal, SourceLocation where);
+
+ protected:
+  EventState() = default;
+  ~EventState() = default;
+};
+
+/// In an event's id: its last record was captured, so that asking about it is an error (R118, R119).
+inline constexpr std::uint64_t captured_bit = std::uint64_t{1} << 63;
 
 /// A queue that was given some memory; and, once the memory is dead, the point in the queue's order behind which nothing uses
 /// it. A list of these is where a life ends.
@@ -100,10 +125,49 @@ class QueuePlaces {
   QueuePlace* first_ = nullptr;
 };
 
-/// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back.
+/// A stream-ordered memory pool. Backends derive; a closed pool lives until its last allocation is given back. The queues are
+/// of the pool's backend. Thread rule: any thread, several at once.
 struct PoolState {
-  Backend* backend = nullptr;
-  int device = 0;
+  Backend* const backend;
+  const int device;
+
+  /// The owner of a pool from Backend::open_pool() is gone.
+  virtual void close() noexcept = 0;
+  /// Aligned to 256 bytes; null for 0 bytes. `operation` and `where`: the user's call, for errors.
+  virtual void* allocate(Queue& queue, std::size_t bytes, const char* operation, SourceLocation where) = 0;
+  /// The memory ends behind what `queue` and the queues of `others` have taken so far; it delays nothing else. `owner`: the
+  /// stream in whose order the memory was, which has the queue still if it is `open`. Takes `others`. Throws for what is not a
+  /// live allocation of the pool; nothing else fails.
+  virtual void release(Queue& queue, bool open, StreamId owner, QueuePlaces& others, void* data,
+                       SourceLocation where) = 0;
+  /// release() of what no other queue was given: most memory, in the fewest steps.
+  virtual void release_unshared(Queue& queue, bool open, StreamId owner, void* data, SourceLocation where);
+  virtual PoolStatistics statistics() = 0;
+  virtual void reset_high_marks() = 0;
+  /// Default: nothing is kept that could be given back.
+  virtual void trim(std::size_t /*keep*/) {}
+  std::size_t release_threshold() const { return threshold_.load(std::memory_order_relaxed); }
+  virtual void set_release_threshold(std::size_t bytes) { threshold_.store(bytes, std::memory_order_relaxed); }
+
+ protected:
+  PoolState(Backend& its_backend, int its_device, std::size_t threshold)
+      : backend(&its_backend), device(its_device), threshold_(threshold) {}
+  ~PoolState() = default;
+
+  std::atomic<std::size_t> threshold_;
+};
+
+/// Host memory that serves the devices of all backends: the first backend that has some is asked.
+class HostMemory {
+ public:
+  /// Pinned, aligned to 256 bytes.
+  virtual void* allocate(std::size_t bytes, const char* operation, SourceLocation where) = 0;
+  virtual void release(void* data) noexcept = 0;
+  virtual void pin(const void* data, std::size_t bytes, SourceLocation where) = 0;
+  virtual void unpin(const void* data, SourceLocation where) = 0;
+
+ protected:
+  ~HostMemory() = default;
 };
 
 /// Whether this host thread may call Weir: not inside a host function or a kernel, and not in a forked child.
@@ -121,6 +185,7 @@ extern constinit thread_local const RunningCommand* running_node;
 
 struct GraphForm;
 class GraphExecutable;
+class DriverCapture;
 
 /// All device code that static initialisation made known so far, linked by `next`.
 DeviceCode* first_device_code() noexcept;
@@ -142,7 +207,8 @@ struct QueueOptions {
   std::string label;  ///< "stream 'upload' on cpu", for messages
 };
 
-/// One stream's worth of order. Thread rule: any thread, several at once; retire() by the last one.
+/// One stream's worth of order. The defaults are for queues that are through with a command when submit() returns, but where
+/// they say something else. Thread rule: any thread, several at once; retire() by the last one.
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -150,10 +216,17 @@ class Queue {
   /// Takes a command. Returns before it ran, but for copies that touch pageable memory (R36 to R38). Throws before
   /// anything has changed; host functions are the queue's once it returned.
   virtual void submit(const Command& command) = 0;
-  /// submit() of a Launch over one dimension about which nothing else is said. The parameters stay in the registers in
-  /// which the core has them; the first is unused.
-  virtual void launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                      const detail::LaunchSite& site) = 0;
+  /// Waits for everything submitted so far, then throws the failure of this queue, if any, and forgets it.
+  virtual void synchronize(const char* operation, SourceLocation where) = 0;
+  /// The same without throwing: a failure stays.
+  virtual void drain() noexcept {}
+  /// The owner is gone: what is pending runs to its end; then the backend may use the queue again.
+  virtual void retire() noexcept = 0;
+
+  /// submit() of a Launch over one dimension about which nothing else is said, as the default does. The parameters stay in
+  /// the registers in which the core has them.
+  virtual void launch(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
+                      const detail::LaunchSite& site);
   /// launch() with a closure that is empty, or whose bytes are its copy: 32 or 64 of them may be read.
   virtual void launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                             const detail::LaunchSite& site);
@@ -161,45 +234,29 @@ class Queue {
                          const detail::LaunchSite& site);
   virtual void launch_64(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                          const detail::LaunchSite& site);
-  /// submit() of a Record and of a Wait that nobody observes.
-  virtual void record(detail::EventState& event, SourceLocation where) = 0;
-  virtual void wait(detail::EventState& event, SourceLocation where) = 0;
+  /// submit() of a Record and of a Wait that nobody observes, as the defaults do.
+  virtual void record(detail::EventState& event, SourceLocation where);
+  virtual void wait(detail::EventState& event, SourceLocation where);
+
   /// Takes a Wait for an event of another backend: later commands wait until the signal is given, and fail with its failure.
-  /// Null: there is nothing to wait for.
-  virtual std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) = 0;
+  /// Null: there is nothing to wait for. Default: not_supported.
+  virtual std::unique_ptr<detail::Signal> wait_for_signal(const Command& command);
   /// Later commands here wait for what `other`, a queue of the same backend, has taken so far from `owner`, the stream that
   /// had it. Unlike a recorded event this adds nothing to `other`, which may be retired, captured or at work for another
   /// stream: a queue goes to one only when nothing in it is pending.
-  virtual void follow(Queue& other, StreamId owner) = 0;
-  virtual bool done() = 0;
+  virtual void follow(Queue& /*other*/, StreamId /*owner*/) {}
+  /// Gives the signal once this is through with what it has taken so far from `owner`, and delays nothing else. Never waits.
+  /// Takes the signal unless it throws.
+  virtual void signal_after(StreamId owner, std::unique_ptr<detail::Signal>& signal);
+  virtual bool done() { return true; }
   /// Whether what `owner` gave this queue is over, for housekeeping: of a queue that captures, what it took before. False
   /// where nobody can say now.
-  virtual bool is_over(StreamId owner) = 0;
-  /// Waits for everything submitted so far, then throws the failure of this queue, if any, and forgets it.
-  virtual void synchronize(const char* operation, SourceLocation where) = 0;
-  /// The same without throwing: a failure stays.
-  virtual void drain() noexcept = 0;
-  /// The owner is gone: what is pending runs to its end; then the backend may use the queue again.
-  virtual void retire() noexcept = 0;
+  virtual bool is_over(StreamId /*owner*/) { return true; }
+
+  /// Default: it has no stream of a driver's.
   virtual void* native() { return nullptr; }
-
-  // Captures. The core records every capture itself. A backend whose driver captures too, so that foreign libraries on the
-  // native stream are captured, returns true from begin_capture(). Until the end it is then handed, by queues that
-  // are in the capture: every command but those in bodies of conditional nodes (host functions stay the node's), and what it became
-  // in the form; records and waits of events that fork and join; nodes with nodes inside, when these are complete.
-
-  virtual bool begin_capture(SourceLocation) { return false; }
-  /// This queue is in the capture of `origin` from here on: a wait for one of its events follows.
-  virtual void join_capture(Queue& /*origin*/, SourceLocation) {}
-  /// This queue's next in the capture depends on what `other`'s next would: it was not in the driver's part until now.
-  virtual void capture_behind(Queue& /*other*/) {}
-  /// The command before was this node of the form.
-  virtual void captured(const detail::GraphForm&, std::size_t /*node*/) {}
-  /// A child graph or conditional node, the next in this queue.
-  virtual void capture_inside(const detail::GraphForm&, std::size_t /*node*/) {}
-  /// Ends the capture that began here: what instantiate() wants, or null if it is discarded. Whatever it throws, the
-  /// capture has ended.
-  virtual void* end_capture(bool /*discard*/, SourceLocation) { return nullptr; }
+  /// Default: no driver takes part in captures.
+  virtual detail::DriverCapture* driver_capture() { return nullptr; }
 };
 
 /// All devices of one kind. `device` is an index below device_count(). Thread rule: any thread, several at once.
@@ -207,83 +264,52 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  // What it is.
+
   virtual std::string_view name() const = 0;
-  virtual int device_count() = 0;
+  virtual int device_count() { return 1; }
   /// Why device_count() is 0; empty otherwise.
-  virtual std::string why_absent() = 0;
+  virtual std::string why_absent() { return {}; }
+  virtual DeviceProperties properties(int device) = 0;
   /// Whether its devices are the host itself: their memory is host memory, and a single one needs no number.
   virtual bool on_host() const { return false; }
   /// Of its device memory, as DLPack numbers kinds of devices; 0: a tensor cannot say it.
   virtual int dlpack_type() const { return 0; }
   /// Whether it runs functions that a device's own compiler made (GlobalCall).
   virtual bool runs_global_functions() const { return false; }
-  virtual DeviceProperties properties(int device) = 0;
-  virtual void synchronize(int device, const char* operation, SourceLocation where) = 0;
 
-  /// The same without throwing: failures stay with their queues.
-  virtual void drain(int device) noexcept = 0;
+  // What it makes. Nothing of it is null but where that is said.
 
   virtual Queue& open_queue(int device, const QueueOptions& options) = 0;
-  virtual Queue* wrap_queue(int device, void* native, const QueueOptions& options) = 0;
+  /// A queue for a driver's stream. Default: null, there are none.
+  virtual Queue* wrap_queue(int /*device*/, void* /*native*/, const QueueOptions&) { return nullptr; }
+  virtual detail::EventState& open_event(int device, bool timed) = 0;
+  virtual detail::PoolState& default_pool(int device) = 0;
+  virtual detail::PoolState& open_pool(int device, const PoolOptions& options) = 0;
+  /// Makes a graph ready for replays (op GraphLaunch). `driver_graph`: what DriverCapture::end_capture() gave, or null.
+  /// Default: not_supported.
+  virtual detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,
+                                               SourceLocation where);
 
-  virtual detail::EventState* open_event(int device, bool timed) = 0;
-  virtual void close_event(detail::EventState* event) noexcept = 0;
-  virtual bool event_done(detail::EventState& event) = 0;
-  virtual void synchronize_event(detail::EventState& event, const char* operation, SourceLocation where) = 0;
-  virtual Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) = 0;
-  /// Whether the event has a record at all.
-  virtual bool event_recorded(detail::EventState&) { return true; }
+  // All of a device's queues.
 
-  /// Whether what the last record stands for is over and did not fail; true without a record. Never waits.
-  virtual bool event_passed(detail::EventState& event) = 0;
-  /// Gives the signal once what the last record so far stands for is over, with its failure. Never waits. Takes the signal
-  /// unless it throws.
-  virtual void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal,
-                            SourceLocation where) = 0;
+  /// Waits for them, then throws the oldest failure that nobody was told of, and forgets it.
+  virtual void synchronize(int device, const char* operation, SourceLocation where) = 0;
+  /// The same without throwing: failures stay with their queues. Default: nothing is ever pending.
+  virtual void drain(int /*device*/) noexcept {}
 
-  /// Gives the signal once `queue` is through with what it has taken so far from `owner`, and delays nothing else. Never waits.
-  /// Takes the signal unless it throws.
-  virtual void signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) = 0;
+  // Memory.
 
-  virtual detail::PoolState* default_pool(int device) = 0;
-  virtual detail::PoolState* open_pool(int device, const PoolOptions& options) = 0;
-  virtual void close_pool(detail::PoolState* pool) noexcept = 0;
-  /// `operation` and `where`: the user's call, for errors.
-  virtual void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
-                         SourceLocation where) = 0;
-  /// The memory ends behind what `queue` and the queues of `others`, all of this backend, have taken so far; it delays nothing
-  /// else. `owner`: the stream in whose order the memory was, which has the queue still if it is `open`. Takes `others`. Throws
-  /// for what is not a live allocation of the pool; nothing else fails.
-  virtual void release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
-                       void* data, SourceLocation where) = 0;
-  /// release() of what no other queue was given: most memory, in the fewest steps.
-  virtual void release_unshared(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, void* data,
-                                SourceLocation where) {
-    detail::QueuePlaces nobody_else;
-    release(pool, queue, open, owner, nobody_else, data, where);
-  }
-  virtual void trim(detail::PoolState& pool, std::size_t keep) = 0;
-  virtual std::size_t release_threshold(detail::PoolState& pool) = 0;
-  virtual void set_release_threshold(detail::PoolState& pool, std::size_t bytes) = 0;
-  virtual PoolStatistics statistics(detail::PoolState& pool) = 0;
-  virtual void reset_high_marks(detail::PoolState& pool) = 0;
-
-  virtual void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) = 0;
-  virtual void release_pinned(void* data) noexcept = 0;
-  virtual void pin(const void* data, std::size_t bytes, SourceLocation where) = 0;
-  virtual void unpin(const void* data, SourceLocation where) = 0;
-  /// What this backend knows of an address; nothing for pageable memory.
-  virtual std::optional<PointerInfo> locate(const void* data) = 0;
-
-  /// Makes a graph ready for replays (op GraphLaunch). `driver_graph`: what Queue::end_capture() gave, or null.
-  virtual detail::GraphExecutable* instantiate(int /*device*/, const detail::GraphForm&, void* /*driver_graph*/,
-                                               SourceLocation where) {
-    throw Error(Errc::not_supported, "weir::Graph", std::string(name()), "this backend has no graphs", where);
-  }
-
-  virtual bool can_access_peer(int from, int to) = 0;
-  virtual bool peer_access(int from, int to) = 0;
-  virtual void set_peer_access(int from, int to, bool enabled) = 0;
+  /// Default: null, another backend's serves.
+  virtual detail::HostMemory* host_memory() { return nullptr; }
+  /// What this backend knows of an address; nothing for pageable memory. Default: nothing, for memory that is known by its
+  /// arrays alone.
+  virtual std::optional<PointerInfo> locate(const void* /*data*/) { return std::nullopt; }
+  /// Defaults: no device reaches another one's memory.
+  virtual bool can_access_peer(int /*from*/, int /*to*/) { return false; }
+  virtual bool peer_access(int /*from*/, int /*to*/) { return false; }
+  /// Only where can_access_peer().
+  virtual void set_peer_access(int /*from*/, int /*to*/, bool /*enabled*/) {}
 };
 
 /// The backends of this build, best first for a default device. Defined in backends/registry.cpp.

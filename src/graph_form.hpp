@@ -121,6 +121,29 @@ struct GraphForm {
   std::vector<FormNode> nodes;
 };
 
+/// A queue's part in captures by its backend's driver, so that what foreign libraries put into the native stream is captured,
+/// too; the core records every capture itself. It is handed, of queues that are in the capture: every command but those in
+/// bodies of conditional nodes (host functions stay the node's), and what it became in the form; records and waits of events
+/// that fork and join; nodes with nodes inside, when these are complete. Under the core's lock of captures.
+class DriverCapture {
+ public:
+  virtual void begin_capture(SourceLocation where) = 0;
+  /// This queue is in the capture of `origin` from here on: a wait for one of its events follows.
+  virtual void join_capture(Queue& origin, SourceLocation where) = 0;
+  /// This queue's next in the capture depends on what `other`'s next would: it was not in the driver's part until now.
+  virtual void capture_behind(Queue& other) = 0;
+  /// The command before was this node of the form.
+  virtual void captured(const GraphForm& form, std::size_t node) = 0;
+  /// A child graph or conditional node, the next in this queue.
+  virtual void capture_inside(const GraphForm& form, std::size_t node) = 0;
+  /// Ends the capture that began here: what instantiate() wants, or null if it is discarded. Whatever it throws, the
+  /// capture has ended.
+  virtual void* end_capture(bool discard, SourceLocation where) = 0;
+
+ protected:
+  ~DriverCapture() = default;
+};
+
 /// A backend's instance of a form. The core owns it; close() when the user's graph is gone: pending replays finish first.
 class GraphExecutable {
  public:

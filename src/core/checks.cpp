@@ -200,6 +200,13 @@ std::optional<PointerInfo> locate(const void* data) {
   return std::nullopt;
 }
 
+HostMemory& host_memory() {
+  for (DeviceState* device : Runtime::get().devices()) {
+    if (HostMemory* memory = device->backend->host_memory()) return *memory;
+  }
+  throw Error(Errc::not_supported, "weir::pinned", "pinned host memory", "no backend of this build has any", {});
+}
+
 DeviceState* device_of(const void* data) {
   for (DeviceState* device : Runtime::get().devices()) {
     const auto found = device->backend->locate(data);

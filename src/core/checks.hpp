@@ -32,6 +32,8 @@ inline void* allocation_of(const Storage& storage) { return static_cast<std::byt
 Storage* retain_buffer(BufferId buffer);
 /// What any backend knows of an address.
 std::optional<PointerInfo> locate(const void* data);
+/// The best that is present.
+HostMemory& host_memory();
 /// The device that an address belongs to; null for host memory.
 DeviceState* device_of(const void* data);
 

@@ -110,7 +110,7 @@ Runtime::Runtime() {
       device->index = i;
       device->name = std::string(backend->name());
       if (count > 1 || !backend->on_host()) device->name.append(":").append(std::to_string(i));
-      device->pool.store(backend->default_pool(i));
+      device->pool.store(&backend->default_pool(i));
       devices_.push_back(device);
     }
   }

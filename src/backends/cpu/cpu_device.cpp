@@ -10,7 +10,8 @@
 namespace weir::cpu {
 
 CpuDevice::CpuDevice(Backend& backend, int index, int workers, std::size_t memory)
-    : index_(index),
+    : backend_(backend),
+      index_(index),
       pool_(workers),
       memory_(memory),
       default_pool_(backend, *this,

@@ -15,6 +15,8 @@
 
 namespace weir::cpu {
 
+struct CpuEvent;
+
 class CpuDevice {
  public:
   CpuDevice(Backend& backend, int index, int workers, std::size_t memory);
@@ -24,6 +26,9 @@ class CpuDevice {
   CpuQueue& legacy() { return *legacy_; }
   MemoryAccount& memory() { return memory_; }
   CpuPool& default_pool() { return default_pool_; }
+
+  CpuEvent& open_event(bool timed);
+  void use_again(CpuEvent& event) noexcept;
 
   CpuQueue& open_queue(const QueueOptions& options);
   void reuse(CpuQueue& queue);
@@ -58,6 +63,7 @@ class CpuDevice {
  private:
   std::shared_ptr<const Error> report_lost();
 
+  Backend& backend_;
   int index_;
   WorkerPool pool_;
   MemoryAccount memory_;
@@ -70,6 +76,10 @@ class CpuDevice {
 
   std::atomic<std::uint32_t> lost_{0};                       ///< failures of streams that are gone, in their queues
   std::uint64_t losses_ WEIR_GUARDED_BY(queues_mutex_) = 0;  ///< how many there ever were
+
+  detail::Mutex events_mutex_;
+  std::vector<CpuEvent*> free_events_ WEIR_GUARDED_BY(events_mutex_);
+  std::size_t made_events_ WEIR_GUARDED_BY(events_mutex_) = 0;
 
   detail::Mutex pools_mutex_;
   std::vector<CpuPool*> pools_ WEIR_GUARDED_BY(pools_mutex_);

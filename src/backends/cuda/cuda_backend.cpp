@@ -1,4 +1,4 @@
-// The CUDA backend: the seam's calls, handed to devices, queues, events and pools.
+// The CUDA backend: its devices, and what it knows of an address.
 #include "backends/cuda/cuda_backend.hpp"
 
 #include <atomic>
@@ -17,17 +17,10 @@
 #include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
-#include "backends/cuda/streams/signals.hpp"
-#include "backends/cuda/streams/threads.hpp"
-#include "failure_reports.hpp"
 
 namespace weir::cuda {
 
 namespace {
-
-CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
-CudaPool& as_cuda(detail::PoolState& pool) { return static_cast<CudaPool&>(pool); }
-CudaEvent& as_cuda(detail::EventState& event) { return static_cast<CudaEvent&>(event); }
 
 class CudaBackend final : public Backend {
  public:
@@ -58,50 +51,15 @@ class CudaBackend final : public Backend {
     return &at(device).wrap_queue(static_cast<cudaStream_t>(native), options);
   }
 
-  detail::EventState* open_event(int device, bool timed) override { return &at(device).open_event(timed); }
-  void close_event(detail::EventState* event) noexcept override { at(event->device).close_event(as_cuda(*event)); }
-  bool event_done(detail::EventState& event) override;
-  void synchronize_event(detail::EventState& event, const char* operation, SourceLocation where) override;
-  Milliseconds elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) override;
+  detail::EventState& open_event(int device, bool timed) override { return at(device).open_event(timed); }
+  detail::PoolState& default_pool(int device) override { return at(device).default_pool(); }
+  detail::PoolState& open_pool(int device, const PoolOptions& options) override {
+    return at(device).open_pool(options);
+  }
 
-  detail::PoolState* default_pool(int device) override { return &at(device).default_pool(); }
-  detail::PoolState* open_pool(int device, const PoolOptions& options) override {
-    return &at(device).open_pool(options);
-  }
-  void close_pool(detail::PoolState* pool) noexcept override { at(pool->device).close_pool(as_cuda(*pool)); }
-  void* allocate(detail::PoolState& pool, Queue& queue, std::size_t bytes, const char* operation,
-                 SourceLocation where) override {
-    return as_cuda(pool).allocate(as_cuda(queue), bytes, operation, where);
-  }
-  void release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
-               void* data, SourceLocation where) override;
-  void trim(detail::PoolState& pool, std::size_t keep) override { as_cuda(pool).trim(keep); }
-  std::size_t release_threshold(detail::PoolState& pool) override { return as_cuda(pool).threshold(); }
-  void set_release_threshold(detail::PoolState& pool, std::size_t bytes) override {
-    as_cuda(pool).set_threshold(bytes);
-  }
-  PoolStatistics statistics(detail::PoolState& pool) override { return as_cuda(pool).statistics(); }
-  void reset_high_marks(detail::PoolState& pool) override { as_cuda(pool).reset_high_marks(); }
-
-  void* allocate_pinned(std::size_t bytes, const char* operation, SourceLocation where) override {
-    return PinnedMemory::instance().take(bytes, operation, where);
-  }
-  void release_pinned(void* data) noexcept override { PinnedMemory::instance().give(data); }
-  void pin(const void* data, std::size_t bytes, SourceLocation where) override {
-    PinnedMemory::instance().pin(data, bytes, where);
-  }
-  void unpin(const void* data, SourceLocation where) override { PinnedMemory::instance().unpin(data, where); }
+  detail::HostMemory* host_memory() override { return &PinnedMemory::instance(); }
   std::optional<PointerInfo> locate(const void* data) override;
 
-  bool event_passed(detail::EventState& event) override {
-    // With a queue, something before the record may have failed, or may yet.
-    return as_cuda(event).queue.load(std::memory_order_acquire) == nullptr && event_done(event);
-  }
-  void signal_after(detail::EventState& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where) override;
-  void signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) override;
-  bool event_recorded(detail::EventState& event) override {
-    return as_cuda(event).recorded.load(std::memory_order_acquire);
-  }
   detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,
                                        SourceLocation where) override {
     std::unique_ptr<DriverGraph> graph(static_cast<DriverGraph*>(driver_graph));
@@ -121,73 +79,6 @@ class CudaBackend final : public Backend {
   std::atomic<bool> in_use_{false};
   std::deque<CudaDevice> devices_;
 };
-
-bool CudaBackend::event_done(detail::EventState& state) {
-  CudaEvent& event = as_cuda(state);
-  if (!event.recorded.load(std::memory_order_acquire)) return true;
-  const DeviceScope scope(event.device);
-  const cudaError_t answer = cudaEventQuery(event.native.load(std::memory_order_acquire));
-  if (answer == cudaErrorNotReady) return false;
-  check(answer, "weir::Event::done", at(event.device).name(), {});
-  return true;
-}
-
-void CudaBackend::synchronize_event(detail::EventState& state, const char* operation, SourceLocation where) {
-  CudaEvent& event = as_cuda(state);
-  if (!event.recorded.load(std::memory_order_acquire)) return;
-  const DeviceScope scope(event.device);
-  check(cudaEventSynchronize(event.native.load(std::memory_order_acquire)), operation, at(event.device).name(), where);
-  if (const auto source = event.failure_place(); source.queue != nullptr) {
-    // It throws, and leaves the failure to the stream.
-    const auto error = source.queue->failures().failure_at(source.place);
-    if (error) detail::throw_seen(*error);
-  }
-}
-
-void CudaBackend::signal_after(detail::EventState& state, std::unique_ptr<detail::Signal>& signal,
-                               SourceLocation where) {
-  CudaEvent& event = as_cuda(state);
-  if (event.recorded.load(std::memory_order_acquire)) {
-    cuda::signal_after(event, signal, where);
-  } else {
-    std::exchange(signal, nullptr)->give(nullptr);
-  }
-}
-
-void CudaBackend::release(detail::PoolState& pool, Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others,
-                          void* data, SourceLocation where) {
-  DeadBlock block;
-  block.data = data;
-  block.queue = &as_cuda(queue);
-  block.owner = owner;
-  block.open = open && others.empty();
-  block.others = std::move(others);
-  as_cuda(pool).release(std::move(block), where);
-}
-
-void CudaBackend::signal_after(Queue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) {
-  cuda::signal_after(as_cuda(queue), owner, signal);
-}
-
-Milliseconds CudaBackend::elapsed(detail::EventState& start, detail::EventState& end, SourceLocation where) {
-  constexpr const char* operation = "weir::elapsed";
-  CudaEvent& a = as_cuda(start);
-  CudaEvent& b = as_cuda(end);
-  const bool a_recorded = a.recorded.load(std::memory_order_acquire);
-  if (!a_recorded || !b.recorded.load(std::memory_order_acquire)) {
-    throw Error(Errc::invalid_handle, operation, a_recorded ? "the end event" : "the start event",
-                "it was never recorded", where);
-  }
-  const bool a_done = event_done(a);
-  if (!a_done || !event_done(b)) {
-    throw Error(Errc::not_ready, operation, a_done ? "the end event" : "the start event",
-                "its stream has not reached it yet: synchronise first", where);
-  }
-  float milliseconds = 0;
-  const DeviceScope scope(a.device);
-  check(cudaEventElapsedTime(&milliseconds, a.native.load(), b.native.load()), operation, at(a.device).name(), where);
-  return Milliseconds(milliseconds);
-}
 
 /// Whether any device has a context: without one there is no memory to find, and asking would make one.
 bool CudaBackend::in_use() {

@@ -373,12 +373,9 @@ CudaPool& CudaDevice::open_pool(const PoolOptions& options) {
   return *pool.release();
 }
 
-void CudaDevice::close_pool(CudaPool& pool) noexcept {
-  {
-    const detail::LockGuard guard(pools_mutex_);
-    std::erase(pools_, &pool);
-  }
-  pool.close();
+void CudaDevice::forget_pool(CudaPool& pool) noexcept {
+  const detail::LockGuard guard(pools_mutex_);
+  std::erase(pools_, &pool);
 }
 
 cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where) {

@@ -128,7 +128,8 @@ class CudaDevice {
 
   CudaPool& default_pool() { return *default_pool_; }
   CudaPool& open_pool(const PoolOptions& options);
-  void close_pool(CudaPool& pool) noexcept;
+  /// Its owner is gone.
+  void forget_pool(CudaPool& pool) noexcept;
   /// A driver's pool of that size limit, without any memory; made or used again.
   cudaMemPool_t take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where);
   /// For use again: destroying a pool whose frees are pending crashes in the driver now and then.

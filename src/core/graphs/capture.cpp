@@ -62,9 +62,9 @@ WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> take(Capture& capture, bool
 /// The same for a capture that nobody ends.
 WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> discard(Capture& capture) noexcept {
   tell_end(capture.id, false, {});
-  if (capture.origin->driver) {
+  if (capture.origin->driver != nullptr) {
     try {
-      static_cast<void>(capture.origin->real->end_capture(true, {}));
+      static_cast<void>(capture.origin->driver->end_capture(true, {}));
     } catch (const Error&) {
       // Whatever it throws, the driver's capture has ended.
     }
@@ -121,7 +121,7 @@ Recorder& open_recorder(Capture& capture, StreamRef stream) {
   recorder.priority = state.priority;
   recorder.tails.clear();
   recorder.scope = capture.scope;
-  recorder.driver = false;
+  recorder.driver = nullptr;
   state.recorder.store(&recorder, std::memory_order_release);
   state.queue = &recorder;
   if (guarded) guard_legacy(*state.device, 1);
@@ -260,7 +260,8 @@ void capture_begin(StreamRef stream, SourceLocation where) {
   captures().active.reserve(captures().active.size() + 1);
   Recorder& recorder = open_recorder(*capture, stream);
   try {
-    recorder.driver = state.real->begin_capture(where);
+    recorder.driver = state.real->driver_capture();
+    if (recorder.driver != nullptr) recorder.driver->begin_capture(where);
   } catch (...) {
     close_recorders(*capture, true);
     throw;
@@ -323,9 +324,9 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
       no_memory = std::current_exception();  // nobody captures any more, as after other errors of this call
     }
     const bool lost = refused || no_memory;
-    if (active.origin->driver) {
+    if (active.origin->driver != nullptr) {
       try {
-        driver_graph = active.origin->real->end_capture(lost, where);
+        driver_graph = active.origin->driver->end_capture(lost, where);
       } catch (const Error& error) {
         refused.emplace(error);
       }

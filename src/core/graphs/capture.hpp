@@ -32,8 +32,6 @@ struct ScopeOf {
 class Recorder final : public Queue {
  public:
   void submit(const Command& command) override;
-  void launch(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
-              const LaunchSite& site) override;
   void record(EventState& event, SourceLocation where) override;
   void wait(EventState& event, SourceLocation where) override;
   std::unique_ptr<Signal> wait_for_signal(const Command& command) override;
@@ -54,7 +52,7 @@ class Recorder final : public Queue {
   StreamState* stream = nullptr;  ///< null once it was destroyed
   StreamId id = 0;
   Queue* real = nullptr;
-  bool driver = false;               ///< the driver captures the real queue
+  DriverCapture* driver = nullptr;   ///< the real queue's, if the driver takes part
   std::vector<std::uint32_t> tails;  ///< what the next node depends on
   ScopeOf scope;                     ///< where its tails are
   std::string name;

@@ -65,7 +65,7 @@ void note_ancestors(const GraphForm& form, std::uint32_t node, std::vector<bool>
 /// large; taken from the list. Only where our nodes are what runs: a driver that captures orders by its own.
 Storage* take_ended(Recorder& recorder, const Storage& wanted) {
   Capture& capture = *recorder.capture;
-  if (recorder.driver || capture.allocates_raw || wanted.bytes == 0) return nullptr;
+  if (recorder.driver != nullptr || capture.allocates_raw || wanted.bytes == 0) return nullptr;
   std::vector<bool> before;
   auto best = capture.ended.end();
   for (auto one = capture.ended.begin(); one != capture.ended.end(); ++one) {
@@ -167,16 +167,14 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
   try {
     add_memory_node(recorder, Alloc{storage.data, storage.bytes, storage.buffer, storage.pool}, storage, where);
   } catch (...) {
-    storage.device->backend->release_unshared(*storage.pool, *storage.device->idle, true, 0, allocation_of(storage),
-                                              where);
+    storage.pool->release_unshared(*storage.device->idle, true, 0, allocation_of(storage), where);
     throw;
   }
 }
 
 void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where) {
   const LockGuard guard(captures_lock());
-  if (recorder.capture == nullptr)
-    return pool.backend->allocate(pool, *recorder.real, bytes, "weir::Pool::allocate", where);
+  if (recorder.capture == nullptr) return pool.allocate(*recorder.real, bytes, "weir::Pool::allocate", where);
   if (bytes == 0) return nullptr;
   Capture& capture = *recorder.capture;
   capture.allocates_raw = true;

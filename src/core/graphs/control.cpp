@@ -32,11 +32,11 @@ Condition::Kind kind_of(ControlKind kind) {
 
 /// A conditional node that is complete, and streams that joined the capture inside.
 void hand_to_driver(Capture& capture, Recorder& recorder, std::size_t node, std::size_t recorders) {
-  if (!recorder.driver || capture.scope.parent >= 0) return;
+  if (recorder.driver == nullptr || capture.scope.parent >= 0) return;
   try {
-    recorder.real->capture_inside(capture.form, node);
+    recorder.driver->capture_inside(capture.form, node);
     for (std::size_t i = recorders; i < capture.recorders.size(); ++i) {
-      capture.recorders[i]->real->capture_behind(*recorder.real);
+      capture.recorders[i]->driver->capture_behind(*recorder.real);
     }
   } catch (const Error& error) {
     if (!capture.broken) capture.broken = error;

@@ -12,11 +12,6 @@ class LegacyGuard final : public Queue {
   explicit LegacyGuard(DeviceState& device) : stream_(*device.legacy.state()) {}
 
   void submit(const Command& command) override { refuse(operation_of(command.op), command.where); }
-  void launch(StreamId, const Kernel&, const void*, std::size_t, const LaunchSite& site) override {
-    refuse("weir::launch", site.where);
-  }
-  void record(EventState&, SourceLocation where) override { refuse("weir::Stream::record", where); }
-  void wait(EventState&, SourceLocation where) override { refuse("weir::Stream::wait", where); }
   std::unique_ptr<Signal> wait_for_signal(const Command& command) override {
     refuse("weir::Stream::wait", command.where);
     return nullptr;

@@ -104,10 +104,12 @@ void wait_captured(StreamRef stream, EventRef event, SourceLocation where) {
   }
   if (recorder == nullptr) {
     recorder = &open_recorder(capture, stream);
-    recorder->driver = capture.origin->driver;
-    if (recorder->driver) recorder->real->join_capture(*capture.origin->real, where);
+    if (capture.origin->driver != nullptr) {
+      recorder->driver = recorder->real->driver_capture();
+      recorder->driver->join_capture(*capture.origin->real, where);
+    }
   }
-  if (recorder->driver && capture.scope.parent < 0) recorder->real->wait(*event.state(), where);
+  if (recorder->driver != nullptr && capture.scope.parent < 0) recorder->real->wait(*event.state(), where);
   if (recorder->scope !=
       capture.scope) {  // it joins the body that is being captured; what it did outside, it did before
     recorder->scope = capture.scope;

@@ -130,7 +130,7 @@ void Recorder::submit(const Command& command) {
   }
 }
 
-bool Recorder::with_driver() const { return driver && capture->scope.parent < 0; }
+bool Recorder::with_driver() const { return driver != nullptr && capture->scope.parent < 0; }
 
 /// The newest node, for the driver to capture.
 void Recorder::hand_to_driver(const Command& command, Payload& payload) {
@@ -139,7 +139,7 @@ void Recorder::hand_to_driver(const Command& command, Payload& payload) {
   unwatched.id = 0;  // nothing runs now
   try {
     real->submit(unwatched);
-    real->captured(capture->form, capture->form.nodes.size() - 1);
+    driver->captured(capture->form, capture->form.nodes.size() - 1);
   } catch (const std::exception& exception) {
     payload.give_function_back();  // the caller's again
     const auto* error = dynamic_cast<const Error*>(&exception);
@@ -148,14 +148,6 @@ void Recorder::hand_to_driver(const Command& command, Payload& payload) {
                                                "stream '" + name + "'", exception.what(), command.where);
     throw;
   }
-}
-
-void Recorder::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size, const LaunchSite& site) {
-  Command command;
-  command.where = site.where;
-  command.uses = std::span<const Region>(site.uses, kernel.regions);
-  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
-  submit(command);
 }
 
 void Recorder::record(EventState& event, SourceLocation where) {
@@ -188,7 +180,7 @@ std::unique_ptr<Signal> Recorder::wait_for_signal(const Command& command) {
 
 void Recorder::refuse_outside(EventState& event, const char* advice, SourceLocation where) {
   capture->check_valid("weir::Stream::wait", "stream '" + name + "'", where);
-  if (!event.backend->event_recorded(event)) return;  // R131: nothing to wait for
+  if (!event.is_recorded()) return;  // R131: nothing to wait for
   const Error error(Errc::capture_isolation, "weir::Stream::wait", "stream '" + name + "'",
                     std::string("the event was recorded outside of the capture") + advice, where);
   capture->broken = error;
@@ -228,7 +220,7 @@ void Recorder::add_child(Child&& child, SourceLocation where) {
   const auto parent = capture->add(*this, NodeKind::graph, nullptr, where);
   capture->form.nodes[parent].beyond = std::move(child.beyond);
   insert_form(capture->form, std::move(child.form), parent);
-  if (with_driver()) real->capture_inside(capture->form, parent);
+  if (with_driver()) driver->capture_inside(capture->form, parent);
 }
 
 void insert_form(GraphForm& form, GraphForm&& child, std::uint32_t parent) {

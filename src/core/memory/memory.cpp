@@ -60,7 +60,7 @@ void free_observed(PoolState& pool, StreamRef stream, void* data, SourceLocation
   }
   detail::observe_memory(stream, command);
   try {
-    pool.backend->release_unshared(pool, *stream.state()->real, true, stream.id(), data, where);
+    pool.release_unshared(*stream.state()->real, true, stream.id(), data, where);
   } catch (const Error& error) {
     if (block.buffer != 0) detail::note_block(data, block);
     detail::observe_refused(command, error);
@@ -79,23 +79,23 @@ Device PoolRef::device(SourceLocation where) const {
 }
 std::size_t PoolRef::release_threshold(SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::release_threshold", where);
-  return pool.backend->release_threshold(pool);
+  return pool.release_threshold();
 }
 void PoolRef::set_release_threshold(std::size_t bytes, SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::set_release_threshold", where);
-  pool.backend->set_release_threshold(pool, bytes);
+  pool.set_release_threshold(bytes);
 }
 void PoolRef::trim(std::size_t keep_bytes, SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::trim", where);
-  pool.backend->trim(pool, keep_bytes);
+  pool.trim(keep_bytes);
 }
 PoolStatistics PoolRef::statistics(SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::statistics", where);
-  return pool.backend->statistics(pool);
+  return pool.statistics();
 }
 void PoolRef::reset_high_marks(SourceLocation where) const {
   PoolState& pool = pool_of(*this, "weir::Pool::reset_high_marks", where);
-  pool.backend->reset_high_marks(pool);
+  pool.reset_high_marks();
 }
 
 void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation where) const {
@@ -105,7 +105,7 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
   if (detail::Recorder* recorder = stream.state()->recorder.load(std::memory_order_acquire)) {
     return detail::allocate_captured(*recorder, pool, bytes, where);
   }
-  void* data = pool.backend->allocate(pool, *stream.state()->real, bytes, operation, where);
+  void* data = pool.allocate(*stream.state()->real, bytes, operation, where);
   if (data != nullptr && detail::watched(Watch::memory)) [[unlikely]] {
     const detail::PoolBlock block{detail::new_buffer(), bytes};
     detail::note_block(data, block);
@@ -125,7 +125,7 @@ void PoolRef::free(StreamRef stream, void* data, SourceLocation where) const {
   if (detail::watched(Watch::memory) || detail::asked()) [[unlikely]] {
     free_observed(pool, stream, data, where);
   } else {
-    pool.backend->release_unshared(pool, *state.real, true, stream.id(), data, where);
+    pool.release_unshared(*state.real, true, stream.id(), data, where);
   }
 }
 
@@ -136,7 +136,7 @@ Pool::Pool(Device device, const PoolOptions& options, SourceLocation where) : Po
     throw Error(Errc::invalid_value, "weir::Pool", "max_size of " + std::to_string(options.max_size) + " bytes",
                 "device " + device.name() + " has " + std::to_string(memory), where);
   }
-  state_ = device.state()->backend->open_pool(device.index(), options);
+  state_ = &device.state()->backend->open_pool(device.index(), options);
 }
 Pool::Pool(Pool&& other) noexcept : PoolRef(std::exchange(other.state_, nullptr)) {}
 Pool& Pool::operator=(Pool&& other) noexcept {
@@ -149,14 +149,14 @@ Pool::~Pool() {
   // A device whose pool this was goes back to its default one (R103).
   for (DeviceState* device : detail::Runtime::get().devices()) {
     PoolState* self = state_;
-    device->pool.compare_exchange_strong(self, device->backend->default_pool(device->index));
+    device->pool.compare_exchange_strong(self, &device->backend->default_pool(device->index));
   }
-  state_->backend->close_pool(state_);
+  state_->close();
 }
 
 PoolRef default_pool(Device device, SourceLocation where) {
   enter("weir::default_pool", where);
-  return PoolRef(device.state()->backend->default_pool(device.index()));
+  return PoolRef(&device.state()->backend->default_pool(device.index()));
 }
 PoolRef get_pool(Device device, SourceLocation where) {
   enter("weir::get_pool", where);
@@ -183,20 +183,19 @@ void pin(const void* data, std::size_t bytes, SourceLocation where) {
                 where);
   }
   detail::check_host_wait("weir::pin", "host memory", where);
-  detail::Runtime::get().devices().front()->backend->pin(data, bytes, where);
+  detail::host_memory().pin(data, bytes, where);
 }
 
 void unpin(const void* data, SourceLocation where) {
   enter("weir::unpin", where);
   detail::check_host_wait("weir::unpin", "host memory", where);
-  Backend& backend = *detail::Runtime::get().devices().front()->backend;
-  const auto found = backend.locate(data);
+  const auto found = detail::locate(data);
   if (found && found->kind == MemoryKind::pinned) {
     // Copies of this memory may be pending anywhere (R59): the caller may give it back once this returns.
     detail::Runtime::get().drain_all();
     detail::tell_wait({HostWait::Kind::all, -1, 0, 0, where, HostWait::Source::unpin, {}});
   }
-  backend.unpin(data, where);
+  detail::host_memory().unpin(data, where);
 }
 
 ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data) {

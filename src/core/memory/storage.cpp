@@ -68,9 +68,6 @@ Storages& storages() {
   return all;
 }
 
-/// The backend whose pinned memory serves all devices: the best one present.
-Backend& host_backend() { return *Runtime::get().devices().front()->backend; }
-
 /// What graphs make and free is told as their nodes.
 void observe_alloc(const Storage& storage, SourceLocation where) noexcept {
   if (!watched(Watch::memory) || storage.captured_in != 0) return;
@@ -149,19 +146,19 @@ void end_life(Storage& storage, std::unique_ptr<Users> users, StreamRef in_order
     return;
   } else if (storage.kind == MemoryKind::device) {
     end = end_of_device_memory(storage, in_order_of, where);
-    Backend& backend = *storage.pool->backend;
     if (users != nullptr) {
-      users->places.move_to(end.others, [&](const QueuePlace& user) { return user.device->backend == &backend; });
+      users->places.move_to(end.others,
+                            [&](const QueuePlace& user) { return user.device->backend == storage.pool->backend; });
     }
     if (users == nullptr || users->places.empty()) {
-      backend.release(*end.pool, *end.queue, end.open, end.owner_of_queue, end.others, end.data, where);
+      end.pool->release(*end.queue, end.open, end.owner_of_queue, end.others, end.data, where);
       return;
     }
   } else {
     end.data = allocation_of(storage);
-    if (storage.kind == MemoryKind::pinned) end.pinned_by = &host_backend();
+    if (storage.kind == MemoryKind::pinned) end.pinned_by = &host_memory();
     if (users == nullptr) {
-      end.pinned_by != nullptr ? end.pinned_by->release_pinned(end.data) : std::free(end.data);
+      end.pinned_by != nullptr ? end.pinned_by->release(end.data) : std::free(end.data);
       return;
     }
   }
@@ -174,8 +171,8 @@ void give_back(Storage& storage, std::unique_ptr<Users> users, StreamRef in_orde
   observe_free(storage, users.get(), in_order_of, where);
   const bool plain = storage.kind == MemoryKind::device && users == nullptr && storage.base == nullptr;
   if (plain && in_order_of.state() == nullptr && storage.foreign.release == nullptr) [[likely]] {
-    storage.pool->backend->release_unshared(*storage.pool, *storage.queue, home_is_open(storage), storage.home.id(),
-                                            allocation_of(storage), where);
+    storage.pool->release_unshared(*storage.queue, home_is_open(storage), storage.home.id(), allocation_of(storage),
+                                   where);
     return;
   }
   end_life(storage, std::move(users), in_order_of, where);
@@ -211,7 +208,7 @@ void place(Storage& storage, void* allocation) {
 }  // namespace
 
 void allocate_device_memory(Storage& storage, Queue& queue, const char* operation, SourceLocation where) {
-  place(storage, storage.device->backend->allocate(*storage.pool, queue, padded_bytes(storage), operation, where));
+  place(storage, storage.pool->allocate(queue, padded_bytes(storage), operation, where));
 }
 
 Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, const Shape& shape,
@@ -242,7 +239,7 @@ Storage* make_storage(const char* operation, MemoryKind kind, StreamRef stream, 
     storage->device = &Runtime::get().host();
     if (bytes != 0 && kind == MemoryKind::pinned) {
       check_host_wait(operation, "pinned memory", where);
-      place(*storage, host_backend().allocate_pinned(padded_bytes(*storage), operation, where));
+      place(*storage, host_memory().allocate(padded_bytes(*storage), operation, where));
     } else if (bytes != 0) {
       allocate_host_memory(*storage, operation, where);
     }

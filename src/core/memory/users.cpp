@@ -32,12 +32,12 @@ void finish(Users& ended, Thread thread) noexcept {
     }
   } else if (end.pool != nullptr) {
     try {
-      end.pool->backend->release(*end.pool, *end.queue, end.open, end.owner_of_queue, end.others, end.data, end.where);
+      end.pool->release(*end.queue, end.open, end.owner_of_queue, end.others, end.data, end.where);
     } catch (...) {
       // Better lost than reused too early.
     }
   } else if (end.pinned_by != nullptr) {
-    end.pinned_by->release_pinned(end.data);
+    end.pinned_by->release(end.data);
   } else {
     std::free(end.data);
   }
@@ -68,7 +68,7 @@ void signal_after(const QueuePlace& user, Users& users) {
   std::unique_ptr<Signal> signal = std::make_unique<UserIsThrough>(users);
   users.awaited.fetch_add(1, std::memory_order_relaxed);
   try {
-    user.device->backend->signal_after(*user.queue, user.owner, signal);
+    user.queue->signal_after(user.owner, signal);
   } catch (...) {
     users.awaited.fetch_sub(1, std::memory_order_relaxed);  // never the last: one stands for await()
     throw;

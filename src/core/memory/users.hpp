@@ -44,9 +44,9 @@ class UsersGuard {
 
 /// What becomes of dead memory.
 struct End {
-  void* data = nullptr;          ///< as it was allocated
-  Backend* pinned_by = nullptr;  ///< of pinned memory
-  PoolState* pool = nullptr;     ///< of device memory, as the next four
+  void* data = nullptr;             ///< as it was allocated
+  HostMemory* pinned_by = nullptr;  ///< of pinned memory
+  PoolState* pool = nullptr;        ///< of device memory, as the next four
   Queue* queue = nullptr;
   StreamId owner_of_queue = 0;
   bool open = false;

@@ -15,7 +15,7 @@ void hold(Queue& queue, EventState& event, const Command& command) {
   std::unique_ptr<Signal> signal = queue.wait_for_signal(command);
   if (!signal) return;
   try {
-    event.backend->signal_after(event, signal, command.where);
+    event.signal_after(signal, command.where);
   } catch (...) {
     signal->give(nullptr);  // the caller hears that this is no wait: the stream must not wait for ever
     throw;
@@ -33,11 +33,11 @@ void follow_across(Queue& waiting, Queue& other, StreamId owner, const DeviceSta
   Queue& end = device.backend->open_queue(device.index, options);
   EventState* mark = nullptr;
   const auto close = [&] {
-    if (mark != nullptr) device.backend->close_event(mark);
+    if (mark != nullptr) mark->close();
     end.retire();
   };
   try {
-    mark = device.backend->open_event(device.index, false);
+    mark = &device.backend->open_event(device.index, false);
     end.follow(other, owner);
     end.record(*mark, where);
     Command command;
@@ -70,7 +70,7 @@ void wait_across(StreamRef stream, EventRef event, SourceLocation where) {
     return;
   }
   // For a command of the legacy stream others wait, even for one that has nothing to wait for itself.
-  if (runs_now && !state.legacy && target.backend->event_passed(target)) return;
+  if (runs_now && !state.legacy && target.passed()) return;
   hold(queue, target, command);
 }
 

@@ -19,17 +19,17 @@ std::atomic<std::uint64_t> next_event{1};
 
 EventRef open(Device device, bool timed, SourceLocation where) {
   detail::enter(timed ? "weir::TimedEvent" : "weir::Event", where);
-  EventState* state = device.state()->backend->open_event(device.index(), timed);
+  EventState& state = device.state()->backend->open_event(device.index(), timed);
   const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
-  state->records.store(0, std::memory_order_relaxed);
-  state->id.store(id, std::memory_order_release);
-  return {state, id};
+  state.records.store(0, std::memory_order_relaxed);
+  state.id.store(id, std::memory_order_release);
+  return {&state, id};
 }
 
 void close(EventRef event) noexcept {
   if (event.state() == nullptr || detail::forked()) return;
   event.state()->id.store(0, std::memory_order_release);
-  event.state()->backend->close_event(event.state());
+  event.state()->close();
 }
 
 HostWait wait_for(const EventState& event, std::uint64_t id, SourceLocation where, HostWait::Source source) {
@@ -58,7 +58,7 @@ bool EventRef::done(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::Event::done", where);
   detail::check_host_wait("weir::Event::done", "event", where);
   const HostWait wait = wait_for(state, id_, where, HostWait::Source::query);
-  if (!state.backend->event_done(state)) return false;
+  if (!state.done()) return false;
   detail::tell_wait(wait);
   return true;
 }
@@ -67,7 +67,7 @@ void EventRef::synchronize(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::synchronize_event", where);
   detail::check_host_wait("weir::synchronize_event", "event", where);
   detail::wait_told(wait_for(state, id_, where, HostWait::Source::synchronize),
-                    [&] { state.backend->synchronize_event(state, "weir::synchronize_event", where); });
+                    [&] { state.synchronize("weir::synchronize_event", where); });
 }
 
 Event::Event(SourceLocation where) : Event((detail::enter("weir::Event", where), default_device(where)), where) {}
@@ -103,7 +103,7 @@ Milliseconds elapsed(const TimedEvent& start, const TimedEvent& end, SourceLocat
     throw Error(Errc::wrong_device, "weir::elapsed", "events of " + device_of(a).name() + " and " + device_of(b).name(),
                 "there is no time between events of two devices", where);
   }
-  return a.backend->elapsed(a, b, where);
+  return b.elapsed_since(a, where);
 }
 
 void synchronize_event(EventRef event, SourceLocation where) { event.synchronize(where); }

@@ -82,13 +82,10 @@ bool MemoryAccount::take(std::size_t bytes) {
 }
 
 CpuPool::CpuPool(Backend& backend, CpuDevice& device, const PoolOptions& options)
-    : device_(device),
+    : PoolState(backend, device.index(), options.release_threshold),
+      device_(device),
       name_(options.name.empty() ? "pool" : options.name),
-      max_size_(options.max_size),
-      threshold_(options.release_threshold) {
-  this->backend = &backend;
-  this->device = device.index();
-}
+      max_size_(options.max_size) {}
 
 std::size_t CpuPool::class_of(std::size_t bytes) {
   const auto log = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
@@ -168,7 +165,8 @@ inline void* CpuPool::hand_out(Block& block, std::size_t bytes) {
   return block.data;
 }
 
-void* CpuPool::allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
+void* CpuPool::allocate(Queue& asking, std::size_t bytes, const char* operation, SourceLocation where) {
+  auto& queue = static_cast<CpuQueue&>(asking);
   if (bytes == 0) return nullptr;
   if (bytes > device_.memory().limit()) refuse(bytes, queue, operation, where);
   const std::size_t wanted = round_up(bytes, smallest_block);
@@ -314,19 +312,21 @@ template <bool has_others>
     device.after_synchronize();
 }
 
-void CpuPool::release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where) {
+void CpuPool::release(Queue& queue, bool open, StreamId, detail::QueuePlaces& others, void* data,
+                      SourceLocation where) {
   if (data == nullptr) return;
   for (detail::QueuePlace* place = others.first(); place != nullptr; place = place->next) {
     place->number = queue_of(*place).tail();
   }
-  take_back<true>(queue, open, &others, data, where);
+  take_back<true>(static_cast<CpuQueue&>(queue), open, &others, data, where);
 }
 
-void CpuPool::release(CpuQueue& queue, bool open, void* data, SourceLocation where) {
+void CpuPool::release_unshared(Queue& home, bool open, StreamId owner, void* data, SourceLocation where) {
   if (data == nullptr) return;
+  auto& queue = static_cast<CpuQueue&>(home);
   if (queue.legacy()) [[unlikely]] {
     detail::QueuePlaces blocking_streams;
-    release(queue, open, blocking_streams, data, where);
+    release(queue, open, owner, blocking_streams, data, where);
     return;
   }
   take_back<false>(queue, open, nullptr, data, where);
@@ -392,7 +392,7 @@ void CpuPool::trim(std::size_t keep) {
 }
 
 bool CpuPool::after_synchronize() {
-  const std::size_t keep = threshold();
+  const std::size_t keep = release_threshold();
   {
     SpinGuard guard(lock_);
     if (statistics_.reserved <= keep && !closed_) return false;
@@ -413,12 +413,17 @@ void CpuPool::reset_high_marks() {
   statistics_.used_high = statistics_.used;
 }
 
-void CpuPool::close() {
+void CpuPool::set_release_threshold(std::size_t bytes) {
+  PoolState::set_release_threshold(bytes);
+  device_.watch_pool(*this);
+}
+
+void CpuPool::close() noexcept {
   CpuDevice& device = device_;
   {
     SpinGuard guard(lock_);
     closed_ = true;
-    set_threshold(0);
+    threshold_.store(0, std::memory_order_relaxed);
   }
   // From here on another thread's synchronisation may delete the pool, which this one does otherwise.
   device.after_synchronize();

@@ -34,19 +34,17 @@ class CpuPool final : public detail::PoolState {
  public:
   CpuPool(Backend& backend, CpuDevice& device, const PoolOptions& options);
 
-  void* allocate(CpuQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
-  /// As Backend::release().
-  void release(CpuQueue& queue, bool open, detail::QueuePlaces& others, void* data, SourceLocation where);
-  void release(CpuQueue& queue, bool open, void* data, SourceLocation where);
-  void trim(std::size_t keep);
+  void* allocate(Queue& queue, std::size_t bytes, const char* operation, SourceLocation where) override;
+  void release(Queue& queue, bool open, StreamId, detail::QueuePlaces& others, void* data,
+               SourceLocation where) override;
+  void release_unshared(Queue& queue, bool open, StreamId, void* data, SourceLocation where) override;
+  void trim(std::size_t keep) override;
   /// Gives back what the threshold does not keep. True if the pool is closed and empty: the caller deletes it.
   bool after_synchronize();
-  std::size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
-  void set_threshold(std::size_t bytes) { threshold_.store(bytes, std::memory_order_relaxed); }
-  PoolStatistics statistics();
-  void reset_high_marks();
-  /// The owner is gone; the pool goes with its last allocation.
-  void close();
+  void set_release_threshold(std::size_t bytes) override;
+  PoolStatistics statistics() override;
+  void reset_high_marks() override;
+  void close() noexcept override;
   const std::string& name() const { return name_; }
 
  private:
@@ -92,7 +90,6 @@ class CpuPool final : public detail::PoolState {
   CpuDevice& device_;
   const std::string name_;
   const std::size_t max_size_;
-  std::atomic<std::size_t> threshold_;
 
   /// Taken before lock_ by whoever takes memory from the system or gives it back: calls of the system take their time, and
   /// the pool's size changes in no other way.

@@ -3,6 +3,9 @@
 
 #include <memory>
 
+#include "backends/cpu/cpu_device.hpp"
+#include "thread_safety.hpp"
+
 namespace weir::cpu {
 
 void CpuEvent::record(CpuQueue& queue, const Origin& command) {
@@ -96,15 +99,15 @@ bool CpuEvent::done() {
   return last.queue == nullptr || last.queue->poll(last.sequence);
 }
 
-bool CpuEvent::passed() const {
+bool CpuEvent::passed() {
   const Mark last = mark();
   return last.queue == nullptr || last.queue->passed(last.sequence);
 }
 
-void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal) {
+void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal, SourceLocation) {
   const Mark last = mark();
   if (last.queue != nullptr) {
-    last.queue->signal_after(last.sequence, signal);
+    last.queue->signal_behind(last.sequence, signal);
   } else {
     signal->give(nullptr);
     signal.reset();
@@ -113,11 +116,54 @@ void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal) {
 
 void CpuEvent::synchronize(const char*, SourceLocation) {
   const Mark last = mark();
-  if (last.queue == nullptr) return;
-  last.queue->wait_until(last.sequence);
-  last.queue->throw_failure(last.sequence, false);
+  if (last.queue != nullptr) {
+    last.queue->wait_until(last.sequence);
+    last.queue->throw_failure(last.sequence, false);
+  }
+  owner_.after_synchronize();
 }
 
-void CpuEvent::close() { release_stamp(replace(Mark{})); }
+Milliseconds CpuEvent::elapsed_since(detail::EventState& start, SourceLocation where) {
+  const Kept a = static_cast<CpuEvent&>(start).keep();
+  const Kept b = keep();
+  if (a->stamp == nullptr || b->stamp == nullptr) {
+    throw Error(Errc::invalid_handle, "weir::elapsed", a->stamp == nullptr ? "the start event" : "the end event",
+                "it was never recorded", where);
+  }
+  const bool a_done = a->queue->reached(a->sequence);
+  if (!a_done || !b->queue->reached(b->sequence)) {
+    throw Error(Errc::not_ready, "weir::elapsed", a_done ? "the end event" : "the start event",
+                "its stream has not reached it yet: synchronise first", where);
+  }
+  const auto ticks =
+      b->stamp->nanoseconds.load(std::memory_order_acquire) - a->stamp->nanoseconds.load(std::memory_order_acquire);
+  return Milliseconds(static_cast<float>(static_cast<double>(ticks) * 1e-6));
+}
+
+void CpuEvent::close() noexcept {
+  release_stamp(replace(Mark{}));
+  owner_.use_again(*this);
+}
+
+CpuEvent& CpuDevice::open_event(bool timed) {
+  const detail::LockGuard guard(events_mutex_);
+  if (free_events_.empty()) {
+    // Room for all of them: an event is given back without fail.
+    if (free_events_.capacity() <= made_events_) free_events_.reserve(2 * made_events_ + 16);
+    free_events_.push_back(new CpuEvent(*this));
+    ++made_events_;
+  }
+  CpuEvent& event = *free_events_.back();
+  free_events_.pop_back();
+  event.backend = &backend_;
+  event.device = index_;
+  event.timed = timed;
+  return event;
+}
+
+void CpuDevice::use_again(CpuEvent& event) noexcept {
+  const detail::LockGuard guard(events_mutex_);
+  free_events_.push_back(&event);
+}
 
 }  // namespace weir::cpu

@@ -7,17 +7,22 @@
 
 namespace weir::cpu {
 
+class CpuDevice;
+
 struct CpuEvent final : detail::EventState {
+  explicit CpuEvent(CpuDevice& owner) : owner_(owner) {}
+
   /// Takes the queue's present end. Earlier waiters keep what they took (R72).
   void record(CpuQueue& queue, const Origin& command);
   /// Makes `waiting` wait for the last record so far; nothing if there is none (R69).
   void hold(CpuQueue& waiting, const Origin& command);
-  bool done();
-  /// Whether a wait from now on would find the last record done and not failed.
-  bool passed() const;
-  void signal_after(std::unique_ptr<detail::Signal>& signal);
-  void synchronize(const char* operation, SourceLocation where);
-  void close();
+  bool is_recorded() override { return mark().queue != nullptr; }
+  bool done() override;
+  bool passed() override;
+  void signal_after(std::unique_ptr<detail::Signal>& signal, SourceLocation) override;
+  void synchronize(const char* operation, SourceLocation where) override;
+  Milliseconds elapsed_since(detail::EventState& start, SourceLocation where) override;
+  void close() noexcept override;
 
   struct Mark {
     CpuQueue* queue = nullptr;  ///< null: never recorded
@@ -47,6 +52,7 @@ struct CpuEvent final : detail::EventState {
   /// Returns the stamp that was there.
   Stamp* replace(const Mark& next);
 
+  CpuDevice& owner_;
   // Readers take no lock, which waits are made of: they look at the version before and after. It is odd during a change.
   std::atomic<std::uint32_t> version_{0};
   std::atomic<CpuQueue*> queue_{nullptr};

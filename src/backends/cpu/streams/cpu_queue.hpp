@@ -84,6 +84,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void follow(Queue& other, StreamId owner) override;
   bool done() override;
   bool is_over(StreamId) override { return done(); }
+  void signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) override { signal_behind(tail(), signal); }
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;
@@ -112,7 +113,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   bool finished(std::uint64_t sequence);
 
   /// Gives the signal when the command is complete: at once, or by whoever completes it.
-  void signal_after(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal);
+  void signal_behind(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal);
   /// What this queue is parked on was given.
   void resume();
 

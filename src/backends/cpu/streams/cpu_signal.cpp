@@ -21,7 +21,7 @@ void give_signals(Waiter* first) noexcept {
   }
 }
 
-void CpuQueue::signal_after(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal) {
+void CpuQueue::signal_behind(std::uint64_t sequence, std::unique_ptr<detail::Signal>& signal) {
   auto waiter = std::make_unique<SignalWaiter>();
   waiter->number = sequence;
   waiter->signal = std::move(signal);

@@ -19,13 +19,10 @@ constexpr std::size_t round_up(std::size_t bytes) { return (bytes + granularity 
 }  // namespace
 
 CudaPool::CudaPool(CudaDevice& device, const PoolOptions& options)
-    : device_(device),
+    : PoolState(device.backend(), device.index(), options.release_threshold),
+      device_(device),
       name_(options.name.empty() ? "pool" : options.name),
-      max_size_(options.max_size),
-      threshold_(options.release_threshold) {
-  this->backend = &device.backend();
-  this->device = device.index();
-}
+      max_size_(options.max_size) {}
 
 cudaMemPool_t CudaPool::native(SourceLocation where) {
   if (const cudaMemPool_t made = native_.load(std::memory_order_acquire)) return made;
@@ -100,7 +97,8 @@ cudaError_t CudaPool::take_from_driver(CudaQueue& queue, std::size_t bytes, void
   return answer;
 }
 
-void* CudaPool::allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where) {
+void* CudaPool::allocate(Queue& asking, std::size_t bytes, const char* operation, SourceLocation where) {
+  auto& queue = static_cast<CudaQueue&>(asking);
   if (bytes == 0) return nullptr;
   check_not_failed(operation, queue.label(), where);
   if (bytes > ~std::size_t{0} / 2) refuse_bytes(bytes, queue, cudaErrorMemoryAllocation, operation, where);
@@ -146,9 +144,16 @@ void CudaPool::refuse_bytes(std::size_t bytes, CudaQueue& queue, cudaError_t ans
               where);
 }
 
-void CudaPool::release(DeadBlock&& dead, SourceLocation where) {
-  if (dead.data == nullptr) return;
-  CudaQueue& queue = *dead.queue;
+void CudaPool::release(Queue& home, bool open, StreamId owner, detail::QueuePlaces& others, void* data,
+                       SourceLocation where) {
+  if (data == nullptr) return;
+  auto& queue = static_cast<CudaQueue&>(home);
+  DeadBlock dead;
+  dead.data = data;
+  dead.queue = &queue;
+  dead.owner = owner;
+  dead.open = open && others.empty();
+  dead.others = std::move(others);
   Cached freed{dead.data, 0, &queue, dead.owner};
   Cached evicted{};
   {
@@ -317,8 +322,8 @@ void CudaPool::trim(std::size_t keep) {
   check(cudaMemPoolTrimTo(pool, keep), "weir::Pool::trim", name_, {});
 }
 
-void CudaPool::set_threshold(std::size_t bytes) {
-  threshold_.store(bytes, std::memory_order_relaxed);
+void CudaPool::set_release_threshold(std::size_t bytes) {
+  PoolState::set_release_threshold(bytes);
   const cudaMemPool_t pool = native_.load(std::memory_order_acquire);
   if (!caches()) flush();
   if (pool == nullptr) return;
@@ -355,6 +360,7 @@ void CudaPool::reset_high_marks() {
 }
 
 void CudaPool::close() noexcept {
+  device_.forget_pool(*this);
   {
     const detail::LockGuard guard(mutex_);
     closed_ = true;

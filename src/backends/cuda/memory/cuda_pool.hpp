@@ -35,21 +35,19 @@ class CudaPool final : public detail::PoolState {
  public:
   CudaPool(CudaDevice& device, const PoolOptions& options);
 
-  void* allocate(CudaQueue& queue, std::size_t bytes, const char* operation, SourceLocation where);
-  /// Takes what a dead block says but for its pool.
-  void release(DeadBlock&& block, SourceLocation where);
+  void* allocate(Queue& queue, std::size_t bytes, const char* operation, SourceLocation where) override;
+  void release(Queue& queue, bool open, StreamId owner, detail::QueuePlaces& others, void* data,
+               SourceLocation where) override;
   /// The same again, for one that was put off.
   void free_again(std::unique_ptr<DeadBlock> block) noexcept;
   /// It is not deleted meanwhile.
   void hold();
   void let_go() noexcept { leave(); }
-  void trim(std::size_t keep);
-  std::size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
-  void set_threshold(std::size_t bytes);
-  PoolStatistics statistics();
-  void reset_high_marks();
-  /// The owner is gone: the pool ends with its last allocation.
-  void close() noexcept;
+  void trim(std::size_t keep) override;
+  void set_release_threshold(std::size_t bytes) override;
+  PoolStatistics statistics() override;
+  void reset_high_marks() override;
+  void close() noexcept override;
   /// Hands the blocks of the cache to the driver's pool, each in the order of its queue.
   void flush() noexcept;
   void flush_until_free();
@@ -73,7 +71,7 @@ class CudaPool final : public detail::PoolState {
   static constexpr std::size_t most_remembered = 4096;
 
   cudaMemPool_t native(SourceLocation where);
-  bool caches() const { return threshold() == ~std::size_t{0}; }
+  bool caches() const { return release_threshold() == ~std::size_t{0}; }
   Block* find(void* data) WEIR_NEEDS(mutex_);
   void* take_cached(CudaQueue& queue, std::size_t bytes) WEIR_NEEDS(mutex_);
   void count_taken(std::size_t bytes) WEIR_NEEDS(mutex_);
@@ -92,7 +90,6 @@ class CudaPool final : public detail::PoolState {
   CudaDevice& device_;
   const std::string name_;
   const std::size_t max_size_;
-  std::atomic<std::size_t> threshold_;
   detail::Mutex make_mutex_;
   detail::Mutex access_mutex_;
   std::atomic<cudaMemPool_t> native_{nullptr};

@@ -18,7 +18,7 @@ namespace weir::cuda {
 
 class CudaQueue;
 
-class PinnedMemory {
+class PinnedMemory final : public detail::HostMemory {
  public:
   static PinnedMemory& instance();
 
@@ -41,8 +41,12 @@ class PinnedMemory {
   /// Fills the stock, on the housekeeping thread.
   void fill_soon() noexcept;
 
-  void pin(const void* data, std::size_t bytes, SourceLocation where);
-  void unpin(const void* data, SourceLocation where);
+  void* allocate(std::size_t bytes, const char* operation, SourceLocation where) override {
+    return take(bytes, operation, where);
+  }
+  void release(void* data) noexcept override { give(data); }
+  void pin(const void* data, std::size_t bytes, SourceLocation where) override;
+  void unpin(const void* data, SourceLocation where) override;
   std::optional<PointerInfo> find(const void* data) const;
 
  private:

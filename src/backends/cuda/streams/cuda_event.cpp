@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/signals.hpp"
+#include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -27,6 +31,61 @@ void CudaEvent::set_failure_place(const FailurePlace& now) {
   const detail::LockGuard guard(failure_places_lock());
   place.store(now.place, std::memory_order_relaxed);
   queue.store(now.queue, std::memory_order_release);
+}
+
+void CudaEvent::close() noexcept { CudaDevice::at(device).close_event(*this); }
+
+bool CudaEvent::done() {
+  if (!is_recorded()) return true;
+  const DeviceScope scope(device);
+  const cudaError_t answer = cudaEventQuery(native.load(std::memory_order_acquire));
+  if (answer == cudaErrorNotReady) return false;
+  check(answer, "weir::Event::done", CudaDevice::at(device).name(), {});
+  return true;
+}
+
+bool CudaEvent::passed() {
+  // With a queue, something before the record may have failed, or may yet.
+  return queue.load(std::memory_order_acquire) == nullptr && done();
+}
+
+void CudaEvent::synchronize(const char* operation, SourceLocation where) {
+  if (!is_recorded()) return;
+  const DeviceScope scope(device);
+  check(cudaEventSynchronize(native.load(std::memory_order_acquire)), operation, CudaDevice::at(device).name(), where);
+  if (const auto source = failure_place(); source.queue != nullptr) {
+    // It throws, and leaves the failure to the stream.
+    const auto error = source.queue->failures().failure_at(source.place);
+    if (error) detail::throw_seen(*error);
+  }
+}
+
+Milliseconds CudaEvent::elapsed_since(detail::EventState& start, SourceLocation where) {
+  constexpr const char* operation = "weir::elapsed";
+  auto& since = static_cast<CudaEvent&>(start);
+  const bool since_recorded = since.is_recorded();
+  if (!since_recorded || !is_recorded()) {
+    throw Error(Errc::invalid_handle, operation, since_recorded ? "the end event" : "the start event",
+                "it was never recorded", where);
+  }
+  const bool since_done = since.done();
+  if (!since_done || !done()) {
+    throw Error(Errc::not_ready, operation, since_done ? "the end event" : "the start event",
+                "its stream has not reached it yet: synchronise first", where);
+  }
+  float milliseconds = 0;
+  const DeviceScope scope(device);
+  check(cudaEventElapsedTime(&milliseconds, since.native.load(), native.load()), operation,
+        CudaDevice::at(device).name(), where);
+  return Milliseconds(milliseconds);
+}
+
+void CudaEvent::signal_after(std::unique_ptr<detail::Signal>& signal, SourceLocation where) {
+  if (is_recorded()) {
+    cuda::signal_after(*this, signal, where);
+  } else {
+    std::exchange(signal, nullptr)->give(nullptr);
+  }
 }
 
 cudaEvent_t CudaEvent::made(SourceLocation where) {

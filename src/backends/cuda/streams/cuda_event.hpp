@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,14 @@ struct CudaEvent final : detail::EventState {
   int graphs = 0;
   /// Nobody's but the graphs' and the polls': used again once they are over.
   bool closed = false;
+
+  void close() noexcept override;
+  bool is_recorded() override { return recorded.load(std::memory_order_acquire); }
+  bool done() override;
+  bool passed() override;
+  void synchronize(const char* operation, SourceLocation where) override;
+  Milliseconds elapsed_since(detail::EventState& start, SourceLocation where) override;
+  void signal_after(std::unique_ptr<detail::Signal>& signal, SourceLocation where) override;
 
   /// The driver's event, made if it was not.
   cudaEvent_t made(SourceLocation where);

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/failures.hpp"
 #include "backends/cuda/streams/stocks.hpp"
+#include "graph_form.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -28,7 +29,7 @@ enum class StagedWay : std::uint8_t;
 struct CudaEvent;
 struct LoadedCode;
 
-class CudaQueue final : public Queue {
+class CudaQueue final : public Queue, private detail::DriverCapture {
  public:
   explicit CudaQueue(CudaDevice& device) : device_(device) {}
 
@@ -45,14 +46,17 @@ class CudaQueue final : public Queue {
   std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
   void follow(Queue& other, StreamId owner) override;
   bool done() override;
+  void signal_after(StreamId owner, std::unique_ptr<detail::Signal>& signal) override;
   bool is_over(StreamId owner) override { return progress_of(owner) == Answer::done; }
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;
   void* native() override { return stream(SourceLocation{}); }
 
+  detail::DriverCapture* driver_capture() override { return this; }
+
   // Captures by the driver (queue_capture.cpp).
-  bool begin_capture(SourceLocation where) override;
+  void begin_capture(SourceLocation where) override;
   void join_capture(Queue& origin, SourceLocation where) override;
   void* end_capture(bool discard, SourceLocation where) override;
   void capture_behind(Queue& other) override;

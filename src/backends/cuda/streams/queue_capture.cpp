@@ -16,11 +16,10 @@ detail::DeviceGuard CudaQueue::guard() const {
   return failures_.in_doubt() ? failures_.guard() : detail::DeviceGuard{nullptr, 0};
 }
 
-bool CudaQueue::begin_capture(SourceLocation where) {
+void CudaQueue::begin_capture(SourceLocation where) {
   auto graph = std::make_unique<DriverGraph>(device_);
   graph->begin(*this, where);
   static_cast<void>(graph.release());  // end_capture() gives it away
-  return true;
 }
 
 void CudaQueue::join_capture(Queue& origin, SourceLocation where) {

@@ -315,7 +315,7 @@ class SignalElsewhere final : public Task {
       : queue_(queue), owner_(owner), signal_(std::move(signal)) {}
   void run() noexcept override {
     try {
-      signal_after(queue_, owner_, signal_);
+      queue_.signal_after(owner_, signal_);
     } catch (...) {
       static_cast<void>(signal_.release());  // better never given than too early
     }
@@ -330,9 +330,9 @@ class SignalElsewhere final : public Task {
 
 }  // namespace
 
-void signal_after(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal) {
+void CudaQueue::signal_after(StreamId owner, std::unique_ptr<detail::Signal>& signal) {
   if (!may_call_driver()) {
-    auto elsewhere = std::make_unique<SignalElsewhere>(queue, owner, std::move(signal));
+    auto elsewhere = std::make_unique<SignalElsewhere>(*this, owner, std::move(signal));
     SignalElsewhere& task = *elsewhere;
     std::unique_ptr<Task> posted = std::move(elsewhere);
     try {
@@ -343,14 +343,14 @@ void signal_after(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Sign
     }
     return;
   }
-  EndMark end = queue.owner() == owner ? queue.mark_end(operation, {}) : EndMark();
+  EndMark end = this->owner() == owner ? mark_end(operation, {}) : EndMark();
   if (!end) return std::exchange(signal, nullptr)->give(nullptr);
   const cudaEvent_t event = end.event();
   auto give = std::make_unique<GiveAtEnd>(std::move(end), std::move(signal));
   GiveAtEnd& sent = *give;
   std::unique_ptr<Reached> reached = std::move(give);
   try {
-    Poller::instance().add(&queue, queue.device().index(), event, reached, Poller::Hurry::no);
+    Poller::instance().add(this, device_.index(), event, reached, Poller::Hurry::no);
   } catch (...) {
     signal = sent.take();
     throw;

@@ -82,7 +82,5 @@ class CudaSignal final : public detail::Signal {
 
 /// Gives the signal when the last record of the event is reached. Takes it unless it throws.
 void signal_after(CudaEvent& event, std::unique_ptr<detail::Signal>& signal, SourceLocation where);
-/// Gives the signal when the queue is through with what it has taken so far. Takes it unless it throws.
-void signal_after(CudaQueue& queue, StreamId owner, std::unique_ptr<detail::Signal>& signal);
 
 }  // namespace weir::cuda
