@@ -61,8 +61,9 @@ class RunHooks {
 std::size_t devices_of(const Recording& recording);
 
 /// Makes the calls of a scenario, as docs/scenarios.md says, and waits for all that they began. Nothing of it is left
-/// afterwards. Throws unknown_device where there are not enough devices, invalid_value for commands that last too long,
-/// and what making the streams, events and buffers of the start throws. The recording must outlive the call.
+/// afterwards. Throws unknown_device where there are not enough devices, invalid_value for commands that last too long
+/// and for more than 1,024 host threads, and what making the streams, events and buffers of the start throws. The recording
+/// must outlive the call.
 RunResult run_scenario(const Recording& recording, const RunOptions& options = {}, RunHooks* hooks = nullptr);
 
 }  // namespace weir

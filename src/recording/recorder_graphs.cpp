@@ -13,12 +13,22 @@ namespace {
 /// One telling of a graph becomes lists of nodes: one for each parent and branch.
 class Builder {
  public:
-  Builder(Recording& recording, Names& names, const GraphInfo& graph, std::uint32_t device,
+  /// Graphs within it are called after it and the place of their node: names are short, however deep they are.
+  Builder(Recording& recording, Names& names, const GraphInfo& graph, std::string name, std::uint32_t device,
           const Graphs::FillIn& fill_in, std::vector<Name>& paths)
-      : recording_(recording), names_(names), graph_(graph), device_(device), fill_in_(fill_in), paths_(paths) {}
+      : recording_(recording),
+        names_(names),
+        graph_(graph),
+        name_(std::move(name)),
+        device_(device),
+        fill_in_(fill_in),
+        paths_(paths) {}
 
+  void build() { build(name_, -1, ""); }
+
+ private:
   void build(const std::string& name, std::int32_t parent, const std::string& path) {
-    const std::vector<Node> nodes = list(parent, 0, name, path);
+    const std::vector<Node> nodes = list(parent, 0, path);
     Command made;
     made.op = Op::build_graph;
     made.target_kind = Target::graph;
@@ -31,7 +41,6 @@ class Builder {
     recording_.add(made, {.nodes = nodes});
   }
 
- private:
   /// The nodes of a parent's branch, each behind those that it depends on.
   std::vector<std::uint32_t> in_order(std::int32_t parent, std::uint32_t branch) const {
     std::vector<std::uint32_t> order;
@@ -48,7 +57,7 @@ class Builder {
     return order;
   }
 
-  std::vector<Node> list(std::int32_t parent, std::uint32_t branch, const std::string& name, const std::string& path) {
+  std::vector<Node> list(std::int32_t parent, std::uint32_t branch, const std::string& path) {
     const std::vector<std::uint32_t> order = in_order(parent, branch);
     std::vector<Node> nodes;
     for (const std::uint32_t place : order) {
@@ -62,15 +71,16 @@ class Builder {
         node.after.push_back(static_cast<std::uint32_t>(std::find(order.begin(), order.end(), before) - order.begin()));
       }
       if (info.kind == NodeKind::graph) {
-        build(name + "." + own, static_cast<std::int32_t>(place), path + own + "/");
+        const std::string child = name_ + "." + own;
+        build(child, static_cast<std::int32_t>(place), path + own + "/");
         node.op = Op::graph;
         node.target_kind = Target::graph;
-        node.target = names_.text(name + "." + own);
+        node.target = names_.text(child);
       } else if (info.kind == NodeKind::conditional) {
         node.op = info.repeats ? Op::while_ : info.bodies <= 2 ? Op::if_ : Op::switch_;
         for (std::uint32_t body = 0; body < info.bodies; ++body) {
-          node.bodies.push_back(list(static_cast<std::int32_t>(place), body, name + "." + own,
-                                     path + own + "[" + std::to_string(body) + "]/"));
+          node.bodies.push_back(
+              list(static_cast<std::int32_t>(place), body, path + own + "[" + std::to_string(body) + "]/"));
         }
       }
       nodes.push_back(std::move(node));
@@ -81,6 +91,7 @@ class Builder {
   Recording& recording_;
   Names& names_;
   const GraphInfo& graph_;
+  std::string name_;
   std::uint32_t device_;
   const Graphs::FillIn& fill_in_;
   std::vector<Name>& paths_;
@@ -103,7 +114,7 @@ void Graphs::build(Recording& recording, Names& names, const GraphInfo& graph, s
   const std::string name = "g" + std::to_string(graph.id);
   Built built{names.text(name), device, std::vector<Name>(graph.nodes.size(), none),
               std::vector<bool>(graph.nodes.size(), true)};
-  Builder(recording, names, graph, device, fill_in, built.paths).build(name, -1, "");
+  Builder(recording, names, graph, name, device, fill_in, built.paths).build();
   const Built& kept = graphs_.insert_or_assign(graph.id, std::move(built)).first->second;
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
     if (!graph.nodes[i].enabled && kept.paths[i] != none) change(recording, graph.id, i, false, {});

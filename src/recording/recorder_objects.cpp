@@ -110,9 +110,10 @@ void Objects::finish(const Resolve& resolve) {
     const MemoryMap::Range& range = memory_.ranges()[whole];
     Buffer buffer;
     buffer.name = names_.unique(names_.buffers, range.array ? "array" : "host", "host");
-    buffer.device = range.kind == MemoryKind::device ? range.device : 0;
-    buffer.kind = range.kind;
     buffer.owner = range.array ? Owner::array : Owner::user;
+    // What kernels use of the user's memory is host memory that they can reach.
+    buffer.kind = range.kind == MemoryKind::device && !range.array ? MemoryKind::pinned : range.kind;
+    buffer.device = buffer.kind == MemoryKind::device ? range.device : 0;
     buffer.bytes = std::max<std::uint64_t>(1, range.end - range.begin);
     return places[whole] = recording_.add(buffer);
   };

@@ -98,7 +98,10 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
       [&](const Copy& copy) {
         is(Op::copy);
         add_copy(copy, work.uses, work.device, uses);
-        if (uses.size() < 2) is(Op::empty);
+        if (uses.size() < 2) {  // of no bytes, or from a graph file that declares one side
+          is(Op::empty);
+          uses.clear();
+        }
       },
       [&](const Fill& fill) {
         is(Op::fill);

@@ -120,7 +120,7 @@ void Decoder::device(const At& at) {
 
 void Decoder::thread(const At& at) {
   const Name given = new_name(at, threads);
-  if (recording_.threads().size() == 1024) at.fault("there are more than 1024 host threads");
+  if (recording_.threads().size() == 1 << 20) at.fault("there are more than 1048576 host threads");
   places_[threads].set(given, recording_.add_thread(given));
 }
 

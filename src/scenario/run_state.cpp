@@ -14,6 +14,7 @@ namespace weir::scenario {
 namespace {
 
 constexpr const char* operation = "weir::run_scenario";
+constexpr std::size_t most_threads = 1024;  // they all live as long as the run
 
 /// Failures may name a line long after the run: the names of files stay.
 const char* kept(const std::string& file) {
@@ -43,6 +44,10 @@ void HandOffs::take(recorded::Name name) {
 
 RunState::RunState(const Recording& recording, const RunOptions& options)
     : recording_(recording), file_(kept(options.file)), longest_(options.longest_ns) {
+  if (recording.threads().size() > most_threads) {
+    throw Error(Errc::invalid_value, operation, std::to_string(recording.threads().size()) + " host threads",
+                "at most " + std::to_string(most_threads) + " can run at a time", {});
+  }
   for (std::size_t i = 0; i < recording.size(); ++i) {
     const auto cost = recording.cost(recording.command(i));
     if (cost && duration(cost) > longest_) {
