@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -123,7 +124,18 @@ struct Unchecked {
   std::uint64_t count = 1;
 };
 
+/// What a Checker does with what it finds.
+enum class CheckMode : std::uint8_t {
+  print,        ///< to stderr, once for each key; totals when it ends
+  collect,      ///< keeps it
+  throw_error,  ///< refuses the call that would complete an error-level finding, which throws Errc::hazard; prints the rest
+};
+
 struct CheckOptions {
+  CheckMode mode = CheckMode::print;                  ///< of a Checker, as the two below
+  std::size_t memory_limit = std::size_t{256} << 20;  ///< in bytes: once it is reached, later commands are not checked
+  std::function<void(const Finding&)> sink =
+      nullptr;  ///< told of each key at its first sight, in the call; not to call Weir
   HostOrder host_order = HostOrder::observed;
   bool hints = false;
   std::size_t max_findings = 1000;                 ///< 0: no limit
@@ -150,6 +162,46 @@ struct CheckReport {
 std::string to_json(const CheckReport& report);
 /// For people; the findings, what was not checked, and totals.
 std::string to_text(const CheckReport& report);
+
+/// The totals alone, and what was not checked.
+std::string totals(const CheckReport& report);
+
+struct CheckStatistics {
+  std::uint64_t commands = 0;  ///< that were checked
+  std::size_t accesses = 0;    ///< uses that later ones are compared with
+  std::size_t bytes = 0;       ///< that those and the names take
+};
+
+/// Checks the process from its construction to finish(), for any backend, and keeps no program: docs/checking.md. Nothing
+/// but refused calls (CheckMode::throw_error) changes for the program. Those are launches, copies, fills, host functions, external work and
+/// guards: what graphs' launches and ends of memory complete is printed. What is older than the checker counts as done.
+/// Thread rule: any threads may use Weir meanwhile, and ask; construction, finish() and destruction are one thread's.
+class Checker {
+ public:
+  /// Throws invalid_value for suppressions that cannot be read.
+  explicit Checker(const CheckOptions& options = {}, SourceLocation where = SourceLocation::current());
+  ~Checker();
+  Checker(const Checker&) = delete;
+  Checker& operator=(const Checker&) = delete;
+
+  /// So far; hints are found by finish().
+  std::vector<Finding> findings() const;
+  std::size_t errors() const;
+  CheckStatistics statistics() const;
+  CheckReport report() const;
+  /// One line: to_json(report()).
+  void write_json(std::ostream& out) const;
+  /// Forgets the findings, not what the program did.
+  void clear();
+  /// Stops checking, and finds what only the end shows. Again: nothing.
+  void finish();
+  /// Whether a checker is watching this process.
+  static bool armed();
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
 
 namespace check {
 class ScenarioFeed;

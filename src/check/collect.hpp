@@ -16,15 +16,16 @@ class Collector {
   Collector(const CheckOptions& options, SourceLocation where)
       : most_(options.max_findings), suppressions_(options.suppressions, options.suppressions_name, where) {}
 
-  void add(Finding finding) {
+  /// Whether it is neither suppressed nor known.
+  bool add(Finding finding) {
     if (suppressions_.match(finding)) {
       ++report_.suppressed;
-      return;
+      return false;
     }
     const auto [found, added] = places_.try_emplace(finding.key, report_.findings.size());
     if (!added) {
       if (found->second < report_.findings.size()) report_.findings[found->second].count += finding.count;
-      return;
+      return false;
     }
     ++(finding.severity == Severity::error     ? report_.errors
        : finding.severity == Severity::warning ? report_.warnings
@@ -32,10 +33,17 @@ class Collector {
     if (most_ != 0 && report_.findings.size() >= most_) {
       found->second = static_cast<std::size_t>(-1);
       ++report_.dropped;
-      return;
+      return false;
     }
     report_.findings.push_back(std::move(finding));
+    return true;
   }
+  bool suppressed(const Finding& finding) { return suppressions_.match(finding); }
+  void clear() {
+    places_.clear();
+    report_ = {};
+  }
+  const CheckReport& so_far() const { return report_; }
   CheckReport report() const {
     CheckReport made = report_;
     made.unmatched_suppressions = suppressions_.unmatched();

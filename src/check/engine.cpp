@@ -17,6 +17,8 @@ bool is_blocking(StreamKind kind) { return kind == StreamKind::blocking || kind 
 /// From more than so much pageable memory a copy returns when it is done.
 constexpr std::uint64_t staged_bytes = std::uint64_t{1} << 20;
 
+constexpr std::size_t most_that_may_give = 4096;
+
 }  // namespace
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {
@@ -58,6 +60,9 @@ std::uint32_t Engine::add_buffer(const BufferFact& fact) {
   buffers_.push_back(std::move(made));
   return static_cast<std::uint32_t>(buffers_.size() - 1);
 }
+
+BufferFact& Engine::buffer_fact(std::uint32_t buffer) { return buffers_[buffer]->fact; }
+StreamFact& Engine::stream_fact(std::uint32_t stream) { return streams_[stream]->fact; }
 
 void Engine::made_stream(const Call& call, std::uint32_t stream) {
   streams_[stream]->alive = true;
@@ -167,34 +172,59 @@ std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const 
   }
 }
 
+/// What a command touches; of a copy whether the host takes the source at the call, and whether the call waits.
+struct Engine::Sides {
+  std::vector<Use> made;
+  std::span<const Use> uses;
+  bool taken = false;
+  bool waits = false;
+};
+
+Engine::Sides Engine::sides_of(Op op, std::span<const Use> given) const {
+  Sides sides;
+  sides.uses = given;
+  if (op != Op::copy && op != Op::fill) return sides;
+  sides.made = uses_of(op, {given.begin(), given.end()});
+  sides.uses = sides.made;
+  const bool to_pageable = buffers_[given[0].buffer]->fact.kind == MemoryKind::pageable;
+  const bool from_pageable = op == Op::copy && buffers_[given[1].buffer]->fact.kind == MemoryKind::pageable;
+  const bool large = given[0].total() > staged_bytes;
+  sides.waits = to_pageable || (from_pageable && large);
+  sides.taken = from_pageable && !to_pageable && !large;
+  return sides;
+}
+
+void Engine::check_work(const Second& second, const Sides& sides) {
+  const Clock& host = thread(second.call).clock;
+  const Clock& now = streams_[second.stream]->clock;
+  hits_.clear();
+  for (std::size_t i = 0; i < sides.uses.size(); ++i) {
+    const bool by_host = sides.taken && i == 1;
+    check_use(sides.uses[i], i, by_host ? host : now, by_host);
+  }
+  if (!hits_.empty()) conclude(second, hits_);
+}
+
+void Engine::try_work(const Call& call, std::uint32_t place, Op op, const char* name, std::span<const Use> given) {
+  if ((op == Op::copy || op == Op::fill) && given[0].total() == 0) return;
+  const Sides sides = sides_of(op, given);
+  enter(call, place);  // brings its clock what the next command comes behind anyway
+  check_work({call, op, place, name}, sides);
+}
+
 void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name, std::span<const Use> given,
                   std::span<const std::uint32_t> gives) {
   if (streams_[place]->capture != 0) {
     captured(call, place, op, name, uses_of(op, {given.begin(), given.end()}));
     return;
   }
-  std::vector<Use> sides;
-  std::span<const Use> uses = given;
-  bool taken = false, waits = false;
-  if (op == Op::copy || op == Op::fill) {
-    if (given[0].total() == 0) return;  // nothing is enqueued
-    sides = uses_of(op, {given.begin(), given.end()});
-    uses = sides;
-    const bool to_pageable = buffers_[given[0].buffer]->fact.kind == MemoryKind::pageable;
-    const bool from_pageable = op == Op::copy && buffers_[given[1].buffer]->fact.kind == MemoryKind::pageable;
-    const bool large = given[0].total() > staged_bytes;
-    waits = to_pageable || (from_pageable && large);
-    taken = from_pageable && !to_pageable && !large;
-  }
+  if ((op == Op::copy || op == Op::fill) && given[0].total() == 0) return;  // nothing is enqueued
+  const Sides sides = sides_of(op, given);
+  const std::span<const Use> uses = sides.uses;
   Thread& host = thread(call);
   Stream& stream = enter(call, place);
   const Second second{call, op, place, name};
-  hits_.clear();
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const bool by_host = taken && i == 1;
-    check_use(uses[i], i, by_host ? host.clock : stream.clock, by_host);
-  }
-  if (!hits_.empty()) conclude(second, hits_);
+  check_work(second, sides);
   for (const Use& use : uses) check_contents(second, use);
   if (uses.size() > 1) check_overlaps(second, uses);
 
@@ -212,7 +242,7 @@ void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name
       if (buffer.users.size() <= place / 64) buffer.users.resize(place / 64 + 1);
       buffer.users[place / 64] |= std::uint64_t{1} << place % 64;
     }
-    if (taken && i == 1) {
+    if (sides.taken && i == 1) {
       Access by_host = made;
       by_host.host = 1;
       by_host.set_moment(host.timeline, host_tick(host));
@@ -222,7 +252,11 @@ void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name
     }
   }
   for (const std::uint32_t one : gives) hand_offs_[one].join(stream.clock);
-  if (waits && rule(9)) learn(host, stream.clock);
+  if (options_.gives_later && op == Op::host_function) {
+    may_give_[call.command] = stream.clock;
+    if (may_give_.size() > most_that_may_give) may_give_.erase(may_give_.begin());
+  }
+  if (sides.waits && rule(9)) learn(host, stream.clock);
   leave(call, stream);
 }
 
@@ -348,11 +382,15 @@ void Engine::host_access(const Call& call, Op op, std::span<const Use> given) {
   for (std::size_t i = 0; i < uses.size(); ++i) add_use(uses[i], i, made, host.clock);
 }
 
+void Engine::try_open(const Call& call, const Use& use) {
+  hits_.clear();
+  check_use(use, 0, thread(call).clock, true);
+  if (!hits_.empty()) conclude({call, Op::host_open, none, ""}, hits_);
+}
+
 void Engine::open(const Call& call, std::uint32_t scope, const Use& use) {
   Thread& host = thread(call);
-  hits_.clear();
-  check_use(use, 0, host.clock, true);
-  if (!hits_.empty()) conclude({call, Op::host_open, none, ""}, hits_);
+  try_open(call, use);
   const Runs* const bytes = runs(use);
   if (bytes == nullptr) return;
   Scope made{use, {}, *bytes};
@@ -386,6 +424,13 @@ void Engine::give(const Call& call, std::uint32_t hand_off) { hand_offs_[hand_of
 void Engine::take(const Call& call, std::uint32_t hand_off) {
   const auto found = hand_offs_.find(hand_off);
   if (rule(13) && found != hand_offs_.end()) learn(thread(call), found->second);
+}
+
+void Engine::gave(std::uint64_t command, std::uint32_t hand_off) {
+  Clock& clock = hand_offs_[hand_off];
+  if (const auto found = may_give_.find(command); found != may_give_.end()) return clock.join(found->second);
+  // Forgotten: nothing may be reported that it might have ordered.
+  for (const auto& stream : streams_) clock.join(stream->clock);
 }
 
 void Engine::skip(const std::string& what, const std::string& why) {

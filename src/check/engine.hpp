@@ -64,6 +64,8 @@ struct EngineOptions {
   HostOrder host_order = HostOrder::observed;
   bool hints = false;
   bool leaks = false;
+  bool keys_by_line = false;  ///< the keys of findings have files and lines, else commands
+  bool gives_later = false;   ///< host functions give as they run: gave()
   Rules rules;
   /// The id of a command, of a device, and of a host thread.
   std::function<std::string(std::uint64_t)> command_text = [](std::uint64_t id) { return std::to_string(id); };
@@ -82,6 +84,9 @@ class Engine {
   std::uint32_t add_stream(const StreamFact& fact);
   std::uint32_t add_event(const std::string& name);
   std::uint32_t add_buffer(const BufferFact& fact);
+  /// What is found out later: names, kinds and sizes.
+  BufferFact& buffer_fact(std::uint32_t buffer);
+  StreamFact& stream_fact(std::uint32_t stream);
   void made_stream(const Call& call, std::uint32_t stream);
   void drop_stream(const Call& call, std::uint32_t stream);
   void made_event(std::uint32_t event);
@@ -90,6 +95,9 @@ class Engine {
   /// Of copies and fills: `to`, and `from`.
   void work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses,
             std::span<const std::uint32_t> gives = {});
+  /// Finds what work() and open() would find with two uses, and keeps nothing of it.
+  void try_work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses);
+  void try_open(const Call& call, const Use& use);
   void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   /// `node`: in a capture, the record or wait is a node of the graph; `external`: and nothing else.
@@ -107,6 +115,8 @@ class Engine {
   void close(const Call& call, std::uint32_t scope);
   void give(const Call& call, std::uint32_t hand_off);
   void take(const Call& call, std::uint32_t hand_off);
+  /// A host function gives: what was before it, is before who takes.
+  void gave(std::uint64_t command, std::uint32_t hand_off);
 
   void begin_capture(const Call& call, std::uint32_t stream);
   /// Without a graph: nothing came of it.
@@ -149,6 +159,9 @@ class Engine {
   Event& event_at(std::uint32_t which);
   bool rule(unsigned edge) const { return options_.rules.edge[edge]; }
   Stream& enter(const Call& call, std::uint32_t stream, bool own_only = false);
+  struct Sides;
+  Sides sides_of(Op op, std::span<const Use> given) const;
+  void check_work(const Second& second, const Sides& sides);
   void leave(const Call& call, Stream& stream);
   void learn(Thread& thread, const Clock& clock);
   void learn_stream(Thread& thread, std::uint32_t stream);
@@ -208,6 +221,7 @@ class Engine {
   std::unordered_map<std::uint64_t, std::uint32_t> site_table_;
   std::unordered_map<std::uint32_t, Scope> scopes_;
   std::unordered_map<std::uint32_t, Clock> hand_offs_;
+  std::map<std::uint64_t, Clock> may_give_;  ///< what the latest host functions were behind
   std::unordered_map<std::uint32_t, std::unique_ptr<Graph>> graphs_;
   std::map<std::uint32_t, std::unique_ptr<Capture>> captures_;
   std::uint32_t next_capture_ = 1;

@@ -18,6 +18,10 @@ const char* text_of(recorded::Access access) {
 
 std::string line_of(const char* file, std::uint32_t line) { return std::string(file) + ":" + std::to_string(line); }
 
+std::string line_of(const Side& side) {
+  return side.line == 0 ? "" : side.file.substr(side.file.rfind('/') + 1) + ":" + std::to_string(side.line);
+}
+
 std::string id_of(const Side& side) { return side.node.empty() ? side.command : side.command + "/" + side.node; }
 
 }  // namespace
@@ -94,8 +98,11 @@ Finding Engine::base(FindingKind kind, const Second&, const Buffer* buffer, cons
 }
 
 void Engine::report(Finding finding) {
-  finding.key = std::string(to_text(finding.kind)) + ":" + (finding.second ? id_of(*finding.second) : "") + ":" +
-                (finding.first ? id_of(*finding.first) : "") + ":" + (finding.buffer ? finding.buffer->name : "");
+  const auto id = [this](const std::optional<Side>& side) {
+    return !side ? std::string() : options_.keys_by_line ? line_of(*side) : id_of(*side);
+  };
+  finding.key = std::string(to_text(finding.kind)) + ":" + id(finding.second) + ":" + id(finding.first) + ":" +
+                (finding.buffer ? finding.buffer->name : "");
   if (options_.found) options_.found(std::move(finding));
 }
 

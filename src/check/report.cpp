@@ -94,6 +94,11 @@ std::string to_text(const Finding& finding) {
 std::string to_text(const CheckReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) text += to_text(finding) + "\n";
+  return text + totals(report);
+}
+
+std::string totals(const CheckReport& report) {
+  std::string text;
   for (const Unchecked& one : report.unchecked) {
     text += "not checked: " + one.what + ": " + one.why + " (" + times(one.count) + ")\n";
   }

@@ -14,9 +14,9 @@ namespace {
 class Builder {
  public:
   /// Graphs within it are called after it and the place of their node: names are short, however deep they are.
-  Builder(Recording& recording, Names& names, const GraphInfo& graph, std::string name, std::uint32_t device,
+  Builder(Sink& sink, Names& names, const GraphInfo& graph, std::string name, std::uint32_t device,
           const Graphs::FillIn& fill_in, std::vector<Name>& paths)
-      : recording_(recording),
+      : sink_(sink),
         names_(names),
         graph_(graph),
         name_(std::move(name)),
@@ -38,7 +38,7 @@ class Builder {
       made.file = names_.file(graph_.where.file_name());
       made.line = graph_.where.line();
     }
-    recording_.add(made, {.nodes = nodes});
+    sink_.add(made, {.nodes = nodes});
   }
 
   /// The nodes of a parent's branch, each behind those that it depends on.
@@ -88,7 +88,7 @@ class Builder {
     return nodes;
   }
 
-  Recording& recording_;
+  Sink& sink_;
   Names& names_;
   const GraphInfo& graph_;
   std::string name_;
@@ -109,19 +109,18 @@ std::uint32_t Graphs::device(std::uint64_t graph) const {
   return found == graphs_.end() ? 0 : found->second.device;
 }
 
-void Graphs::build(Recording& recording, Names& names, const GraphInfo& graph, std::uint32_t device,
-                   const FillIn& fill_in) {
+void Graphs::build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in) {
   const std::string name = "g" + std::to_string(graph.id);
   Built built{names.text(name), device, std::vector<Name>(graph.nodes.size(), none),
               std::vector<bool>(graph.nodes.size(), true)};
-  Builder(recording, names, graph, name, device, fill_in, built.paths).build();
+  Builder(sink, names, graph, name, device, fill_in, built.paths).build();
   const Built& kept = graphs_.insert_or_assign(graph.id, std::move(built)).first->second;
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!graph.nodes[i].enabled && kept.paths[i] != none) change(recording, graph.id, i, false, {});
+    if (!graph.nodes[i].enabled && kept.paths[i] != none) change(sink, graph.id, i, false, {});
   }
 }
 
-void Graphs::change(Recording& recording, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now) {
+void Graphs::change(Sink& sink, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end() || node >= found->second.paths.size()) return;
   Built& built = found->second;
@@ -133,14 +132,14 @@ void Graphs::change(Recording& recording, std::uint64_t graph, std::uint32_t nod
     built.enabled[node] = enabled;
     made.op = Op::enable_node;
     made.flag = enabled;
-    recording.add(made);
+    sink.add(made);
     return;
   }
   made.op = Op::update_node;
   made.file = now.file;
   made.line = now.line;
   made.ends = now.op == Op::copy || now.op == Op::fill;
-  recording.add(made, {.uses = now.uses});
+  sink.add(made, {.uses = now.uses});
 }
 
 Name Graphs::forget(std::uint64_t graph) {

@@ -23,9 +23,9 @@ class Graphs {
   Name name(std::uint64_t graph) const;
   std::uint32_t device(std::uint64_t graph) const;
   /// Adds build_graph, once for each child graph and once for the graph itself.
-  void build(Recording& recording, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in);
+  void build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in);
   /// Adds enable_node, or update_node with what the node does now.
-  void change(Recording& recording, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now);
+  void change(Sink& sink, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now);
   /// Returns its name.
   Name forget(std::uint64_t graph);
 

@@ -1,4 +1,4 @@
-// Names in a recording that is being made: valid, and unique among their kind.
+// Names of what a running program does, for its recording: valid, and unique among their kind.
 #pragma once
 
 #include <string>
@@ -8,15 +8,17 @@
 
 #include <weir/recording.hpp>
 
+#include "recording/sink.hpp"
+
 namespace weir::recorded {
 
 class Names {
  public:
   using Taken = std::unordered_set<std::string>;
 
-  explicit Names(Recording& recording) : recording_(recording) {}
+  explicit Names(Sink& sink) : sink_(sink) {}
 
-  Name text(std::string_view text) { return recording_.intern(text); }
+  Name text(std::string_view text) { return sink_.intern(text); }
   /// Of a source file, whose name stays where it is.
   Name file(const char* name) {
     const auto [at, is_new] = files_.emplace(name, none);
@@ -30,7 +32,7 @@ class Names {
   Taken buffers;
 
  private:
-  Recording& recording_;
+  Sink& sink_;
   std::unordered_map<const char*, Name> files_;
 };
 

@@ -9,7 +9,7 @@ std::uint32_t Objects::thread(std::uint32_t number) {
   if (number == 0) return 0;
   const auto [at, is_new] = threads_.emplace(number, 0);
   if (is_new) {
-    at->second = recording_.add_thread(names_.text(threads_.size() == 1 ? "main" : "t" + std::to_string(number)));
+    at->second = sink_.add_thread(names_.text(threads_.size() == 1 ? "main" : "t" + std::to_string(number)));
   }
   return at->second;
 }
@@ -17,7 +17,7 @@ std::uint32_t Objects::thread(std::uint32_t number) {
 std::uint32_t Objects::device(const weir::Device& of) {
   const std::string name = of.name();
   const auto [at, is_new] = devices_.emplace(name, 0);
-  if (is_new) at->second = recording_.add(recorded::Device{names_.text(name)});
+  if (is_new) at->second = sink_.add(recorded::Device{names_.text(name)});
   return at->second;
 }
 
@@ -42,7 +42,7 @@ std::uint32_t Objects::stream(StreamId id, bool later) {
                 : known.info.blocking ? StreamKind::blocking
                                       : StreamKind::non_blocking;
   stream.later = later;
-  return known.place = recording_.add(stream);
+  return known.place = sink_.add(stream, known.info);
 }
 
 std::uint32_t Objects::device_of(StreamId id) {
@@ -52,7 +52,7 @@ std::uint32_t Objects::device_of(StreamId id) {
 
 std::uint32_t Objects::event(std::uint64_t id, StreamId stream) {
   const auto [at, is_new] = events_.emplace(id, 0);
-  if (is_new) at->second = recording_.add(Event{names_.text("e" + std::to_string(id)), device_of(stream)});
+  if (is_new) at->second = sink_.add(Event{names_.text("e" + std::to_string(id)), device_of(stream)});
   return at->second;
 }
 
@@ -102,8 +102,8 @@ void Objects::note_kind(const Use& use, MemoryKind kind) {
   }
 }
 
-void Objects::finish(const Resolve& resolve) {
-  for (const Buffer& buffer : buffers_) recording_.add(buffer);
+void Objects::finish(Recording& recording, const Resolve& resolve) {
+  for (const Buffer& buffer : buffers_) recording.add(buffer);
   std::vector<std::uint32_t> places(memory_.ranges().size(), none);
   const auto place_of = [&](std::uint32_t whole) {
     if (places[whole] != none) return places[whole];
@@ -115,7 +115,7 @@ void Objects::finish(const Resolve& resolve) {
     buffer.kind = range.kind == MemoryKind::device && !range.array ? MemoryKind::pinned : range.kind;
     buffer.device = buffer.kind == MemoryKind::device ? range.device : 0;
     buffer.bytes = std::max<std::uint64_t>(1, range.end - range.begin);
-    return places[whole] = recording_.add(buffer);
+    return places[whole] = recording.add(buffer);
   };
   resolve([&](Use& use) {
     if (use.buffer == none || (use.buffer & range_bit) == 0) return;

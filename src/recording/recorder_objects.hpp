@@ -30,7 +30,7 @@ struct Work {
 /// Thread rule: one at a time.
 class Objects {
  public:
-  Objects(Recording& recording, Names& names) : recording_(recording), names_(names) {}
+  Objects(Sink& sink, Names& names) : sink_(sink), names_(names) {}
 
   /// Each returns a place, which is given at the first use; none for what is unknown.
   std::uint32_t thread(std::uint32_t number);
@@ -56,7 +56,10 @@ class Objects {
 
   /// Buffers are added, and uses learn where they are: `resolve` shows each.
   using Resolve = std::function<void(const std::function<void(Use&)>&)>;
-  void finish(const Resolve& resolve);
+  void finish(Recording& recording, const Resolve& resolve);
+  /// While the program runs. `place`: of a use or target, without range_bit.
+  const Buffer& buffer(std::uint32_t place) const { return buffers_[place]; }
+  const MemoryMap& memory() const { return memory_; }
   /// What all this takes, and what finish() will.
   std::size_t bytes() const;
 
@@ -69,7 +72,7 @@ class Objects {
   void add_copy(const Copy& copy, std::span<const Region> regions, std::uint32_t device, std::vector<Use>& uses);
   void note_kind(const Use& use, MemoryKind kind);
 
-  Recording& recording_;
+  Sink& sink_;
   Names& names_;
   MemoryMap memory_;
   Uses uses_{memory_};

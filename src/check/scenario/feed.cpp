@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "check/commands.hpp"
+
 namespace weir::check {
 
 using recorded::Command;
@@ -98,56 +100,15 @@ void ScenarioFeed::call(std::size_t place, const Misuse* misuse) {
 void ScenarioFeed::make(const Command& command, const Call& call) {
   std::vector<Use> uses;
   for (std::size_t i = 0; i < command.use_count; ++i) uses.push_back(recording_.use(command, i));
-  const bool has_stream = command.stream != none && command.op != Op::build_graph;
-  const std::uint32_t stream = has_stream ? streams_[command.stream] : none;
-  const std::uint32_t event = command.target_kind == Target::event ? events_[command.target] : none;
-  const auto text = [this](recorded::Name name) { return recording_.text(name); };
-  switch (command.op) {
-    case Op::launch:
-    case Op::external:
-    case Op::host_function:
-    case Op::copy:
-    case Op::fill:
-      return engine_.work(call, stream, command.op, recording_.text(command.name), uses, recording_.gives(command));
-    case Op::alloc: return engine_.alloc(call, command.target, stream);
-    case Op::free: return engine_.free(call, command.target, stream);
-    case Op::record: {
-      const bool timed = recording_.events()[command.target].timed;
-      return engine_.record(call, stream, event, command.flag || timed, command.flag);
-    }
-    case Op::wait:
-      if (command.target_kind == Target::stream) return engine_.wait_stream(call, stream, streams_[command.target]);
-      return engine_.wait(call, stream, event, command.flag);
-    case Op::synchronize:
-      switch (command.target_kind) {
-        case Target::event: return engine_.synchronize_event(call, event);
-        case Target::device: return engine_.synchronize_device(call, command.target);
-        case Target::all: return engine_.synchronize_all(call);
-        default: return engine_.synchronize_stream(call, stream);
-      }
-    case Op::query:
-      if (!command.flag) return engine_.not_done(call, event == none ? stream : none, event);
-      return event != none ? engine_.synchronize_event(call, event, true)
-                           : engine_.synchronize_stream(call, stream, true);
-    case Op::host_read:
-    case Op::host_write: return engine_.host_access(call, command.op, uses);
-    case Op::host_open: return engine_.open(call, command.target, uses.at(0));
-    case Op::host_close: return engine_.close(call, command.target);
-    case Op::give: return engine_.give(call, command.target);
-    case Op::take: return engine_.take(call, command.target);
-    case Op::make: return event != none ? engine_.made_event(event) : engine_.made_stream(call, stream);
-    case Op::drop:
-      if (command.target_kind == Target::graph) return engine_.drop_graph(command.target);
-      return event != none ? engine_.drop_event(event) : engine_.drop_stream(call, stream);
-    case Op::begin_capture: return engine_.begin_capture(call, stream);
-    case Op::end_capture: return engine_.end_capture(call, stream, command.target);
-    case Op::launch_graph: return engine_.launch_graph(call, stream, command.target);
-    case Op::build_graph: return engine_.build(call, command.target, recording_.nodes(command), text);
-    case Op::update_node:
-      return engine_.update(call, command.target, recording_.text(command.name), uses, command.ends);
-    case Op::enable_node: return engine_.enable(call, command.target, recording_.text(command.name), command.flag);
-    default: return;
+  Command here = command;
+  if (command.stream != none && command.op != Op::build_graph) here.stream = streams_[command.stream];
+  if (command.target_kind == Target::stream && command.target != none) here.target = streams_[command.target];
+  Parts parts{uses, recording_.gives(command), recording_.nodes(command)};
+  if (command.target_kind == Target::event) {
+    here.target = events_[command.target];
+    parts.timed = recording_.events()[command.target].timed;
   }
+  tell(engine_, call, here, parts, [this](recorded::Name name) { return recording_.text(name); });
 }
 
 CheckReport ScenarioFeed::report() {

@@ -1,0 +1,166 @@
+// A running program's commands for the engine: memory by the engine's numbers, and with names for people.
+#include "checker/live_engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "check/commands.hpp"
+
+namespace weir::check {
+
+using recorded::range_bit;
+using recorded::Target;
+
+namespace {
+
+/// Stable between machines, for names and keys.
+std::string line_of(const Call& call) {
+  const std::string_view file = call.file;
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(call.line);
+}
+
+void grow(std::vector<std::uint32_t>& places, std::uint32_t place) {
+  if (places.size() <= place) places.resize(place + 1, none);
+}
+
+}  // namespace
+
+EngineOptions LiveEngine::engine_options(const CheckOptions& options, std::function<void(Finding)> found) {
+  EngineOptions made;
+  made.host_order = options.host_order;
+  made.hints = options.hints;
+  made.keys_by_line = true;
+  made.gives_later = true;
+  made.command_text = [](std::uint64_t id) { return id == 0 ? std::string() : std::to_string(id); };
+  made.device_text = [this](std::uint32_t place) { return place < devices_.size() ? devices_[place] : "cpu"; };
+  made.thread_text = [this](std::uint32_t place) { return threads_.size() < 2 ? std::string() : threads_[place]; };
+  made.graph_text = [this](std::uint32_t name) { return std::string(texts_[name]); };
+  made.found = [this, found = std::move(found)](Finding finding) {
+    // Ranges of the host's memory are kept by their addresses.
+    const std::uint64_t id = finding.buffer ? finding.buffer->id : none;
+    if (id < range_of_.size() && range_of_[id] != none) {
+      const recorded::MemoryMap::Range& range = objects_->memory().ranges()[range_of_[id]];
+      for (auto& [begin, end] : finding.bytes) {
+        begin -= range.begin;
+        end -= range.begin;
+      }
+      finding.buffer->bytes = range.end - range.begin;
+    }
+    found(std::move(finding));
+  };
+  return made;
+}
+
+LiveEngine::LiveEngine(const CheckOptions& options, std::function<void(Finding)> found)
+    : budget_(options.memory_limit), engine_(engine_options(options, std::move(found))) {}
+
+std::uint32_t LiveEngine::add_thread(recorded::Name name) {
+  threads_.emplace_back(texts_[name]);
+  return static_cast<std::uint32_t>(threads_.size() - 1);
+}
+std::uint32_t LiveEngine::add(const recorded::Device& device) {
+  devices_.emplace_back(texts_[device.name]);
+  return static_cast<std::uint32_t>(devices_.size() - 1);
+}
+std::uint32_t LiveEngine::add(const recorded::Stream& stream, const StreamInfo& info) {
+  StreamFact fact;
+  fact.name = info.name.empty() ? texts_[stream.name] : info.name;
+  fact.device = stream.device;
+  fact.kind = stream.kind;
+  if (info.wrapped) fact.unseen = "it is somebody else's, who may order it";
+  if (info.shared.line() != 0) fact.unseen = "its native handle was taken";
+  fact.file = info.where.file_name();
+  fact.line = info.where.line();
+  return engine_.add_stream(fact);
+}
+std::uint32_t LiveEngine::add(const recorded::Event& event) { return engine_.add_event(texts_[event.name]); }
+
+Call LiveEngine::call_of(const recorded::Command& command, CommandId id) const {
+  if (command.file == none) return {command.thread, id, "", 0};
+  return {command.thread, id, texts_[command.file], command.line};
+}
+
+std::uint32_t LiveEngine::buffer(std::uint32_t place, const Call& call) {
+  if (place == none) return none;
+  const auto add = [this](const std::string& name, MemoryKind kind, recorded::Owner owner, std::uint32_t device) {
+    BufferFact fact;
+    fact.name = name;
+    fact.kind = kind;
+    fact.owner = owner;
+    fact.device = device;
+    return engine_.add_buffer(fact);
+  };
+  if ((place & range_bit) != 0) {
+    const std::uint32_t whole = objects_->memory().whole(place & ~range_bit);
+    const recorded::MemoryMap::Range& range = objects_->memory().ranges()[whole];
+    grow(ranges_, whole);
+    if (ranges_[whole] == none) {
+      ranges_[whole] = add((range.array ? "array used at " : "memory used at ") + line_of(call), range.kind,
+                           range.array ? recorded::Owner::array : recorded::Owner::user, range.device);
+      grow(range_of_, ranges_[whole]);
+      range_of_[ranges_[whole]] = whole;
+    }
+    BufferFact& fact = engine_.buffer_fact(ranges_[whole]);
+    fact.kind = range.kind;
+    fact.bytes = range.end;
+    return ranges_[whole];
+  }
+  const recorded::Buffer& known = objects_->buffer(place);
+  grow(buffers_, place);
+  if (buffers_[place] == none) {
+    buffers_[place] = add("memory made at " + line_of(call), known.kind, known.owner, known.device);
+    engine_.buffer_fact(buffers_[place]).bytes = known.bytes;
+  }
+  engine_.buffer_fact(buffers_[place]).kind = known.kind;
+  return buffers_[place];
+}
+
+std::vector<Use> LiveEngine::here(std::span<const Use> uses, const Call& call) {
+  std::vector<Use> made(uses.begin(), uses.end());
+  for (Use& use : made) use.buffer = buffer(use.buffer, call);
+  return made;
+}
+
+std::vector<recorded::Node> LiveEngine::here(std::span<const recorded::Node> nodes, const Call& call) {
+  std::vector<recorded::Node> made(nodes.begin(), nodes.end());
+  for (recorded::Node& node : made) {
+    Call at = call;
+    if (node.file != none) at = {call.thread, call.command, texts_[node.file], node.line};
+    if (node.target_kind == Target::buffer) node.target = buffer(node.target, at);
+    node.uses = here(node.uses, at);
+    for (std::vector<recorded::Node>& body : node.bodies) body = here(body, at);
+  }
+  return made;
+}
+
+std::size_t LiveEngine::add(const recorded::Command& command, const recorded::Details& details, CommandId id) {
+  const Call call = call_of(command, id);
+  recorded::Command made = command;
+  if (command.target_kind == Target::buffer) made.target = buffer(command.target, call);
+  const std::vector<Use> uses = here(details.uses, call);
+  const std::vector<recorded::Node> nodes = here(details.nodes, call);
+  tell(engine_, call, made, {uses, {}, nodes},
+       [this](recorded::Name name) { return name == none ? "" : texts_[name]; });
+  return commands_++;
+}
+
+void LiveEngine::try_command(const recorded::Command& command, std::span<const Use> given, CommandId id) {
+  const Call call = call_of(command, id);
+  const std::vector<Use> uses = here(given, call);
+  if (command.op == Op::host_open) {
+    if (!uses.empty()) engine_.try_open(call, uses.front());
+  } else {
+    engine_.try_work(call, command.stream, command.op, command.name == none ? "" : texts_[command.name], uses);
+  }
+}
+
+void LiveEngine::name(std::uint32_t place, std::string_view name) {
+  if (place < buffers_.size() && buffers_[place] != none) engine_.buffer_fact(buffers_[place]).name = name;
+}
+
+void LiveEngine::shared(std::uint32_t stream, SourceLocation where) {
+  engine_.stream_fact(stream).unseen =
+      "its native handle was taken at " + std::string(where.file_name()) + ":" + std::to_string(where.line());
+}
+
+}  // namespace weir::check

@@ -1,0 +1,66 @@
+// The engine, told of a program as it runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/check.hpp>
+
+#include "check/engine.hpp"
+#include "recording/recorder_objects.hpp"
+#include "recording/sink.hpp"
+#include "recording/texts.hpp"
+
+namespace weir::check {
+
+/// Thread rule: one at a time.
+class LiveEngine final : public recorded::Sink {
+ public:
+  /// `found` is told of each finding.
+  LiveEngine(const CheckOptions& options, std::function<void(Finding)> found);
+  /// Who knows the memory that commands name; before the first command.
+  void use(const recorded::Objects& objects) { objects_ = &objects; }
+
+  recorded::Name intern(std::string_view text) override { return texts_.intern(text, budget_); }
+  std::uint32_t add_thread(recorded::Name name) override;
+  std::uint32_t add(const recorded::Device& device) override;
+  std::uint32_t add(const recorded::Stream& stream, const StreamInfo& info) override;
+  std::uint32_t add(const recorded::Event& event) override;
+  std::size_t add(const recorded::Command& command, const recorded::Details& details, CommandId id) override;
+  void gave(CommandId host_function, recorded::Name hand_off) override { engine_.gave(host_function, hand_off); }
+
+  /// What the command would complete is found, and the command is forgotten.
+  void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
+  void name(std::uint32_t place, std::string_view name);
+  void shared(std::uint32_t stream, SourceLocation where);
+  void finish() { engine_.finish(); }
+
+  std::uint64_t commands() const { return commands_; }
+  const std::vector<Unchecked>& unchecked() const { return engine_.unchecked(); }
+  std::size_t accesses() const { return engine_.history_size(); }
+  std::size_t bytes() const { return budget_.used() + engine_.history_bytes(); }
+  std::string device() const { return devices_.empty() ? "cpu" : devices_.front(); }
+
+ private:
+  EngineOptions engine_options(const CheckOptions& options, std::function<void(Finding)> found);
+  Call call_of(const recorded::Command& command, CommandId id) const;
+  std::uint32_t buffer(std::uint32_t place, const Call& call);
+  std::vector<Use> here(std::span<const Use> uses, const Call& call);
+  std::vector<recorded::Node> here(std::span<const recorded::Node> nodes, const Call& call);
+
+  recorded::Budget budget_;
+  recorded::Texts texts_;
+  const recorded::Objects* objects_ = nullptr;
+  std::vector<std::string> devices_;
+  std::vector<std::string> threads_;
+  std::vector<std::uint32_t> buffers_;   ///< the engine's, by the places in Objects
+  std::vector<std::uint32_t> ranges_;    ///< the engine's, of memory that nobody was seen to allocate
+  std::vector<std::uint32_t> range_of_;  ///< and back
+  std::uint64_t commands_ = 0;
+  Engine engine_;
+};
+
+}  // namespace weir::check

@@ -1,0 +1,29 @@
+// Who is told what a running program does, as parts of a recording: a Recording that keeps them, or a checker that does not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <weir/observer.hpp>
+#include <weir/recording.hpp>
+
+namespace weir::recorded {
+
+/// Buffers are told at the end (Objects::finish), or looked up: uses and targets have their places in Objects.
+/// Thread rule: one at a time.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual Name intern(std::string_view text) = 0;
+  virtual std::uint32_t add_thread(Name name) = 0;
+  virtual std::uint32_t add(const Device& device) = 0;
+  virtual std::uint32_t add(const Stream& stream, const StreamInfo& info) = 0;
+  virtual std::uint32_t add(const Event& event) = 0;
+  /// Returns its place among the commands. `id`: the library's, 0 for what has none.
+  virtual std::size_t add(const Command& command, const Details& details = {}, CommandId id = 0) = 0;
+  /// A host function gives, now that it runs.
+  virtual void gave(CommandId host_function, Name hand_off) = 0;
+};
+
+}  // namespace weir::recorded

@@ -1,0 +1,213 @@
+// What observers are told, in the words of a recording.
+#include "recording/translator.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <weir/graph_node.hpp>
+#include <weir/kernel.hpp>
+
+namespace weir::recorded {
+
+void Translator::start(Watch watch, SourceLocation where) {
+  attaching_ = true;
+  attach(*this, watch, where);
+  attaching_ = false;
+}
+
+void Translator::submitted(const weir::Command& command) {
+  keep([&] { add(command); });
+}
+
+void Translator::waited(const HostWait& wait) {
+  if (wait.source == HostWait::Source::pageable_copy || wait.kind == HostWait::Kind::command)
+    return;  // as the copy says
+  keep([&] { add(wait); });
+}
+
+void Translator::accessed(const HostAccess& access) {
+  keep([&] { add(access); });
+}
+
+void Translator::handed(const HandOffCall& call) {
+  keep([&] {
+    const Name name = names_.text("handoff" + std::to_string(call.hand_off));
+    if (call.command != 0) return sink_.gave(call.command, name);
+    Command made = begun(call.gives ? Op::give : Op::take, call.thread, call.where);
+    made.target_kind = Target::hand_off;
+    made.target = name;
+    sink_.add(made);
+  });
+}
+
+void Translator::host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) {
+  keep([&] {
+    for (const std::uint32_t range : objects_.host_gone(data, bytes)) {
+      Command made = begun(Op::free, thread, where);
+      made.target_kind = Target::buffer;
+      made.target = range;
+      sink_.add(made);
+    }
+  });
+}
+
+void Translator::named(BufferId id, std::string_view name) {
+  keep_late([&] { objects_.named(id, name); });
+}
+
+void Translator::opened(const StreamInfo& stream) {
+  keep_late([&] { objects_.opened(stream); });
+  if (attaching_) return;
+  keep([&] {
+    Command made = begun(Op::make, 0, stream.where);
+    made.target_kind = Target::stream;
+    made.target = objects_.stream(stream.id, true);
+    sink_.add(made);
+  });
+}
+
+void Translator::closed(StreamId id) {
+  keep([&] {
+    const std::uint32_t place = objects_.closed(id);
+    if (place == none) return;
+    Command made = begun(Op::drop, 0, {});
+    made.target_kind = Target::stream;
+    made.target = place;
+    sink_.add(made);
+  });
+}
+
+void Translator::graph_made(const GraphInfo& graph) {
+  keep([&] {
+    if (graphs_.knows(graph.id)) return;
+    graphs_.build(sink_, names_, graph, objects_.device(graph.device),
+                  [this](const GraphNodeInfo& node, Node& made, std::uint32_t device) { fill_in(node, made, device); });
+  });
+}
+
+void Translator::graph_changed(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info) {
+  keep([&] {
+    Node now;
+    fill_in(info, now, graphs_.device(graph));
+    graphs_.change(sink_, graph, node, info.enabled, now);
+  });
+}
+
+void Translator::graph_gone(std::uint64_t graph) {
+  keep([&] {
+    if (!graphs_.knows(graph)) return;
+    Command made = begun(Op::drop, 0, {});
+    made.target_kind = Target::graph;
+    made.target = graphs_.forget(graph);
+    sink_.add(made);
+  });
+}
+
+Command Translator::begun(Op op, std::uint32_t thread, SourceLocation where) {
+  Command made;
+  made.op = op;
+  made.thread = objects_.thread(thread);
+  if (where.line() != 0) {
+    made.file = names_.file(where.file_name());
+    made.line = where.line();
+  }
+  return made;
+}
+
+void Translator::add(const weir::Command& command) {
+  if (const auto* wait = std::get_if<Wait>(&command.op); wait != nullptr && wait->event == nullptr) {
+    return add_order(command);
+  }
+  std::vector<Use>& uses = uses_of_command_;
+  uses.clear();
+  const Command made = translated(command, uses);
+  const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
+  if (unknown || made.op == Op::empty) return;
+  sink_.add(made, {.uses = uses}, command.id);
+}
+
+Command Translator::translated(const weir::Command& command, std::vector<Use>& uses) {
+  Command made = begun(Op::launch, command.thread, command.where);
+  made.stream = objects_.stream(command.stream);
+  if (const auto* launch = std::get_if<Launch>(&command.op)) {
+    made.name = names_.text(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
+  }
+  if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) {
+    made.op = Op::launch_graph;
+    made.target_kind = Target::graph;
+    made.target = graphs_.name(launch->id);
+  } else {
+    objects_.describe({command.op, command.uses, command.stream, objects_.device_of(command.stream), true}, made, uses);
+  }
+  return made;
+}
+
+/// The stream comes behind others without an event.
+void Translator::add_order(const weir::Command& command) {
+  for (const StreamId before : command.behind) {
+    Command made = begun(Op::wait, command.thread, command.where);
+    made.stream = objects_.stream(command.stream);
+    made.target_kind = Target::stream;
+    made.target = objects_.stream(before);
+    if (made.target != none) sink_.add(made);
+  }
+}
+
+void Translator::add(const HostWait& wait) {
+  const bool query = wait.source == HostWait::Source::query;
+  Command made = begun(query ? Op::query : Op::synchronize, wait.thread, wait.where);
+  made.flag = query;
+  switch (wait.kind) {
+    case HostWait::Kind::all: made.target_kind = Target::all; break;
+    case HostWait::Kind::device:
+      made.target_kind = Target::device;
+      made.target = objects_.device(wait);
+      break;
+    case HostWait::Kind::stream:
+      made.target_kind = Target::stream;
+      made.target = objects_.stream(wait.stream);
+      break;
+    default:
+      made.target_kind = Target::event;
+      made.target = objects_.event(wait.event_id, wait.stream);
+      break;
+  }
+  if (made.target_kind != Target::all && made.target == none) return;
+  sink_.add(made);
+}
+
+Command Translator::translated(const HostAccess& access, std::vector<Use>& use) {
+  Command made = begun(access.begins ? Op::host_open : Op::host_close, access.thread, access.where);
+  made.target_kind = Target::scope;
+  made.target = names_.text("guard" + std::to_string(access.guard));
+  if (access.begins) objects_.add_side({&access.region, 1}, MemoryKind::pageable, 0, use);
+  return made;
+}
+
+void Translator::add(const HostAccess& access) {
+  std::vector<Use> use;
+  const Command made = translated(access, use);
+  if (access.begins) {
+    open_guards_.insert(access.guard);
+    sink_.add(made, {.uses = use});
+  } else if (open_guards_.erase(access.guard) != 0) {
+    sink_.add(made);
+  }
+}
+
+/// What a node does, of what the observer is told.
+void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t device) {
+  if (node.where.line() != 0) {
+    made.file = names_.file(node.where.file_name());
+    made.line = node.where.line();
+  }
+  if (node.op != nullptr) {
+    objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
+  } else if (node.kind == NodeKind::conditional) {
+    objects_.add_side(node.uses, MemoryKind::device, device, made.uses);
+  }
+}
+
+}  // namespace weir::recorded

@@ -1,0 +1,71 @@
+// What observers are told, in the words of a recording.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include <weir/observer.hpp>
+#include <weir/recording.hpp>
+
+#include "recording/recorder_graphs.hpp"
+#include "recording/recorder_names.hpp"
+#include "recording/recorder_objects.hpp"
+#include "recording/sink.hpp"
+
+namespace weir::recorded {
+
+/// Each callback becomes commands of the sink. Thread rule: callbacks run within keep() or keep_late(), which lock.
+class Translator : public Observer {
+ public:
+  void submitted(const weir::Command& command) override;
+  void waited(const HostWait& wait) override;
+  void accessed(const HostAccess& access) override;
+  void handed(const HandOffCall& call) override;
+  void host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override;
+  void named(BufferId id, std::string_view name) override;
+  void opened(const StreamInfo& stream) override;
+  void closed(StreamId id) override;
+  void graph_made(const GraphInfo& graph) override;
+  void graph_changed(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info) override;
+  void graph_gone(std::uint64_t graph) override;
+
+ protected:
+  using Work = std::function<void()>;
+
+  explicit Translator(Sink& sink) : sink_(sink), names_(sink), objects_(sink, names_) {}
+  void start(Watch watch, SourceLocation where);
+
+  /// Runs what adds commands, if they are kept; never throws.
+  virtual void keep(const Work& add) noexcept = 0;
+  /// Runs what changes a command that is there, or what later ones may need.
+  virtual void keep_late(const Work& late) noexcept = 0;
+
+  Objects& objects() { return objects_; }
+  Names& names() { return names_; }
+  std::size_t bytes() const { return objects_.bytes() + 64 * open_guards_.size(); }
+  /// A command as submitted() adds it; Op::empty for what does nothing. To be used once, or for what names memory by its uses alone.
+  Command translated(const weir::Command& command, std::vector<Use>& uses);
+  Command translated(const HostAccess& access, std::vector<Use>& use);
+
+ private:
+  Command begun(Op op, std::uint32_t thread, SourceLocation where);
+  void add(const weir::Command& command);
+  void add_order(const weir::Command& command);
+  void add(const HostWait& wait);
+  void add(const HostAccess& access);
+  void fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t device);
+
+  Sink& sink_;
+  Names names_;
+  Objects objects_;
+  Graphs graphs_;
+  std::unordered_set<std::uint64_t> open_guards_;
+  std::vector<Use> uses_of_command_;
+  std::atomic<bool> attaching_{false};  ///< streams that other threads open meanwhile count as open before
+};
+
+}  // namespace weir::recorded

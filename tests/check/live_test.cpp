@@ -1,0 +1,55 @@
+// The checker of a running program finds what the recording of the same run shows.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/device.hpp>
+#include <weir/recorder.hpp>
+#include <weir/recording.hpp>
+#include <weir/scenario.hpp>
+
+#include "judge.hpp"
+
+namespace {
+
+/// What both know alike: memory, commands and lines have names of their own in a recording.
+std::vector<std::string> essence(const std::vector<weir::Finding>& findings) {
+  const auto side = [](const std::optional<weir::Side>& one) {
+    return one ? one->op + " " + one->name + " " + one->access + " " + std::to_string(one->use) : std::string("-");
+  };
+  std::vector<std::string> lines;
+  for (const weir::Finding& one : findings) {
+    std::string line = std::string(to_text(one.kind)) + " " + side(one.second) + " " + side(one.first) + " of";
+    for (const auto& [begin, end] : one.bytes) line += " [" + std::to_string(begin) + "," + std::to_string(end) + ")";
+    for (std::uint64_t i = 0; i < one.count; ++i) lines.push_back(line);
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+TEST(LiveChecker, finds_what_the_recording_of_the_same_run_shows) {
+  std::size_t with_findings = 0, ran = 0;
+  for (const check_test::Case& one : check_test::cases()) {
+    const std::size_t devices = one.scenario.contains("devices") ? one.scenario["devices"].size() : 1;
+    if (devices > weir::devices("cpu").size()) continue;
+    const weir::Recording scenario = weir::parse_recording(one.scenario.dump());
+    weir::Recorder recorder({.times = false});
+    weir::Checker checker({.mode = weir::CheckMode::collect, .max_findings = 0});
+    weir::run_scenario(scenario, {.file = "case.json"});
+    checker.finish();
+    const weir::Recording recording = recorder.finish();
+    weir::ScenarioChecker afterwards(recording, {.host_order = weir::HostOrder::observed, .max_findings = 0});
+    afterwards.all();
+    const std::vector<std::string> live = essence(checker.findings());
+    EXPECT_EQ(live, essence(afterwards.report().findings)) << one.id;
+    if (!live.empty()) ++with_findings;
+    ++ran;
+  }
+  EXPECT_GE(ran, 38u);
+  EXPECT_GE(with_findings, 10u);
+}
+
+}  // namespace

@@ -1,0 +1,257 @@
+// The checker of the running process: what it finds, refuses and prints. The kernels touch nothing, so that nothing races.
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/weir.hpp>
+
+namespace {
+
+using weir::Checker;
+using weir::CheckMode;
+using weir::FindingKind;
+
+struct Touch {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<float>) const {}
+};
+struct Look {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<const float>) const {}
+};
+
+const weir::StreamOptions apart = {.blocking = false};
+
+/// Two streams that only waits order.
+struct Pair {
+  weir::Device device = weir::device("cpu");
+  weir::Stream own{device, {.blocking = false, .name = "own"}};
+  weir::Stream compute{device, {.blocking = false, .name = "compute"}};
+};
+
+float first_of(const weir::Stream& stream, const weir::Array<float>& x) {
+  std::vector<float> host(x.size());
+  weir::copy(stream, host, x);
+  return host[0];
+}
+
+std::size_t count(const Checker& checker, FindingKind kind) {
+  std::size_t found = 0;
+  for (const weir::Finding& one : checker.findings()) found += one.kind == kind ? 1 : 0;
+  return found;
+}
+
+TEST(Checker, finds_the_missing_wait_and_names_the_lines) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  EXPECT_TRUE(Checker::armed());
+  auto a = weir::zeros<float>(streams.own, 1024);
+  const int made = __LINE__ - 1;
+  a.set_name("a");
+  weir::launch(streams.compute, 1024, Touch{}, weir::inout(a));
+  const int used = __LINE__ - 1;
+  ASSERT_EQ(checker.errors(), 1u);
+  const weir::Finding found = checker.findings().at(0);
+  EXPECT_EQ(found.kind, FindingKind::use_before_alloc);
+  EXPECT_EQ(found.also, (std::vector{FindingKind::read_after_write, FindingKind::write_after_write}));
+  EXPECT_EQ(found.key, "use_before_alloc:checker_test.cpp:" + std::to_string(used) +
+                           ":checker_test.cpp:" + std::to_string(made) + ":a");
+  const std::string text = to_text(found);
+  for (const char* part :
+       {"of \"a\": bytes [0, 4096) of 4096", "(use 0, inout)", "stream \"compute\"", "stream \"own\"",
+        "nothing orders \"compute\" behind \"own\": no wait between them so far", "compute.wait(own);      proved"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  checker.finish();
+  EXPECT_FALSE(Checker::armed());
+}
+
+TEST(Checker, is_silent_about_what_is_ordered) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  {
+    auto a = weir::zeros<float>(streams.own, 1024);
+    streams.compute.wait(streams.own);
+    weir::launch(streams.compute, 1024, Touch{}, weir::inout(a));
+    std::vector<float> host(1024);
+    weir::copy(streams.compute, host, a);
+    weir::copy(streams.compute, a, host);
+  }
+  checker.finish();
+  EXPECT_TRUE(checker.findings().empty()) << to_text(checker.report());
+  EXPECT_GE(checker.statistics().commands, 5u);
+}
+
+TEST(Checker, counts_the_same_line_once) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  for (int i = 0; i < 3; ++i) {
+    auto a = weir::zeros<float>(streams.own, 16);
+    weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  }
+  ASSERT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings()[0].count, 3u);
+  checker.clear();
+  EXPECT_EQ(checker.errors(), 0u);
+}
+
+TEST(Checker, prints_a_key_once_and_totals_at_the_end) {
+  Pair streams;
+  testing::internal::CaptureStderr();
+  {
+    Checker checker;
+    for (int i = 0; i < 2; ++i) {
+      auto a = weir::zeros<float>(streams.own, 16);
+      weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+    }
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::size_t first = text.find("hazard: use_before_alloc");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find("hazard: ", first + 1), std::string::npos) << text;
+  EXPECT_NE(text.find(", 1 error, 0 warnings, 0 hints"), std::string::npos) << text;
+}
+
+TEST(Checker, tells_its_sink_and_writes_json) {
+  Pair streams;
+  std::vector<std::string> told;
+  Checker checker({.mode = CheckMode::collect, .sink = [&](const weir::Finding& one) { told.push_back(one.key); }});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  ASSERT_EQ(told.size(), 1u);
+  std::ostringstream out;
+  checker.write_json(out);
+  EXPECT_NE(out.str().find("\"key\": \"" + told[0] + "\""), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().rfind("{\"format\": \"weir.findings\"", 0), 0u);
+}
+
+std::optional<weir::Errc> refused(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const weir::Error& error) {
+    return error.errc();
+  }
+  return std::nullopt;
+}
+
+struct Set {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<float> x) const { x[i] = 7; }
+};
+
+TEST(Checker, refuses_a_launch_that_is_not_ordered_and_changes_nothing) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::throw_error});
+  auto a = weir::zeros<float>(streams.own, 16);
+  const auto use = [&] { weir::launch(streams.compute, 16, Set{}, weir::inout(a)); };
+  EXPECT_EQ(refused(use), weir::Errc::hazard);
+  EXPECT_EQ(refused(use), weir::Errc::hazard);
+  EXPECT_EQ(first_of(streams.own, a), 0.0f);
+  streams.compute.wait(streams.own);
+  use();
+  streams.compute.synchronize();
+  EXPECT_EQ(first_of(streams.compute, a), 7.0f);
+  ASSERT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings()[0].count, 2u);
+}
+
+TEST(Checker, refuses_in_the_middle_of_a_capture_which_goes_on) {
+  Pair streams;
+  weir::Stream other{streams.device, apart};
+  testing::internal::CaptureStderr();
+  {
+    Checker checker({.mode = CheckMode::throw_error});
+    auto a = weir::zeros<float>(streams.own, 16);
+    auto b = weir::zeros<float>(other, 16);
+    other.synchronize();
+    weir::Graph graph = [&] {
+      weir::ScopedCapture capture(other);
+      weir::launch(other, 16, Set{}, weir::inout(b));
+      EXPECT_EQ(refused([&] { weir::launch(streams.compute, 16, Set{}, weir::inout(a)); }), weir::Errc::hazard);
+      weir::launch(other, 16, Touch{}, weir::inout(b));
+      return capture.finish();
+    }();
+    graph.launch(other);
+    other.synchronize();
+    EXPECT_EQ(first_of(other, b), 7.0f);
+    EXPECT_EQ(checker.errors(), 1u) << to_text(checker.report());
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(Checker, refuses_guards_of_the_host) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::throw_error});
+  auto p = weir::zeros<float>(weir::pinned, 16);
+  weir::launch(streams.own, 16, Touch{}, weir::inout(p));
+  EXPECT_EQ(refused([&] { [[maybe_unused]] const auto view = weir::host_read(p); }), weir::Errc::hazard);
+  streams.own.synchronize();
+  { [[maybe_unused]] const auto view = weir::host_read(p); }
+  EXPECT_EQ(checker.errors(), 1u) << to_text(checker.report());
+}
+
+TEST(Checker, knows_what_a_host_function_has_given) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto p = weir::zeros<float>(weir::pinned, 16);
+  const weir::HandOff done;
+  weir::launch(streams.own, 16, Touch{}, weir::inout(p));
+  std::atomic<bool> ran = false;
+  weir::host_call(streams.own, [&] {
+    done.give();
+    ran = true;
+  });
+  while (!ran) std::this_thread::yield();
+  EXPECT_EQ(checker.errors(), 0u);
+  done.take();
+  { [[maybe_unused]] const auto view = weir::host_read(p); }
+  EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
+  // What comes behind the host function is not before it.
+  weir::launch(streams.own, 16, Touch{}, weir::inout(p));
+  { [[maybe_unused]] const auto view = weir::host_read(p); }
+  EXPECT_EQ(count(checker, FindingKind::read_after_write), 1u);
+}
+
+TEST(Checker, stops_at_its_limit_of_memory_and_says_so) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect, .memory_limit = 1});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  const weir::CheckReport report = checker.report();
+  EXPECT_TRUE(report.findings.empty());
+  ASSERT_EQ(report.unchecked.size(), 1u);
+  EXPECT_EQ(report.unchecked[0].what, "commands");
+}
+
+TEST(Checker, comes_and_goes_while_four_threads_launch) {
+  const weir::Device device = weir::device("cpu");
+  std::atomic<bool> over = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      weir::Stream a{device, apart}, b{device, apart};
+      while (!over) {
+        auto x = weir::zeros<float>(a, 64);
+        b.wait(a);
+        weir::launch(b, 64, Set{}, weir::inout(x));
+        b.synchronize();
+      }
+    });
+  }
+  std::vector<weir::Finding> found;
+  for (int i = 0; i < 20; ++i) {
+    Checker checker({.mode = CheckMode::collect});
+    while (checker.statistics().commands < 50) std::this_thread::yield();
+    checker.finish();
+    for (const weir::Finding& one : checker.findings()) found.push_back(one);
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(found.empty()) << to_text(found.front());
+}
+
+}  // namespace
