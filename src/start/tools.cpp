@@ -1,13 +1,19 @@
 // What the environment asks for when a program first calls Weir: tools that need no change of its code.
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
+#include <weir/check.hpp>
 #include <weir/error.hpp>
 #include <weir/recorder.hpp>
 
@@ -38,13 +44,109 @@ class RecorderOfProcess {
   std::unique_ptr<Recorder> recorder_;
 };
 
+/// What WEIR_CHECK asks for.
+struct CheckRequest {
+  CheckOptions options;
+  std::filesystem::path json;  ///< empty: none is written
+  int exit_code = 66;          ///< of a program that would end with 0, and has findings at error level
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::invalid_argument("'" + path + "' cannot be read");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void add(CheckRequest& request, std::string_view item) {
+  const std::size_t equals = item.find('=');
+  const std::string_view key = item.substr(0, equals);
+  const std::string value(equals == std::string_view::npos ? "" : item.substr(equals + 1));
+  const auto is = [&](std::string_view wanted) { return item == wanted; };
+  if (is("1") || is("print")) {
+    request.options.mode = CheckMode::print;
+  } else if (is("throw")) {
+    request.options.mode = CheckMode::throw_error;
+  } else if (is("collect")) {
+    request.options.mode = CheckMode::collect;
+  } else if (is("hints")) {
+    request.options.hints = true;
+  } else if (is("host_order=declared")) {
+    request.options.host_order = HostOrder::declared;
+  } else if (is("host_order=observed")) {
+    request.options.host_order = HostOrder::observed;
+  } else if (key == "json" && !value.empty()) {
+    request.json = std::filesystem::absolute(value);
+  } else if (key == "suppress" && !value.empty()) {
+    request.options.suppressions = contents(value);
+    request.options.suppressions_name = value;
+  } else if (key == "exit") {
+    const auto read = std::from_chars(value.data(), value.data() + value.size(), request.exit_code);
+    const bool whole = read.ec == std::errc() && read.ptr == value.data() + value.size() && !value.empty();
+    if (!whole || request.exit_code < 0 || request.exit_code > 255) {
+      throw std::invalid_argument("'" + std::string(item) + "': a number from 0 to 255");
+    }
+  } else {
+    throw std::invalid_argument("'" + std::string(item) +
+                                "': one of 1, print, throw, collect, json=FILE, hints, host_order=declared, "
+                                "host_order=observed, suppress=FILE and exit=N");
+  }
+}
+
+CheckRequest read_request(std::string_view list) {
+  CheckRequest request;
+  for (;;) {
+    const std::size_t comma = list.find(',');
+    add(request, list.substr(0, comma));
+    if (comma == std::string_view::npos) return request;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+/// Checks until the process exits.
+class CheckerOfProcess {
+ public:
+  explicit CheckerOfProcess(CheckRequest request)
+      : request_(std::move(request)), process_(getpid()), checker_(request_.options, SourceLocation{}) {
+    // Now, and not when all is over, it turns out that the file cannot be written.
+    if (!request_.json.empty() && !std::ofstream(request_.json)) throw std::invalid_argument(unwritable());
+  }
+  /// The exit code of the process that would end with `status`.
+  int end(int status) noexcept {
+    if (getpid() != process_) return status;  // a child has the parent's
+    try {
+      checker_.finish();
+      if (!request_.json.empty()) write(status);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "weir: WEIR_CHECK: %s\n", error.what());
+    }
+    return status == 0 && checker_.errors() > 0 ? request_.exit_code : status;
+  }
+
+ private:
+  std::string unwritable() const { return "'" + request_.json.string() + "' cannot be written"; }
+  void write(int status) const {
+    CheckReport report = checker_.report();
+    report.program_exit = status;
+    std::ofstream file(request_.json);
+    file << to_json(report) << "\n" << std::flush;
+    if (!file) throw std::runtime_error(unwritable());
+  }
+
+  CheckRequest request_;
+  pid_t process_;
+  Checker checker_;
+};
+
 RecorderOfProcess* recorder_of_process = nullptr;
+CheckerOfProcess* checker_of_process = nullptr;
 
-}  // namespace
+/// Null for what is not asked for.
+const char* asked_for(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
 
-void start_tools() {
-  const char* const path = std::getenv("WEIR_RECORD");
-  if (path == nullptr || *path == '\0') return;
+void start_recorder(const char* path) {
   try {
     recorder_of_process = new RecorderOfProcess(std::filesystem::absolute(path));
   } catch (const Error& error) {
@@ -52,6 +154,27 @@ void start_tools() {
                 {});
   }
   std::atexit([] { recorder_of_process->end(); });
+}
+
+void start_checker(const char* list) {
+  try {
+    checker_of_process = new CheckerOfProcess(read_request(list));
+  } catch (const std::exception& error) {
+    throw Error(Errc::invalid_value, "weir: starting", "WEIR_CHECK", error.what(), {});
+  }
+  on_exit(
+      [](int status, void*) {
+        const int code = checker_of_process->end(status);
+        if (code != status) std::exit(code);  // goes on with what is left to do at the end
+      },
+      nullptr);
+}
+
+}  // namespace
+
+void start_tools() {
+  if (const char* const path = asked_for("WEIR_RECORD")) start_recorder(path);
+  if (const char* const list = asked_for("WEIR_CHECK")) start_checker(list);
 }
 
 }  // namespace weir::detail

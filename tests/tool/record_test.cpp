@@ -99,6 +99,58 @@ std::string double_buffer(bool waits) {
          R"({"op": "launch", "stream": "compute", "name": "Advect", "uses": ["x"], "file": "sim.cpp", "line": 9}]})";
 }
 
+// WEIR_CHECK: the checker in the running program.
+TEST_F(Record, is_not_needed_to_check_a_program_as_it_runs) {
+  std::ofstream(path_) << double_buffer(false);
+  const std::string findings = path_.string() + ".findings";
+  const Result wrong = run({"run", path_}, {.environment = {"WEIR_CHECK=print,json=" + findings}});
+  EXPECT_EQ(wrong.exit_code, 66) << wrong.out << wrong.err;
+  for (const char* part : {"hazard: read_after_write", "sim.cpp:9", "sim.cpp:7", "compute.wait(", "1 error"}) {
+    EXPECT_NE(wrong.err.find(part), std::string::npos) << part << wrong.err;
+  }
+  std::ifstream file(findings);
+  const json report = json::parse(file);
+  EXPECT_EQ(report["summary"]["errors"], 1);
+  EXPECT_EQ(report["program_exit"], 0);
+  std::filesystem::remove(findings);
+
+  EXPECT_EQ(run({"run", path_}, {.environment = {"WEIR_CHECK=1,exit=7"}}).exit_code, 7);
+  const Result quiet = run({"run", path_}, {.environment = {"WEIR_CHECK=collect,exit=0"}});
+  EXPECT_EQ(quiet.exit_code, 0);
+  EXPECT_EQ(quiet.err, "");
+  // The command is refused, and the run reports what was.
+  const Result refused = run({"run", path_}, {.environment = {"WEIR_CHECK=throw"}});
+  EXPECT_NE((refused.out + refused.err).find("hazard"), std::string::npos) << refused.out << refused.err;
+
+  std::ofstream(path_) << double_buffer(true);
+  EXPECT_EQ(run({"run", path_}, {.environment = {"WEIR_CHECK=1"}}).exit_code, 0);
+}
+
+TEST_F(Record, needs_no_file_for_known_findings_and_full_disks_are_told) {
+  std::ofstream(path_) << double_buffer(false);
+  const std::string known = path_.string() + ".known";
+  std::ofstream(known) << "read_after_write * sim.cpp:9 sim.cpp:7  # on purpose\n";
+  const Result suppressed = run({"run", path_}, {.environment = {"WEIR_CHECK=suppress=" + known}});
+  EXPECT_EQ(suppressed.exit_code, 0) << suppressed.err;
+  EXPECT_NE(suppressed.err.find("1 suppressed"), std::string::npos) << suppressed.err;
+  std::filesystem::remove(known);
+  const Result full = run({"run", path_}, {.environment = {"WEIR_CHECK=collect,json=/dev/full"}});
+  EXPECT_EQ(full.exit_code, 66);
+  EXPECT_NE(full.err.find("'/dev/full' cannot be written"), std::string::npos) << full.err;
+}
+
+TEST_F(Record, wrong_items_of_checks_are_named) {
+  std::ofstream(path_) << double_buffer(true);
+  for (const std::string item :
+       {"loud", "json=", "exit=x", "exit=256", "host_order=any", "suppress=/nowhere", "json=/nowhere/x"}) {
+    const Result result = run({"run", path_}, {.environment = {"WEIR_CHECK=hints," + item}});
+    EXPECT_NE(result.exit_code, 0) << item;
+    EXPECT_NE(result.err.find("WEIR_CHECK"), std::string::npos) << item << result.err;
+    EXPECT_NE(result.err.find(item.substr(item.find('/') == std::string::npos ? 0 : item.find('/'))), std::string::npos)
+        << item << result.err;
+  }
+}
+
 TEST_F(Record, is_what_programs_are_checked_by) {
   std::ofstream(path_) << double_buffer(false);
   const Arguments arguments = {"check", "--", tool_path(), "run", path_};
