@@ -66,9 +66,10 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
     if (best == nullptr || rank(event) < rank(*best)) best = &event;
   }
   if (best != nullptr) {
-    const std::string shown = best->name.empty() ? "<event recorded at " + std::string(best->place.file) + ":" +
-                                                       std::to_string(best->place.line) + ">"
-                                                 : best->name;
+    const bool nameless = best->name.empty() || options_.keys_by_line;
+    const std::string shown =
+        nameless ? "<event recorded at " + std::string(best->place.file) + ":" + std::to_string(best->place.line) + ">"
+                 : best->name;
     wait_here(best->name, shown, "");
     return made;
   }

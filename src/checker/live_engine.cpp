@@ -46,6 +46,10 @@ EngineOptions LiveEngine::engine_options(const CheckOptions& options, std::funct
       }
       finding.buffer->bytes = range.end - range.begin;
     }
+    if (finding.mend) {  // the code says it: there is no scenario to insert anything into
+      finding.mend->insert.clear();
+      finding.mend->edges.clear();
+    }
     found(std::move(finding));
   };
   return made;

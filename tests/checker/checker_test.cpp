@@ -71,6 +71,22 @@ TEST(Checker, finds_the_missing_wait_and_names_the_lines) {
   EXPECT_FALSE(Checker::armed());
 }
 
+TEST(Checker, mends_by_the_event_that_is_there) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(streams.own, 16);
+  const weir::Event ready = streams.own.record();
+  const std::string line = "checker_test.cpp:" + std::to_string(__LINE__ - 1) + ">);";
+  weir::launch(streams.own, 16, Look{}, weir::in(a));
+  weir::launch(streams.compute, 16, Look{}, weir::in(a));
+  ASSERT_EQ(checker.errors(), 1u);
+  const weir::Finding found = checker.findings().at(0);
+  ASSERT_TRUE(found.mend);
+  EXPECT_EQ(found.mend->code.at(0).text.rfind("compute.wait(<event recorded at ", 0), 0u);
+  EXPECT_NE(found.mend->code.at(0).text.find(line), std::string::npos) << found.mend->code.at(0).text;
+  EXPECT_TRUE(found.mend->insert.empty());
+}
+
 TEST(Checker, is_silent_about_what_is_ordered) {
   Pair streams;
   Checker checker({.mode = CheckMode::collect});
