@@ -1,4 +1,4 @@
-# The installed tree: library, headers, the CMake package weir, and weir.pc.
+# The installed tree: libraries, headers, the CMake package weir, weir.pc and weir-tools.pc.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 
@@ -32,3 +32,7 @@ file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
 configure_file(cmake/weir.pc.in ${PROJECT_BINARY_DIR}/weir.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(WEIR_BUILD_TOOLS)
+  configure_file(cmake/weir-tools.pc.in ${PROJECT_BINARY_DIR}/weir-tools.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/weir-tools.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
