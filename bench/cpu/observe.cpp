@@ -25,29 +25,33 @@ class Observed {
   Quiet& observer_;
 };
 
-/// Launches of all threads, each on a stream of its own, and waits for them. Nanoseconds a launch.
-double nanoseconds(std::vector<LaunchRate>& rates) {
-  std::vector<double> figures(rates.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < rates.size(); ++i) threads.emplace_back([&, i] { figures[i] = 1e3 / rates[i](); });
-  figures[0] = 1e3 / rates[0]();
-  for (std::thread& thread : threads) thread.join();
-  double sum = 0;
-  for (const double figure : figures) sum += figure;
-  return sum / static_cast<double>(figures.size());
+/// Launches of all threads, each on a stream of its own, and waits for them. Nanoseconds that a launch takes its thread.
+double nanoseconds(const std::vector<weir::Stream>& streams, std::size_t count) {
+  const auto launches = [count](const weir::Stream& stream) {
+    for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) { tally(); });
+    stream.synchronize();
+  };
+  const double time = counted(count * streams.size(), [&] {
+    return seconds([&] {
+      std::vector<std::thread> threads;
+      for (std::size_t i = 1; i < streams.size(); ++i) threads.emplace_back([&, i] { launches(streams[i]); });
+      launches(streams[0]);
+      for (std::thread& thread : threads) thread.join();
+    });
+  });
+  return time * 1e9 / static_cast<double>(count);
 }
 
 void added(Context& context, Row row, std::size_t threads, weir::Watch watch) {
   const std::size_t count = context.options.cut(1'000'000) / threads;
-  std::vector<LaunchRate> rates;
-  rates.reserve(threads);
-  for (std::size_t i = 0; i < threads; ++i) rates.emplace_back(context.device, 1, count);
+  std::vector<weir::Stream> streams;
+  for (std::size_t i = 0; i < threads; ++i) streams.emplace_back(context.device);
   Quiet observer;
   const Pair pair = by_turns(
-      context.options, [&] { return nanoseconds(rates); },
+      context.options, [&] { return nanoseconds(streams, count); },
       [&] {
         const Observed observed(observer, watch);
-        return nanoseconds(rates);
+        return nanoseconds(streams, count);
       });
   row.unit = "ns";
   row.value = {pair.ours.median - pair.raw.median, pair.ours.low - pair.raw.median, pair.ours.high - pair.raw.median};
