@@ -27,7 +27,32 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
 }
 Engine::~Engine() = default;
 
-Timeline Engine::new_timeline() { return timelines_++; }
+/// A chain of commands, each behind the one before: a stream may go on with that of a stream that is gone and that it comes
+/// behind. So clocks grow with the streams that live.
+void Engine::begin_timeline(Stream& stream) {
+  constexpr std::size_t most_tried = 64;
+  const auto last = ended_.begin() + static_cast<std::ptrdiff_t>(std::min(most_tried, ended_.size()));
+  const auto found = std::find_if(ended_.begin(), last,
+                                  [&stream](const Ended& one) { return stream.clock[one.timeline] >= one.tick; });
+  if (found == last) {
+    stream.timeline = new_timeline();
+    return;
+  }
+  stream.timeline = found->timeline;
+  stream.tick = found->tick;
+  *found = ended_.back();
+  ended_.pop_back();
+}
+
+/// Whether all to come is behind what a stream did that is gone: with one order of all calls, once the host is behind it. Then
+/// its clock is no longer needed.
+bool Engine::over(Stream& stream) {
+  if (stream.alive || options_.host_order != HostOrder::observed) return false;
+  if (!threads_.front()->clock.covers(stream.clock)) return false;
+  stream.working = false;
+  stream.clock = {};
+  return true;
+}
 
 Engine::Thread& Engine::thread(const Call& call) {
   const std::size_t place = options_.host_order == HostOrder::observed ? 0 : call.thread;
@@ -42,7 +67,6 @@ std::uint32_t Engine::add_stream(const StreamFact& fact) {
   auto made = std::make_unique<Stream>();
   made->fact = fact;
   made->id = static_cast<std::uint32_t>(streams_.size());
-  made->timeline = new_timeline();
   if (fact.kind == StreamKind::legacy) legacy_streams_.push_back(made->id);
   streams_.push_back(std::move(made));
   return static_cast<std::uint32_t>(streams_.size() - 1);
@@ -75,6 +99,10 @@ void Engine::drop_stream(const Call& call, std::uint32_t stream) {
   if (capture != captures_.end() && capture->second->origin == stream) end_capture(call, stream, none);
   // Its work goes on, and nobody waits for it (C7).
   if (!rule(14)) learn(thread(call), streams_[stream]->clock);
+  if (streams_[stream]->timeline == no_timeline) return;
+  ended_.push_back({streams_[stream]->timeline, streams_[stream]->tick});
+  thread(call);
+  if (over(*streams_[stream])) std::erase(working_, stream);
 }
 void Engine::made_event(std::uint32_t event) { events_[event].alive = true; }
 void Engine::drop_event(std::uint32_t event) { events_[event].alive = false; }
@@ -103,14 +131,17 @@ Engine::Stream& Engine::enter(const Call& call, std::uint32_t place, bool own_on
     stream.clock.join(other.clock);
   };
   if (rule(3) && legacy && !own_only) {
-    for (const auto& other : streams_) {
-      if (other->fact.device == stream.fact.device && is_blocking(other->fact.kind)) join(*other);
+    for (const std::uint32_t one : working_) {
+      const Stream& other = *streams_[one];
+      if (other.fact.device == stream.fact.device && is_blocking(other.fact.kind)) join(other);
     }
   } else if (rule(3) && is_blocking(stream.fact.kind)) {
     for (const std::uint32_t other : legacy_streams_) {
       if (streams_[other]->fact.device == stream.fact.device) join(*streams_[other]);
     }
   }
+  if (stream.timeline == no_timeline) begin_timeline(stream);
+  if (!std::exchange(stream.working, true)) working_.push_back(place);
   ++stream.version;
   return stream;
 }
@@ -130,9 +161,18 @@ void Engine::learn_stream(Thread& host, std::uint32_t place) {
   const Stream& stream = *streams_[place];
   learn(host, stream.clock);
   if (stream.fact.kind != StreamKind::legacy || !rule(3)) return;
-  for (const auto& other : streams_) {
-    if (other->fact.device == stream.fact.device && is_blocking(other->fact.kind)) learn(host, other->clock);
+  for (const std::uint32_t one : working_) {
+    const Stream& other = *streams_[one];
+    if (other.fact.device == stream.fact.device && is_blocking(other.fact.kind)) learn(host, other.clock);
   }
+}
+
+template <class Which>
+void Engine::learn_all(Thread& host, const Which& which) {
+  for (const std::uint32_t one : working_) {
+    if (which(*streams_[one])) learn(host, streams_[one]->clock);
+  }
+  std::erase_if(working_, [this](std::uint32_t one) { return over(*streams_[one]); });
 }
 
 Tick Engine::host_tick(Thread& host) {
@@ -351,13 +391,11 @@ void Engine::synchronize_event(const Call& call, std::uint32_t event, bool asked
 }
 void Engine::synchronize_device(const Call& call, std::uint32_t device) {
   if (!rule(7)) return;
-  for (const auto& stream : streams_) {
-    if (stream->fact.device == device) learn(thread(call), stream->clock);
-  }
+  learn_all(thread(call), [device](const Stream& stream) { return stream.fact.device == device; });
 }
 void Engine::synchronize_all(const Call& call) {
   if (!rule(7)) return;
-  for (const auto& stream : streams_) learn(thread(call), stream->clock);
+  learn_all(thread(call), [](const Stream&) { return true; });
 }
 
 void Engine::not_done(const Call& call, std::uint32_t stream, std::uint32_t event) {

@@ -136,6 +136,8 @@ class Engine {
   /// What it takes for accesses, and how many there are.
   std::size_t history_bytes() const;
   std::size_t history_size() const;
+  /// How long clocks can be.
+  std::size_t timelines() const { return timelines_; }
 
  private:
   struct Site;
@@ -155,7 +157,9 @@ class Engine {
 
   // ---- engine.cpp
   Thread& thread(const Call& call);
-  Timeline new_timeline();
+  Timeline new_timeline() { return timelines_++; }
+  void begin_timeline(Stream& stream);
+  bool over(Stream& stream);
   Event& event_at(std::uint32_t which);
   bool rule(unsigned edge) const { return options_.rules.edge[edge]; }
   Stream& enter(const Call& call, std::uint32_t stream, bool own_only = false);
@@ -165,6 +169,9 @@ class Engine {
   void leave(const Call& call, Stream& stream);
   void learn(Thread& thread, const Clock& clock);
   void learn_stream(Thread& thread, std::uint32_t stream);
+  /// Of the streams that have work, those that `which` names.
+  template <class Which>
+  void learn_all(Thread& thread, const Which& which);
   Tick host_tick(Thread& thread);
   void order_behind(const Call& call, std::uint32_t stream, std::uint32_t event, bool hints);
   std::uint32_t site(const Call& call, Op op, std::uint32_t stream, const char* name);
@@ -214,6 +221,12 @@ class Engine {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::uint32_t> legacy_streams_;
+  std::vector<std::uint32_t> working_;  ///< streams with commands that host threads may not be behind
+  struct Ended {
+    Timeline timeline;
+    Tick tick;
+  };
+  std::vector<Ended> ended_;  ///< timelines of streams that are gone
   std::vector<Event> events_;
   std::unique_ptr<Event> stream_event_;  ///< of waits for streams: nobody else has it
   std::vector<std::unique_ptr<Buffer>> buffers_;

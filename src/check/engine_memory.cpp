@@ -1,5 +1,6 @@
 // The engine's memory: uses against what touched the same bytes before, beginnings and ends, and contents.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "check/state.hpp"
@@ -151,8 +152,10 @@ void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
   if (array) {
     // An array ends behind the streams that it knows of; nothing comes behind its end.
     if (buffer.fact.home != none) end.join(streams_[buffer.fact.home]->clock);
-    for (std::uint32_t i = 0; i < streams_.size(); ++i) {
-      if (i / 64 < buffer.users.size() && (buffer.users[i / 64] >> i % 64 & 1) != 0) end.join(streams_[i]->clock);
+    for (std::size_t word = 0; word < buffer.users.size(); ++word) {
+      for (std::uint64_t bits = buffer.users[word]; bits != 0; bits &= bits - 1) {
+        end.join(streams_[64 * word + static_cast<std::size_t>(std::countr_zero(bits))]->clock);
+      }
     }
     if (buffer.keepers) end.join(*buffer.keepers);
     if (where == none && buffer.fact.home != none && streams_[buffer.fact.home]->alive &&

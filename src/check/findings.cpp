@@ -215,10 +215,12 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
       if (!one.inside && made.node != none) hits.back().node = made.node;
     }
   }
-  const auto side_of_hit = [](const Hit& hit) {
-    return std::make_tuple(hit.buffer, hit.inside ? hit.node : none, Timeline{hit.first.timeline});
+  // Two streams may share a timeline, one after the other.
+  const auto side_of_hit = [this](const Hit& hit) {
+    return std::make_tuple(hit.buffer, hit.inside ? hit.node : none, Timeline{hit.first.timeline},
+                           hit.first.host ? none : sites_[hit.first.site].stream);
   };
-  std::map<std::tuple<std::uint32_t, std::uint32_t, Timeline>, std::vector<Hit>> sides;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, Timeline, std::uint32_t>, std::vector<Hit>> sides;
   for (const Hit& hit : hits) sides[side_of_hit(hit)].push_back(hit);
   for (auto& [key, all] : sides) {
     FindingKind kind = FindingKind::write_after_read;

@@ -14,6 +14,7 @@
 
 namespace weir::check {
 
+inline constexpr Timeline no_timeline = 0xffffffff;
 inline constexpr Tick never = (Tick{1} << 48) - 1;  ///< of what has not ended
 
 /// Where accesses come from; equal for equal lines, so that an access is small.
@@ -43,7 +44,8 @@ struct Engine::Stream {
   StreamFact fact;
   std::uint32_t id = 0;
   bool alive = true;
-  Timeline timeline = 0;
+  bool working = false;
+  Timeline timeline = no_timeline;  ///< from its first command on
   Tick tick = 0;
   std::uint64_t version = 0;
   std::uint64_t commands = 0;

@@ -34,6 +34,10 @@ class Generator {
                             {{"name", "x1"}, {"kind", "non_blocking"}, {"device", "d1"}},
                             {{"name", "y1"}, {"kind", "blocking"}, {"device", "d1"}},
                             {{"name", "L1"}, {"kind", "legacy"}, {"device", "d1"}}};
+    for (std::size_t i = 0; i < most_short; ++i) {
+      scenario_["streams"].push_back(
+          {{"name", "t" + std::to_string(i)}, {"kind", i % 2 == 0 ? "non_blocking" : "blocking"}, {"later", true}});
+    }
     scenario_["events"] = json::array();
     for (const char* name : {"e", "f", "g"}) scenario_["events"].push_back({{"name", name}});
     scenario_["events"].push_back({{"name", "z"}, {"device", "d1"}});
@@ -63,6 +67,7 @@ class Generator {
 
  private:
   std::string stream() {
+    if (short_lives_ && random_.percent(25)) return short_stream();
     static const std::vector<std::string> names = {"b1", "b2", "n1", "n2", "L", "P", "x1", "y1", "L1"};
     return names[random_.weighted({4, 4, 4, 4, 2, 1, 2, 1, 1})];
   }
@@ -202,7 +207,21 @@ class Generator {
     }
   }
 
+  /// Of the streams that live one after the other, the one that lives now.
+  std::string short_stream() const { return "t" + std::to_string(short_streams_ - 1); }
+  std::vector<json> make_or_drop() {
+    if (short_lives_) {
+      short_lives_ = false;
+      return {{{"op", "drop"}, {"stream", short_stream()}}};
+    }
+    if (short_streams_ == most_short) return {};
+    ++short_streams_;
+    short_lives_ = true;
+    return {{{"op", "make"}, {"stream", short_stream()}}};
+  }
+
   std::vector<json> random_command() {
+    if (random_.percent(8)) return make_or_drop();
     const std::string on = stream();
     switch (random_.weighted({12, 4, 2, 3, 6, 6, 4, 4, 2, 5, 2, 2, 3, 2, 3, 5, 2})) {
       case 0: return {{{"op", "launch"}, {"stream", on}, {"uses", uses(false, 3)}}};
@@ -360,6 +379,9 @@ class Generator {
   std::vector<std::pair<std::string, std::string>> changeable_;
   std::size_t ids_ = 0;
   std::set<std::string> allocated_, freed_, gone_;
+  static constexpr std::size_t most_short = 6;
+  std::size_t short_streams_ = 0;
+  bool short_lives_ = false;
 };
 
 }  // namespace
