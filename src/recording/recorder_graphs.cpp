@@ -2,7 +2,9 @@
 #include "recording/recorder_graphs.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 
 #include <weir/graph_node.hpp>
 
@@ -97,6 +99,21 @@ class Builder {
   std::vector<Name>& paths_;
 };
 
+/// What it allocates and frees; what others free lives on without it.
+std::vector<Graphs::Memory> own_memory(const GraphInfo& graph) {
+  std::unordered_set<BufferId> freed;
+  for (const GraphNodeInfo& node : graph.nodes) {
+    const auto* const free = node.op != nullptr ? std::get_if<weir::Free>(node.op) : nullptr;
+    if (free != nullptr) freed.insert(free->buffer);
+  }
+  std::vector<Graphs::Memory> own;
+  for (const GraphNodeInfo& node : graph.nodes) {
+    const auto* const alloc = node.op != nullptr ? std::get_if<weir::Alloc>(node.op) : nullptr;
+    if (alloc != nullptr && freed.count(alloc->buffer) != 0) own.push_back({alloc->buffer, alloc->data});
+  }
+  return own;
+}
+
 }  // namespace
 
 Name Graphs::name(std::uint64_t graph) const {
@@ -112,7 +129,7 @@ std::uint32_t Graphs::device(std::uint64_t graph) const {
 void Graphs::build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in) {
   const std::string name = "g" + std::to_string(graph.id);
   Built built{names.text(name), device, std::vector<Name>(graph.nodes.size(), none),
-              std::vector<bool>(graph.nodes.size(), true)};
+              std::vector<bool>(graph.nodes.size(), true), own_memory(graph)};
   Builder(sink, names, graph, name, device, fill_in, built.paths).build();
   const Built& kept = graphs_.insert_or_assign(graph.id, std::move(built)).first->second;
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
@@ -142,11 +159,11 @@ void Graphs::change(Sink& sink, std::uint64_t graph, std::uint32_t node, bool en
   sink.add(made, {.uses = now.uses});
 }
 
-Name Graphs::forget(std::uint64_t graph) {
+Graphs::Gone Graphs::forget(std::uint64_t graph) {
   const auto found = graphs_.find(graph);
-  const Name name = found->second.name;
+  Gone gone{found->second.name, std::move(found->second.memory)};
   graphs_.erase(found);
-  return name;
+  return gone;
 }
 
 }  // namespace weir::recorded

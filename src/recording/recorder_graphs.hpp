@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <weir/observer.hpp>
+#include <weir/op.hpp>
 #include <weir/recording.hpp>
 
 #include "recording/recorder_names.hpp"
@@ -26,8 +27,15 @@ class Graphs {
   void build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in);
   /// Adds enable_node, or update_node with what the node does now.
   void change(Sink& sink, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now);
-  /// Returns its name.
-  Name forget(std::uint64_t graph);
+  struct Memory {
+    BufferId buffer;
+    const void* data;
+  };
+  struct Gone {
+    Name name;
+    std::vector<Memory> memory;  ///< what it allocates and frees: its addresses are free for others now
+  };
+  Gone forget(std::uint64_t graph);
 
  private:
   struct Built {
@@ -35,6 +43,7 @@ class Graphs {
     std::uint32_t device;
     std::vector<Name> paths;  ///< of its nodes
     std::vector<bool> enabled;
+    std::vector<Memory> memory;
   };
   std::unordered_map<std::uint64_t, Built> graphs_;
 };

@@ -44,6 +44,8 @@ class Objects {
   /// The place that it had.
   std::uint32_t closed(StreamId id);
   void named(BufferId id, std::string_view name);
+  /// Memory that ends without a command.
+  void forget(BufferId id, const void* data) { memory_.remove(id, data); }
   /// Host memory that ends: what stands for the ranges of it that were used.
   std::vector<std::uint32_t> host_gone(const void* data, std::size_t bytes);
 

@@ -100,8 +100,10 @@ void Translator::graph_gone(std::uint64_t graph) {
     if (!graphs_.knows(graph)) return;
     Command made = begun(Op::drop, 0, {});
     made.target_kind = Target::graph;
-    made.target = graphs_.forget(graph);
+    const Graphs::Gone gone = graphs_.forget(graph);
+    made.target = gone.name;
     sink_.add(made);
+    for (const Graphs::Memory& one : gone.memory) objects_.forget(one.buffer, one.data);
   });
 }
 

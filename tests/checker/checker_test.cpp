@@ -103,6 +103,24 @@ TEST(Checker, is_silent_about_what_is_ordered) {
   EXPECT_GE(checker.statistics().commands, 5u);
 }
 
+// The memory of a graph goes with it: its addresses may be anybody's then, as here those of a view.
+TEST(Checker, forgets_the_memory_of_graphs_that_are_gone) {
+  const weir::Stream s(weir::device("cpu"), apart);
+  const Checker checker({.mode = CheckMode::collect});
+  float* data = nullptr;
+  {
+    const weir::Graph graph = weir::capture(s, [&] {
+      const auto x = weir::zeros<float>(s, 1024);
+      data = x.view().data();
+    });
+    graph.launch(s);
+    s.synchronize();
+  }
+  weir::launch(s, 1024, Touch{}, weir::inout(weir::View<float>(data, 1024)));
+  s.synchronize();
+  EXPECT_EQ(checker.errors(), 0u);
+}
+
 TEST(Checker, counts_the_same_line_once) {
   Pair streams;
   Checker checker({.mode = CheckMode::collect});
