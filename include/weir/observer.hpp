@@ -52,6 +52,7 @@ struct HostWait {
     to_dlpack,        ///< an export of host memory waits for those who use it
     pageable_copy,    ///< a copy or fill that returns when done, as in Array::to_host
     launch_blocking,  ///< WEIR_LAUNCH_BLOCKING
+    load_graph,       ///< weir::load_graph waits for the contents of its arrays
   };
   Kind kind;
   int device = -1;  ///< index within its backend; -1 for all

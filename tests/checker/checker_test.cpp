@@ -1,11 +1,14 @@
 // The checker of the running process: what it finds, refuses and prints. The kernels touch nothing, so that nothing races.
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -117,6 +120,25 @@ TEST(Checker, forgets_the_memory_of_graphs_that_are_gone) {
     s.synchronize();
   }
   weir::launch(s, 1024, Touch{}, weir::inout(weir::View<float>(data, 1024)));
+  s.synchronize();
+  EXPECT_EQ(checker.errors(), 0u);
+}
+
+// load_graph waits for the contents of the arrays that it makes.
+TEST(Checker, is_silent_about_graphs_that_are_loaded) {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream s(device, apart);
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + ".loaded.weir");
+  {
+    auto x = weir::zeros<float>(s, 1024);
+    const weir::Graph graph = weir::capture(s, [&] { weir::fill(s, x, 1.0f); });
+    weir::save(graph, path, {{"x", x}});
+  }
+  const Checker checker({.mode = CheckMode::collect});
+  const weir::LoadedGraph loaded = weir::load_graph(path, device);
+  std::filesystem::remove(path);
+  loaded.graph.launch(s);
   s.synchronize();
   EXPECT_EQ(checker.errors(), 0u);
 }

@@ -8,6 +8,7 @@
 #include "core/checks.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/file_format.hpp"
+#include "core/observers.hpp"
 
 namespace weir {
 
@@ -93,7 +94,8 @@ class Loader {
       detail::copy(stream, endpoint(to, storage), endpoint(buffer.contents), where_);
     }
     // Replays go to any stream: what they read is there.
-    stream.state()->real->synchronize(operation, where_);
+    wait_told(stream_wait(*stream.state(), stream.id(), where_, HostWait::Source::load_graph),
+              [&] { stream.state()->real->synchronize(operation, where_); });
   }
 
   GraphForm make_form() {
