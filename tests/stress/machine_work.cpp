@@ -225,7 +225,13 @@ void Machine::make_array(const Command& c) {
       return;
     case How::zeros: array(c.out) = zeros<Element>(place, shape); return;
     case How::full: array(c.out) = full<Element>(place, shape, c.salt); return;
-    case How::from: array(c.out) = from(place, range_of(c.salt, decl.count())); return;
+    case How::from: try { array(c.out) = from(place, range_of(c.salt, decl.count()));
+      } catch (const Error&) {
+        // Its copy was skipped, and threw. Later commands use an array all the same.
+        array(c.out) = empty<Element>(place, shape);
+        throw;
+      }
+      return;
   }
 }
 
