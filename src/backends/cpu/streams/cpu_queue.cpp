@@ -1,6 +1,7 @@
 // A queue's life: opened, asked, waited for, retired, used again.
 #include "backends/cpu/streams/cpu_queue.hpp"
 
+#include <thread>
 #include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
@@ -49,12 +50,21 @@ void CpuQueue::follow(Queue& other, StreamId) {
   if (&queue != this && !queue.passed(last)) append_wait(queue, last, Origin{});  // housekeeping is no command
 }
 
+bool CpuQueue::replay_is_over(std::uint64_t sequence) const {
+  if (replay_.load(std::memory_order_acquire) != sequence) return false;
+  const CpuQueue* const timeline = replay_timeline_.load(std::memory_order_acquire);
+  const std::uint64_t number = replay_number_.load(std::memory_order_acquire);
+  return replay_.load(std::memory_order_relaxed) == sequence && timeline->reached(number);
+}
+
 bool CpuQueue::finished(std::uint64_t sequence) {
-  constexpr int most_looks = 64;  // at a queue that a worker is about to bring to its end
+  constexpr int most_looks = 64;    // at a queue that a worker is about to bring to its end
+  constexpr int most_yields = 256;  // to a worker that those whom it woke keep from its core
   for (int looks = 0; !reached(sequence); ++looks) {
-    if (looks == most_looks || formalities_to_.load(std::memory_order_acquire) < sequence ||
-        !reached(formalities_from_.load(std::memory_order_relaxed) - 1))
-      return false;
+    if (looks == most_looks + most_yields) return false;
+    const bool only_formalities = formalities_to_.load(std::memory_order_acquire) >= sequence &&
+                                  reached(formalities_from_.load(std::memory_order_relaxed) - 1);
+    if (!only_formalities && !replay_is_over(sequence)) return false;
     if (try_acquire()) {
       Runner runner;
       run(runner, sequence, true);
@@ -62,7 +72,11 @@ bool CpuQueue::finished(std::uint64_t sequence) {
       Number number;
       const QueueStrand* source = parked_on(number);
       if (source != nullptr && !source->reached(number)) return false;
-      pause(4);
+      if (looks < most_looks) {
+        pause(4);
+      } else {
+        std::this_thread::yield();
+      }
     }
   }
   return true;

@@ -109,7 +109,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::uint64_t append_empty(const Origin& command);
   void append_wait(CpuQueue& source, std::uint64_t sequence, const Origin& command);
   void append_idle_wait(const Origin& command);
-  /// Reached, or nothing but formalities (waits that are over, empty records) stood before it: these are done at once.
+  /// Reached, or nothing but formalities (waits that are over, empty records) stood before it: these are done at once. So is
+  /// the end of a replay that is over, on whose end other streams may have acted already.
   bool finished(std::uint64_t sequence);
 
   /// Gives the signal when the command is complete: at once, or by whoever completes it.
@@ -180,6 +181,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void run_record(Record& record, Runner& runner);
   void run_single(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
+  bool replay_is_over(std::uint64_t sequence) const;
   void start_graph(GraphRecord& record, Runner& runner, bool worker);
   void finish_graph(GraphRecord& record);
   void run_ticket(const TicketRecord& ticket, Runner& runner);
@@ -216,6 +218,10 @@ class CpuQueue final : public Queue, private QueueStrand {
   /// The last commands in a row that are formalities; written with the producers' lock.
   std::atomic<std::uint64_t> formalities_from_{1};
   std::atomic<std::uint64_t> formalities_to_{0};
+  /// The last replay's command, and the timeline and number by which the replay is over; so, too. 0 while they are written.
+  std::atomic<std::uint64_t> replay_{0};
+  std::atomic<CpuQueue*> replay_timeline_{nullptr};
+  std::atomic<std::uint64_t> replay_number_{0};
   std::uint64_t legacy_waited_ =
       0;  ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };

@@ -376,6 +376,11 @@ void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
   record->source = launch.timeline;
   record->sequence = launch.sequence;
   record->reports_seen = 0;
+  // With replay_is_over().
+  replay_.store(0, std::memory_order_release);
+  replay_timeline_.store(launch.timeline, std::memory_order_release);
+  replay_number_.store(launch.sequence, std::memory_order_release);
+  replay_.store(tail() + 1, std::memory_order_release);
   publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
