@@ -1,0 +1,208 @@
+// The timeline: when each command of a program ran, what it waited for, what overlapped, and why the rest did not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/source_location.hpp>
+
+namespace weir::trace {
+
+/// A place in Timeline::texts.
+using Text = std::uint32_t;
+inline constexpr std::uint32_t none = 0xffffffff;
+
+/// What a command keeps busy. The first six are a device's engines; `memory` and `order` (records and waits) take no time of theirs.
+enum class Lane : std::uint8_t {
+  kernel,
+  copy_in,      ///< from the host to a device
+  copy_out,     ///< from a device to the host
+  copy_device,  ///< within or between devices
+  copy_host,    ///< within the host's memory
+  fill,
+  host_function,
+  external,
+  graph,
+  memory,
+  order,
+};
+inline constexpr std::size_t lane_count = 11;
+std::string_view to_text(Lane lane);
+
+enum class State : std::uint8_t {
+  ran,
+  skipped,  ///< behind a failure: begin == end
+  pending,  ///< it had not ended when the recording did: begin and end are 0
+};
+
+/// Why a command could not begin before another one had ended.
+enum class Tie : std::uint8_t { stream_order, event, default_stream, memory };
+inline constexpr std::size_t tie_count = 4;
+std::string_view to_text(Tie tie);
+
+struct Dependency {
+  std::uint32_t command;  ///< its place in Timeline::commands; of a wait for an event it is the record
+  Tie tie;
+};
+
+/// Moments are nanoseconds since Timeline::started; -1 is a moment that is not known.
+struct Command {
+  std::uint64_t id = 0;  ///< the library's
+  Text name = none;      ///< of a kernel, as given; none: to_text(lane) says enough
+  Text file = none;
+  std::uint32_t line = 0;
+  std::uint32_t stream = 0;  ///< its place in Timeline::streams
+  std::uint32_t thread = 0;  ///< the host thread that called, as Weir numbers them
+  Lane lane = Lane::kernel;
+  State state = State::pending;
+  bool pageable = false;       ///< a copy of pageable memory
+  std::uint32_t event = 0;     ///< of a record or wait: a number for the event, from 1 on
+  std::uint64_t elements = 0;  ///< of a launch: how many, or how many blocks
+  std::uint64_t bytes = 0;     ///< that it touches; of a copy: that it moves
+  std::int64_t call = -1;      ///< when it was enqueued
+  std::int64_t called = -1;    ///< when that call returned, if it is known to have waited for the command
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::uint32_t first_dependency = 0;
+  std::uint32_t dependency_count = 0;
+};
+
+struct Stream {
+  Text name = none;
+  std::uint64_t id = 0;
+  std::uint32_t device = 0;  ///< its place in Timeline::devices
+  std::int32_t priority = 0;
+  bool blocking = true;
+  bool legacy = false;
+};
+
+/// The host waited in a call.
+struct HostWait {
+  Text what = none;              ///< "stream s1", "event", "device cuda:0", "everything", "pageable copy"
+  std::uint32_t stream = none;   ///< that it waited for, if it was one
+  std::uint32_t command = none;  ///< that it waited for last, if it is known
+  Text file = none;
+  std::uint32_t line = 0;
+  std::uint32_t thread = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// What the user named by trace::Range.
+struct NamedRange {
+  Text name = none;
+  std::uint32_t thread = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;  ///< -1: it was open when the recording ended
+};
+
+/// What was recorded, ready to be looked at: pages, numbers and reasons are made from this alone.
+struct Timeline {
+  std::string program;        ///< the command line
+  std::string clock;          ///< whose clock the moments are of, and how far they may be off
+  std::string date;           ///< when it started, ISO 8601, UTC
+  std::string note;           ///< what was dropped, in words; empty: nothing
+  std::int64_t duration = 0;  ///< from start to stop
+  std::uint64_t dropped = 0;  ///< commands that were not kept
+  std::vector<std::string> texts;
+  std::vector<Text> devices;
+  std::vector<Stream> streams;
+  std::vector<Command> commands;  ///< in the order of the calls; dependencies lead to earlier ones
+  std::vector<Dependency> dependencies;
+  std::vector<HostWait> waits;     ///< by begin
+  std::vector<NamedRange> ranges;  ///< by begin
+
+  std::string_view text(Text place) const { return place == none ? std::string_view() : texts[place]; }
+  std::span<const Dependency> dependencies_of(const Command& command) const {
+    return std::span(dependencies).subspan(command.first_dependency, command.dependency_count);
+  }
+  /// "Saxpy", or what it is.
+  std::string_view name_of(const Command& command) const {
+    return command.name == none ? to_text(command.lane) : text(command.name);
+  }
+};
+
+/// Time in which something ran, overlaps counted once.
+struct Engine {
+  std::uint32_t device = 0;
+  Lane lane = Lane::kernel;
+  std::uint64_t commands = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t busy = 0;             ///< ns
+  double bytes_per_second = 0;       ///< of copies and fills, while busy
+  double best_bytes_per_second = 0;  ///< of the best single one that lasted a microsecond at least
+};
+/// How long two lanes of a device were busy at once.
+struct Overlap {
+  std::uint32_t device = 0;
+  Lane first = Lane::kernel;
+  Lane second = Lane::copy_in;
+  std::int64_t ns = 0;
+};
+/// The numbers of a timeline: `weir trace summary`.
+struct Summary {
+  std::uint64_t commands = 0;
+  std::uint64_t ran = 0;
+  std::int64_t makespan = 0;  ///< from the first call or begin to the last end
+  std::vector<Engine> engines;
+  std::vector<Overlap> overlaps;
+  std::vector<std::int64_t> concurrency;     ///< [n]: for how long n commands ran at once, within the makespan
+  std::int64_t idle = 0;                     ///< concurrency[0]
+  std::vector<std::uint32_t> critical_path;  ///< places of commands, the first one first
+  std::int64_t critical = 0;                 ///< ns in which they ran
+  std::int64_t host_waited = 0;              ///< ns, of all threads
+  double submission = 0;                     ///< ns a command: the median time between two calls in a row of a thread
+};
+Summary summarize(const Timeline& timeline);
+std::string to_text(const Summary& summary, const Timeline& timeline);
+/// One line, one JSON object: "weir.trace.summary", version 1.
+std::string to_json(const Summary& summary, const Timeline& timeline);
+
+/// What held a command, or kept a device idle.
+enum class Reason : std::uint8_t {
+  event,           ///< it waited for an event
+  default_stream,  ///< a default stream's barrier
+  stream_order,    ///< the command before it in its stream was for another engine, and they could overlap
+  pageable_copy,   ///< the host was held by a copy of pageable memory
+  host_wait,       ///< the host waited for a device instead of submitting
+  host_late,       ///< it was not submitted yet
+  engine_busy,     ///< its engine ran something else
+  memory,          ///< it waited for memory that another stream freed
+  unknown,
+};
+inline constexpr std::size_t reason_count = 9;
+std::string_view to_text(Reason reason);
+
+/// A gap: `command` could have begun at `begin` but for the reason, and began at `end`.
+struct Held {
+  Reason reason = Reason::unknown;
+  std::uint32_t command = none;
+  std::uint32_t by = none;  ///< the command that held it, if one did
+  Text file = none;         ///< the line to look at
+  std::uint32_t line = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t saves = 0;   ///< ns that the whole would be shorter by at most
+  std::uint64_t count = 1;  ///< gaps of the same line and reason; `begin` and `end` are of the longest
+  std::string why;          ///< a sentence
+  std::string change;       ///< what to do about it
+};
+/// The dearest first: `weir trace explain`.
+std::vector<Held> explain(const Timeline& timeline);
+std::string to_text(const std::vector<Held>& held, const Timeline& timeline);
+/// One line, one JSON object: "weir.trace.reasons", version 1.
+std::string to_json(const std::vector<Held>& held, const Timeline& timeline);
+
+/// One self-contained HTML file.
+void write_page(const Timeline& timeline, std::ostream& out);
+/// JSON in the trace-event format, which Perfetto and chrome://tracing open: "weir.timeline", version 1.
+void write_json(const Timeline& timeline, std::ostream& out);
+
+}  // namespace weir::trace
