@@ -350,15 +350,16 @@ class Generator {
   void undo(const std::vector<json>& made) {
     for (const json& one : made) {
       if (one.contains("graph") && (one["op"] == "build_graph" || one["op"] == "end_capture")) {
-        std::erase(graphs_, one["graph"]);
-        std::erase_if(changeable_, [&](const auto& node) { return node.first == one["graph"]; });
+        const auto graph = one["graph"].get<std::string>();
+        std::erase(graphs_, graph);
+        std::erase_if(changeable_, [&](const auto& node) { return node.first == graph; });
       }
       if (one["op"] == "alloc") allocated_.erase(one["buffer"]);
       if (one["op"] == "free") {
         freed_.erase(one["buffer"]);
         gone_.erase(one["buffer"]);
       }
-      if (one["op"] == "host_open") std::erase(scopes_, one["scope"]);
+      if (one["op"] == "host_open") std::erase(scopes_, one["scope"].get<std::string>());
     }
   }
   std::vector<json> fix(const std::string& on) {

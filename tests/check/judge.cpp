@@ -230,7 +230,7 @@ json mended(const json& scenario, const json& mend) {
     const std::function<void(json&, const std::string&)> look = [&](json& nodes, const std::string& path) {
       for (json& node : nodes) {
         const std::string here = path + node["name"].get<std::string>();
-        if (here == edge["node"]) {
+        if (here == edge["node"].get<std::string>()) {
           const std::string after = edge["after"];
           node["after"].push_back(after.substr(path.size()));
           applied = true;
