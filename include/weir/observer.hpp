@@ -65,6 +65,8 @@ struct HostWait {
   CommandId command = 0;           ///< the command that was waited for
   std::uint32_t thread = 0;        ///< as in Command
   const Error* failure = nullptr;  ///< what the call throws, if the work failed: it has waited all the same
+  /// When the call began to wait. At the epoch for queries, which do not wait, and where observers came meanwhile.
+  std::chrono::steady_clock::time_point began = {};
 };
 
 struct StreamInfo {

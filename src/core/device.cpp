@@ -131,6 +131,11 @@ ScopedDevice::~ScopedDevice() { detail::thread_data().default_device = previous_
 void synchronize(SourceLocation where) {
   enter("weir::synchronize", where);
   detail::check_device_wait(nullptr, "weir::synchronize", where);
+  const auto began = detail::wait_begins();
+  const auto wait_for = [&](HostWait wait) {
+    wait.began = began;
+    return wait;
+  };
   const auto& devices = Runtime::get().devices();
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceState& device = *devices[i];
@@ -139,12 +144,12 @@ void synchronize(SourceLocation where) {
     } catch (const Error& error) {
       // Those behind it were not waited for.
       for (std::size_t before = 0; before < i; ++before)
-        detail::tell_wait(detail::device_wait(*devices[before], where));
-      detail::tell_failed_wait(detail::device_wait(device, where), error);
+        detail::tell_wait(wait_for(detail::device_wait(*devices[before], where)));
+      detail::tell_failed_wait(wait_for(detail::device_wait(device, where)), error);
       throw;
     }
   }
-  detail::tell_wait({HostWait::Kind::all, -1, 0, 0, where});
+  detail::tell_wait(wait_for({HostWait::Kind::all, -1, 0, 0, where}));
 }
 void synchronize_device(Device device, SourceLocation where) { device.synchronize(where); }
 void synchronize_device(SourceLocation where) {

@@ -1,6 +1,7 @@
 // The attached observers, and how the core tells them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -96,6 +97,10 @@ inline void count_record(EventState& event) {
 HostWait stream_wait(const StreamState& stream, StreamId id, SourceLocation where,
                      HostWait::Source source = HostWait::Source::synchronize);
 HostWait device_wait(const DeviceState& device, SourceLocation where);
+/// For HostWait::began.
+inline std::chrono::steady_clock::time_point wait_begins() noexcept {
+  return watched(Watch::host) ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+}
 void tell_wait_now(HostWait wait) noexcept;
 /// If it has waited: not after mistakes of the call.
 void tell_failed_wait(HostWait wait, const Error& error) noexcept;
@@ -105,11 +110,12 @@ inline void tell_wait(const HostWait& wait) noexcept {
 }
 /// Waits, and tells that it did, also where it throws a failure.
 template <class F>
-void wait_told(const HostWait& wait, F&& f) {
+void wait_told(HostWait wait, F&& f) {
   if (!watched(Watch::host)) [[likely]] {
     f();
     return;
   }
+  wait.began = wait_begins();
   try {
     f();
   } catch (const Error& error) {

@@ -75,10 +75,9 @@ void order_consumer(Storage& storage, const Consumer& consumer, SourceLocation w
     return;
   } else if (!in_gpu_memory(storage)) {
     for (const detail::QueuePlace& user : detail::queues_of(storage)) {
-      user.queue->drain();
       HostWait wait{HostWait::Kind::stream, user.device->index, user.owner, 0, where, HostWait::Source::to_dlpack};
       wait.backend = user.device->backend->name();
-      detail::tell_wait(wait);
+      detail::wait_told(wait, [&] { user.queue->drain(); });
     }
   } else if (consumer.number().value_or(legacy) == legacy) {
     order_stream(storage, storage.device->legacy, where);

@@ -192,8 +192,8 @@ void unpin(const void* data, SourceLocation where) {
   const auto found = detail::locate(data);
   if (found && found->kind == MemoryKind::pinned) {
     // Copies of this memory may be pending anywhere (R59): the caller may give it back once this returns.
-    detail::Runtime::get().drain_all();
-    detail::tell_wait({HostWait::Kind::all, -1, 0, 0, where, HostWait::Source::unpin, {}});
+    detail::wait_told({HostWait::Kind::all, -1, 0, 0, where, HostWait::Source::unpin, {}},
+                      [] { detail::Runtime::get().drain_all(); });
   }
   detail::host_memory().unpin(data, where);
 }

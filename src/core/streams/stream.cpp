@@ -207,8 +207,7 @@ AutoSynchronize::~AutoSynchronize() {
   try {
     StreamState& stream = state_of(stream_, "weir::AutoSynchronize", where_);
     detail::check_stream_wait(stream, "weir::AutoSynchronize", where_);
-    stream.queue->drain();
-    detail::tell_wait(detail::stream_wait(stream, stream_.id(), where_));
+    detail::wait_told(detail::stream_wait(stream, stream_.id(), where_), [&] { stream.queue->drain(); });
   } catch (const Error&) {
     // The stream is gone, or captures: there is nothing to wait for.
   }

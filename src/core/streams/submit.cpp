@@ -28,6 +28,8 @@ bool returned_when_done(const Op& op) {
   const std::uint32_t now = recorded ? 0 : hooks.load(std::memory_order_relaxed);
   const StreamId id = stream.id.load(std::memory_order_relaxed);
   command.stream = id;
+  const bool waits = !recorded && returned_when_done(command.op);
+  const auto began = waits ? wait_begins() : std::chrono::steady_clock::time_point();
   if (now & (static_cast<std::uint32_t>(commands_watched) | policies)) {
     submit_observed(stream, command);
   } else {
@@ -41,10 +43,11 @@ bool returned_when_done(const Op& op) {
     }
   }
   if (recorded) return;
-  if (returned_when_done(command.op)) {
+  if (waits) {
     HostWait wait = stream_wait(stream, id, command.where, HostWait::Source::pageable_copy);
     wait.kind = HostWait::Kind::command;
     wait.command = command.id;
+    wait.began = began;
     tell_wait(wait);
   }
   // As CUDA_LAUNCH_BLOCKING does: launches block, other commands do not (R184).
