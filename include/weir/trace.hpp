@@ -200,6 +200,55 @@ std::string to_text(const std::vector<Held>& held, const Timeline& timeline);
 /// One line, one JSON object: "weir.trace.reasons", version 1.
 std::string to_json(const std::vector<Held>& held, const Timeline& timeline);
 
+struct SessionOptions {
+  /// What is written when the session stops, and about every second until then, so that a program that is killed leaves a file
+  /// that opens: a page for names that end in .html, else the JSON of write_json. Empty: no file.
+  std::filesystem::path file = {};
+  std::size_t limit =
+      std::size_t{256} << 20;  ///< of memory for what is told: the oldest makes room. A command takes 160 bytes
+};
+
+/// Records the process from its construction to stop(): several at once each have their own. Nothing changes for the program.
+/// Thread rule: any threads may use Weir meanwhile; construction, stop() and destruction are one thread's.
+class Session {
+ public:
+  /// Throws invalid_value for a file that cannot be written.
+  explicit Session(const SessionOptions& options = {}, SourceLocation where = SourceLocation::current());
+  /// Stops; a file that cannot be written is said on stderr.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// What was recorded so far; commands that run are pending.
+  Timeline timeline() const;
+  /// The same, for the last time: to be called once. Commands that still run stay pending: synchronise first. Throws
+  /// invalid_value if the file cannot be written.
+  Timeline stop();
+
+  class State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Names what its thread does while it lives, in the sessions that run meanwhile. Without sessions it costs a load.
+class Range {
+ public:
+  explicit Range(std::string_view name);
+  ~Range();
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  std::string name_;
+  std::int64_t begin_ = -1;
+};
+
+/// By the ending of the name, as SessionOptions::file. A file that was there is replaced only once all is written. Throws
+/// invalid_value where it cannot be written.
+void save(const Timeline& timeline, const std::filesystem::path& path,
+          SourceLocation where = SourceLocation::current());
+
 /// One self-contained HTML file.
 void write_page(const Timeline& timeline, std::ostream& out);
 /// JSON in the trace-event format, which Perfetto and chrome://tracing open: "weir.timeline", version 1.

@@ -16,6 +16,7 @@
 #include <weir/check.hpp>
 #include <weir/error.hpp>
 #include <weir/recorder.hpp>
+#include <weir/trace.hpp>
 
 namespace weir::detail {
 
@@ -139,6 +140,7 @@ class CheckerOfProcess {
 
 RecorderOfProcess* recorder_of_process = nullptr;
 CheckerOfProcess* checker_of_process = nullptr;
+trace::Session* trace_of_process = nullptr;
 
 /// Null for what is not asked for.
 const char* asked_for(const char* variable) {
@@ -170,10 +172,21 @@ void start_checker(const char* list) {
       nullptr);
 }
 
+void start_trace(const char* path) {
+  try {
+    trace_of_process = new trace::Session({.file = path}, SourceLocation{});
+  } catch (const Error& error) {
+    throw Error(Errc::invalid_value, "weir: starting", "WEIR_TRACE", "'" + std::string(path) + "': " + error.what(),
+                {});
+  }
+  std::atexit([] { delete trace_of_process; });
+}
+
 }  // namespace
 
 void start_tools() {
   if (const char* const path = asked_for("WEIR_RECORD")) start_recorder(path);
+  if (const char* const path = asked_for("WEIR_TRACE")) start_trace(path);
   if (const char* const list = asked_for("WEIR_CHECK")) start_checker(list);
 }
 

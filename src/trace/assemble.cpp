@@ -1,0 +1,313 @@
+// From what was told to a timeline: commands in the order of their calls, with what each had to wait for.
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <weir/observer.hpp>
+
+#include "trace/session.hpp"
+
+namespace weir::trace {
+
+namespace {
+
+using Kind = TapeRecord::Kind;
+
+/// A command with where on the tape it is: what follows it there belongs to it.
+struct CommandTold {
+  const TapeRecord* record;
+  const TapeRecord* end;  ///< of its thread's list
+};
+
+class Assembler {
+ public:
+  explicit Assembler(const Told& told) : told_(told) {}
+
+  Timeline make() {
+    made_.texts = told_.tape.texts;
+    made_.dropped = told_.tape.dropped;
+    made_.duration = told_.stopped - told_.started;
+    collect();
+    add_streams();
+    for (const CommandTold& one : commands_) add_command(one);
+    join_spans();
+    add_waits();
+    add_ranges();
+    made_.clock = clock();
+    if (made_.dropped > 0) {
+      made_.note = std::to_string(made_.dropped) +
+                   " commands were dropped, the oldest first: the session's limit of memory was reached";
+    }
+    return std::move(made_);
+  }
+
+ private:
+  std::int64_t moment(std::int64_t steady) const { return steady - told_.started; }
+  Text text(const std::string& words) {
+    if (own_texts_.empty()) {
+      for (Text i = 0; i < made_.texts.size(); ++i) own_texts_.emplace(made_.texts[i], i);
+    }
+    const auto [at, is_new] = own_texts_.try_emplace(words, static_cast<Text>(made_.texts.size()));
+    if (is_new) made_.texts.push_back(words);
+    return at->second;
+  }
+
+  void collect() {
+    std::vector<std::uint64_t> refused;
+    for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
+      for (const TapeRecord& one : thread) {
+        if (one.kind == Kind::refused) refused.push_back(one.id);
+        if (one.kind == Kind::ran) ran_.push_back(&one);
+        if (one.kind == Kind::wait) waits_.push_back(&one);
+      }
+    }
+    std::sort(refused.begin(), refused.end());
+    for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
+      for (const TapeRecord& one : thread) {
+        const bool is = one.kind == Kind::command && !std::binary_search(refused.begin(), refused.end(), one.id);
+        if (is) commands_.push_back({&one, thread.data() + thread.size()});
+      }
+    }
+    std::stable_sort(commands_.begin(), commands_.end(),
+                     [](const CommandTold& a, const CommandTold& b) { return a.record->begin < b.record->begin; });
+    std::sort(ran_.begin(), ran_.end(), [](const TapeRecord* a, const TapeRecord* b) { return a->id < b->id; });
+  }
+
+  void add_streams() {
+    std::vector<std::uint64_t> used;
+    for (const CommandTold& one : commands_) used.push_back(one.record->stream);
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    std::vector<std::pair<std::string, std::uint64_t>> order;  // by device
+    for (const std::uint64_t id : used) {
+      const auto known = told_.streams.find(id);
+      order.emplace_back(known == told_.streams.end() ? "unknown" : known->second.device, id);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [device, id] : order) {
+      const auto known = told_.streams.find(id);
+      const KnownStream stream = known == told_.streams.end() ? KnownStream() : known->second;
+      if (made_.devices.empty() || made_.text(made_.devices.back()) != device) made_.devices.push_back(text(device));
+      std::string name = stream.name;
+      if (name.empty() || name == std::to_string(id)) name = "stream " + std::to_string(id);
+      streams_.emplace(id, static_cast<std::uint32_t>(made_.streams.size()));
+      made_.streams.push_back({text(name), id, static_cast<std::uint32_t>(made_.devices.size() - 1), stream.priority,
+                               stream.blocking, stream.legacy});
+    }
+    last_.assign(made_.streams.size(), none);
+  }
+
+  void add_command(const CommandTold& one) {
+    const TapeRecord& told = *one.record;
+    const auto place = static_cast<std::uint32_t>(made_.commands.size());
+    Command command;
+    command.id = told.id;
+    command.name = told.name;
+    command.file = told.file;
+    command.line = told.line;
+    command.stream = streams_.at(told.stream);
+    command.thread = told.thread;
+    command.lane = told.lane;
+    command.pageable = told.flag;
+    command.call = moment(told.begin);
+    command.first_dependency = static_cast<std::uint32_t>(made_.dependencies.size());
+    depend(command, last_[command.stream], Tie::stream_order);
+    if (told.lane == Lane::order || told.lane == Lane::memory) {
+      add_order(told, place, command);
+    } else {
+      command.bytes = told.a;
+      command.elements = told.lane == Lane::graph ? 0 : told.b;
+      if (told.lane == Lane::graph) command.name = text("graph " + std::to_string(told.b));
+    }
+    const bool frees = told.lane == Lane::memory;
+    for (const TapeRecord* at = one.record + 1; at != one.end && at->kind == Kind::behind && at->id == told.id; ++at) {
+      const auto stream = streams_.find(at->a);
+      if (stream == streams_.end()) continue;
+      depend(command, last_[stream->second], frees ? Tie::memory : Tie::default_stream);
+    }
+    last_[command.stream] = place;
+    made_.commands.push_back(command);
+  }
+
+  void add_order(const TapeRecord& told, std::uint32_t place, Command& command) {
+    static constexpr const char* words[] = {"record", "wait", "wait", "alloc", "free"};
+    command.name = text(words[told.what]);
+    switch (static_cast<OrderKind>(told.what)) {
+      case OrderKind::record:
+        command.event = event(told.a);
+        records_[told.a][told.b] = place;
+        break;
+      case OrderKind::wait: {
+        command.event = event(told.a);
+        const auto numbers = records_.find(told.a);
+        if (numbers == records_.end()) break;
+        const auto record = numbers->second.find(told.b);
+        if (record != numbers->second.end()) depend(command, record->second, Tie::event);
+        break;
+      }
+      case OrderKind::behind: break;
+      case OrderKind::alloc: {
+        command.bytes = told.b;
+        const auto freed = freed_.find(told.a);
+        if (freed == freed_.end()) break;
+        if (made_.commands[freed->second].stream != command.stream) depend(command, freed->second, Tie::memory);
+        freed_.erase(freed);
+        break;
+      }
+      case OrderKind::free:
+        command.bytes = told.b;
+        freed_[told.a] = place;
+        break;
+    }
+  }
+
+  std::uint32_t event(std::uint64_t id) {
+    return events_.try_emplace(id, static_cast<std::uint32_t>(events_.size() + 1)).first->second;
+  }
+
+  void depend(Command& command, std::uint32_t on, Tie tie) {
+    if (on == none) return;
+    for (std::uint32_t i = 0; i < command.dependency_count; ++i) {
+      if (made_.dependencies[command.first_dependency + i].command == on) return;
+    }
+    made_.dependencies.push_back({on, tie});
+    ++command.dependency_count;
+  }
+
+  void join_spans() {
+    for (Command& command : made_.commands) {
+      const auto at = std::lower_bound(ran_.begin(), ran_.end(), command.id,
+                                       [](const TapeRecord* one, std::uint64_t id) { return one->id < id; });
+      if (at != ran_.end() && (*at)->id == command.id) {
+        command.begin = moment((*at)->begin);
+        command.end = moment((*at)->end);
+        const bool takes_none = command.lane == Lane::order || command.lane == Lane::memory;
+        command.state = command.end > command.begin || takes_none ? State::ran : State::skipped;
+      } else if (command.lane == Lane::memory) {
+        end_with_what_it_follows(command);
+      }
+    }
+  }
+  /// Memory is made and ends in the stream's order without a span of its own.
+  void end_with_what_it_follows(Command& command) {
+    std::int64_t end = command.call;
+    for (const Dependency& on : made_.dependencies_of(command)) {
+      const Command& before = made_.commands[on.command];
+      if (before.state == State::pending) return;
+      end = std::max(end, before.end);
+    }
+    command.begin = command.end = end;
+    command.state = State::ran;
+  }
+
+  void add_waits() {
+    std::sort(waits_.begin(), waits_.end(),
+              [](const TapeRecord* a, const TapeRecord* b) { return a->begin < b->begin; });
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> ids;
+    for (std::uint32_t i = 0; i < made_.commands.size(); ++i) ids.emplace_back(made_.commands[i].id, i);
+    std::sort(ids.begin(), ids.end());
+    for (const TapeRecord* told : waits_) {
+      HostWait wait;
+      wait.file = told->file;
+      wait.line = told->line;
+      wait.thread = told->thread;
+      wait.begin = moment(told->begin);
+      wait.end = moment(told->end);
+      if (const auto stream = streams_.find(told->stream); stream != streams_.end()) wait.stream = stream->second;
+      const auto at = std::lower_bound(ids.begin(), ids.end(), std::pair(told->id, 0u));
+      if (told->id != 0 && at != ids.end() && at->first == told->id) wait.command = at->second;
+      wait.what = text(words_of(*told, wait));
+      if (told->flag && wait.command != none) made_.commands[wait.command].called = wait.end;
+      if (wait.command == none) wait.command = last_before(*told, wait);
+      made_.waits.push_back(wait);
+    }
+  }
+  std::string words_of(const TapeRecord& told, const HostWait& wait) const {
+    if (told.flag) return "pageable copy";
+    switch (static_cast<weir::HostWait::Kind>(told.what)) {
+      case weir::HostWait::Kind::all: return "everything";
+      case weir::HostWait::Kind::device: return "device " + made_.texts[told.name];
+      case weir::HostWait::Kind::event: return "event";
+      default: return wait.stream == none ? "stream" : std::string(made_.text(made_.streams[wait.stream].name));
+    }
+  }
+  /// What the host waited for in the end: of a stream the last command before the call, of an event its record, else what ended last.
+  std::uint32_t last_before(const TapeRecord& told, const HostWait& wait) const {
+    if (static_cast<weir::HostWait::Kind>(told.what) == weir::HostWait::Kind::event) {
+      const auto numbers = records_.find(told.a);
+      if (numbers == records_.end()) return none;
+      const auto record = numbers->second.find(told.b);
+      return record == numbers->second.end() ? none : record->second;
+    }
+    const auto begin = made_.commands.begin();
+    const auto after = std::upper_bound(begin, made_.commands.end(), wait.begin,
+                                        [](std::int64_t moment, const Command& one) { return moment < one.call; });
+    std::uint32_t found = none;
+    constexpr std::ptrdiff_t looked_at = 1024;
+    for (auto at = after; at != begin && after - at < looked_at;) {
+      --at;
+      const auto place = static_cast<std::uint32_t>(at - begin);
+      if (wait.stream != none) {
+        if (at->stream == wait.stream) return place;
+      } else if (at->end <= wait.end && (found == none || at->end > made_.commands[found].end)) {
+        found = place;
+      }
+    }
+    return found;
+  }
+
+  void add_ranges() {
+    for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
+      std::uint32_t number = 0;  // ranges have none: that of what their thread called before, else next
+      for (const TapeRecord& one : thread) {
+        if (number == 0) number = one.thread;
+      }
+      for (const TapeRecord& one : thread) {
+        if (one.thread != 0) number = one.thread;
+        if (one.kind == Kind::range) made_.ranges.push_back({one.name, number, moment(one.begin), moment(one.end)});
+      }
+    }
+    std::sort(made_.ranges.begin(), made_.ranges.end(), [](const NamedRange& a, const NamedRange& b) {
+      return std::tuple(a.begin, -a.end) < std::tuple(b.begin, -b.end);
+    });
+  }
+
+  std::string clock() const {
+    const bool gpu = std::any_of(made_.devices.begin(), made_.devices.end(),
+                                 [&](Text device) { return made_.text(device).starts_with("cuda"); });
+    std::string words = "nanoseconds of the host's steady clock; on the CPU it is read before and after each command";
+    if (gpu) words += "; on GPUs events before and after each command, put on that clock by its quickest readings";
+    return words;
+  }
+
+  const Told& told_;
+  Timeline made_;
+  std::vector<CommandTold> commands_;
+  std::vector<const TapeRecord*> ran_;
+  std::vector<const TapeRecord*> waits_;
+  std::unordered_map<std::string, Text> own_texts_;
+  std::unordered_map<std::uint64_t, std::uint32_t> streams_;
+  std::unordered_map<std::uint64_t, std::uint32_t> events_;
+  std::unordered_map<std::uint64_t, std::unordered_map<std::uint64_t, std::uint32_t>> records_;  ///< by event, number
+  std::unordered_map<std::uint64_t, std::uint32_t> freed_;                                       ///< by address
+  std::vector<std::uint32_t> last_;                                                              ///< of each stream
+};
+
+}  // namespace
+
+Timeline assemble(const Told& told) { return Assembler(told).make(); }
+
+std::string_view to_text(Lane lane) {
+  static constexpr std::string_view words[lane_count] = {
+      "kernel",        "copy to device", "copy to host", "copy on device", "copy on host", "fill",
+      "host function", "external",       "graph",        "memory",         "order"};
+  return words[static_cast<std::size_t>(lane)];
+}
+
+std::string_view to_text(Tie tie) {
+  static constexpr std::string_view words[tie_count] = {"stream order", "event", "default stream", "memory"};
+  return words[static_cast<std::size_t>(tie)];
+}
+
+}  // namespace weir::trace

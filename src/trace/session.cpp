@@ -1,0 +1,320 @@
+// Sessions: observers that write down what they are told, and make timelines of it.
+#include "trace/session.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include <unistd.h>
+
+#include <weir/error.hpp>
+#include <weir/kernel.hpp>
+#include <weir/observer.hpp>
+
+namespace weir::trace {
+
+namespace {
+
+constexpr Watch watched = Watch::commands | Watch::memory | Watch::host | Watch::times | Watch::refusals;
+
+std::int64_t nanoseconds(std::chrono::steady_clock::time_point moment) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
+}
+
+std::string date_now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line;
+  for (char c = 0; file.get(c) && line.size() < 4096;) line += c == '\0' ? ' ' : c;
+  if (!line.empty()) line.pop_back();
+  return line;
+}
+
+std::uint64_t bytes_of(std::span<const Region> uses) {
+  std::uint64_t bytes = 0;
+  for (const Region& use : uses) {
+    std::uint64_t one = use.row_bytes * use.rows;
+    for (std::size_t d = 0; d < use.outer_count; ++d) one *= use.outer[d].count;
+    bytes += one;
+  }
+  return bytes;
+}
+
+Lane lane_of(const Copy& copy) {
+  const bool to_device = copy.to_kind == MemoryKind::device;
+  const bool from_device = copy.from_kind == MemoryKind::device;
+  if (to_device) return from_device ? Lane::copy_device : Lane::copy_in;
+  return from_device ? Lane::copy_out : Lane::copy_host;
+}
+
+void describe(const weir::Command& command, Tape::Writer& writer, TapeRecord& record) {
+  const auto order = [&](OrderKind kind, std::uint64_t a, std::uint64_t b, Lane lane = Lane::order) {
+    record.lane = lane;
+    record.what = static_cast<std::uint8_t>(kind);
+    record.a = a;
+    record.b = b;
+  };
+  visit_op(
+      command.op,
+      [&](const Launch& launch) {
+        record.lane = Lane::kernel;
+        record.name = launch.name == nullptr ? writer.kernel(launch.kernel->name) : writer.text(launch.name);
+        record.a = bytes_of(command.uses);
+        record.b = launch.extent.count();
+      },
+      [&](const Copy& copy) {
+        record.lane = lane_of(copy);
+        record.flag = copy.to_kind == MemoryKind::pageable || copy.from_kind == MemoryKind::pageable;
+        record.a = copy.to_layout.shape.count() * copy.to_layout.element_bytes;
+      },
+      [&](const Fill& fill) {
+        record.lane = Lane::fill;
+        record.a = fill.layout.shape.count() * fill.layout.element_bytes;
+      },
+      [&](const Alloc& alloc) {
+        order(OrderKind::alloc, reinterpret_cast<std::uintptr_t>(alloc.data), alloc.bytes, Lane::memory);
+      },
+      [&](const Free& free) {
+        order(OrderKind::free, reinterpret_cast<std::uintptr_t>(free.data), free.bytes, Lane::memory);
+      },
+      [&](const Record& one) { order(OrderKind::record, one.event_id, one.number); },
+      [&](const Wait& wait) {
+        order(wait.event == nullptr ? OrderKind::behind : OrderKind::wait, wait.event_id, wait.record);
+      },
+      [&](const HostCall&) { record.lane = Lane::host_function; },
+      [&](const External&) {
+        record.lane = Lane::external;
+        record.a = bytes_of(command.uses);
+      },
+      [&](const GraphLaunch& graph) {
+        record.lane = Lane::graph;
+        record.a = bytes_of(command.uses);
+        record.b = graph.id;
+      });
+}
+
+// Sessions that run, for ranges, which no observer is told of.
+std::shared_mutex sessions_mutex;
+std::vector<Session::State*> sessions;
+std::atomic<std::size_t> session_count{0};
+
+}  // namespace
+
+std::int64_t now() { return nanoseconds(std::chrono::steady_clock::now()); }
+
+class Session::State final : public Observer {
+ public:
+  State(const SessionOptions& options, SourceLocation where)
+      : options_(options), tape_(options.limit), started_(now()), date_(date_now()), process_(getpid()) {
+    // Now, and not when all is over, it turns out that the file cannot be written.
+    if (!options_.file.empty()) {
+      options_.file = std::filesystem::absolute(options_.file);
+      save(timeline(), options_.file, where);
+    }
+    attach(*this, watched, where);
+    {
+      const std::unique_lock lock(sessions_mutex);
+      sessions.push_back(this);
+      session_count.store(sessions.size(), std::memory_order_relaxed);
+    }
+    if (!options_.file.empty()) {
+      keeper_ = std::thread([this] { keep_file(); });
+    }
+  }
+  /// A child has the parent's session, but none of its threads.
+  bool inherited() const { return getpid() != process_; }
+  /// False if it has stopped before, or is the parent's.
+  bool stop() {
+    if (inherited() || std::exchange(stopped_, true)) return false;
+    {
+      const std::unique_lock lock(sessions_mutex);
+      std::erase(sessions, this);
+      session_count.store(sessions.size(), std::memory_order_relaxed);
+    }
+    detach(*this);
+    if (keeper_.joinable()) {
+      {
+        const std::lock_guard lock(keeper_mutex_);
+        keeper_ends_ = true;
+      }
+      keeper_wakes_.notify_all();
+      keeper_.join();
+    }
+    return true;
+  }
+
+  Timeline timeline() const {
+    Told told{tape_.read(), {}, started_, now()};
+    {
+      const std::lock_guard lock(streams_mutex_);
+      told.streams = streams_;
+    }
+    Timeline made = assemble(told);
+    made.program = command_line();
+    made.date = date_;
+    return made;
+  }
+  const std::filesystem::path& file() const { return options_.file; }
+
+  void add_range(std::string_view name, std::int64_t begin, std::int64_t end) {
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord record;
+    record.kind = TapeRecord::Kind::range;
+    record.name = writer.text(name);
+    record.begin = begin;
+    record.end = end;
+    writer.add(record);
+  }
+
+ private:
+  void submitted(const weir::Command& command) override {
+    if (command.stream == 0) return;  // memory of the host
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord record;
+    record.begin = now();
+    record.id = command.id;
+    record.stream = command.stream;
+    record.thread = command.thread;
+    place(command.where, writer, record);
+    describe(command, writer, record);
+    writer.add(record);
+    for (const StreamId stream : command.behind) {
+      record.kind = TapeRecord::Kind::behind;
+      record.a = stream;
+      writer.add(record);
+    }
+  }
+  void refused(const Refusal& refusal) override {
+    if (!refusal.told) return;
+    TapeRecord record;
+    record.kind = TapeRecord::Kind::refused;
+    record.id = refusal.command.id;
+    tape_.writer().add(record);
+  }
+  void ran(CommandId id, StreamId stream, Span span) override {
+    TapeRecord record;
+    record.kind = TapeRecord::Kind::ran;
+    record.id = id;
+    record.stream = stream;
+    record.begin = nanoseconds(span.begin);
+    record.end = nanoseconds(span.end);
+    tape_.writer().add(record);
+  }
+  void waited(const weir::HostWait& wait) override {
+    if (wait.began == std::chrono::steady_clock::time_point()) return;  // a question, which does not wait
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord record;
+    record.kind = TapeRecord::Kind::wait;
+    record.begin = nanoseconds(wait.began);
+    record.end = now();
+    record.stream = wait.stream;
+    record.thread = wait.thread;
+    record.what = static_cast<std::uint8_t>(wait.kind);
+    record.flag = wait.source == weir::HostWait::Source::pageable_copy;
+    record.id = wait.command;
+    record.a = wait.event_id;
+    record.b = wait.record;
+    if (wait.kind == weir::HostWait::Kind::device) {
+      record.name = writer.text(std::string(wait.backend) + ":" + std::to_string(wait.device));
+    }
+    place(wait.where, writer, record);
+    writer.add(record);
+  }
+  void opened(const StreamInfo& stream) override {
+    KnownStream known{stream.name, stream.device.name(), stream.priority, stream.blocking, stream.legacy};
+    const std::lock_guard lock(streams_mutex_);
+    streams_.insert_or_assign(stream.id, std::move(known));
+  }
+
+  static void place(SourceLocation where, Tape::Writer& writer, TapeRecord& record) {
+    if (!where) return;
+    record.file = writer.file(where.file_name());
+    record.line = where.line();
+  }
+
+  /// Now and then, so that a program that is killed leaves what was recorded so far; never more than a twentieth of the time.
+  void keep_file() {
+    std::unique_lock lock(keeper_mutex_);
+    std::chrono::nanoseconds pause = std::chrono::milliseconds(200);
+    while (!keeper_wakes_.wait_for(lock, pause, [this] { return keeper_ends_; })) {
+      lock.unlock();
+      const auto begin = std::chrono::steady_clock::now();
+      try {
+        save(timeline(), options_.file, {});
+      } catch (const std::exception&) {  // stop() says what is wrong
+      }
+      pause =
+          std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 20 * (std::chrono::steady_clock::now() - begin));
+      lock.lock();
+    }
+  }
+
+  SessionOptions options_;
+  Tape tape_;
+  const std::int64_t started_;
+  const std::string date_;
+  const pid_t process_;
+  bool stopped_ = false;
+  mutable std::mutex streams_mutex_;
+  std::unordered_map<std::uint64_t, KnownStream> streams_;  ///< by id; those that are gone stay
+  std::mutex keeper_mutex_;
+  std::condition_variable keeper_wakes_;
+  bool keeper_ends_ = false;
+  std::thread keeper_;
+};
+
+Session::Session(const SessionOptions& options, SourceLocation where)
+    : state_(std::make_unique<State>(options, where)) {}
+
+Session::~Session() {
+  if (state_->inherited()) {
+    static_cast<void>(state_.release());
+    return;
+  }
+  try {
+    if (state_->stop() && !state_->file().empty()) save(state_->timeline(), state_->file(), {});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir: trace: %s\n", error.what());
+  }
+}
+
+Timeline Session::timeline() const { return state_->timeline(); }
+
+Timeline Session::stop() {
+  const bool stops = state_->stop();
+  Timeline made = state_->timeline();
+  if (stops && !state_->file().empty()) save(made, state_->file(), {});
+  return made;
+}
+
+Range::Range(std::string_view name) {
+  if (session_count.load(std::memory_order_relaxed) == 0) return;
+  name_ = name;
+  begin_ = now();
+}
+
+Range::~Range() {
+  if (begin_ < 0) return;
+  const std::int64_t end = now();
+  const std::shared_lock lock(sessions_mutex);
+  for (Session::State* session : sessions) session->add_range(name_, begin_, end);
+}
+
+}  // namespace weir::trace

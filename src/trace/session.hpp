@@ -1,0 +1,36 @@
+// What a session is told, and what its timeline is made of beside the tape.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/trace.hpp>
+
+#include "trace/tape.hpp"
+
+namespace weir::trace {
+
+/// A stream as it was opened.
+struct KnownStream {
+  std::string name;
+  std::string device;
+  std::int32_t priority = 0;
+  bool blocking = true;
+  bool legacy = false;
+};
+
+struct Told {
+  Tape::Contents tape;
+  std::unordered_map<std::uint64_t, KnownStream> streams;
+  std::int64_t started = 0;
+  std::int64_t stopped = 0;
+};
+/// Puts in order what was told: commands with what they depend on and when they ran, waits and ranges.
+Timeline assemble(const Told& told);
+
+/// Of the steady clock, in nanoseconds.
+std::int64_t now();
+
+}  // namespace weir::trace

@@ -1,0 +1,142 @@
+// What a session is told, as it comes: records of one size, in a list for each thread, so that threads never meet.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <weir/trace.hpp>
+
+namespace weir::trace {
+
+/// One thing that was told. Moments are of the steady clock, in nanoseconds.
+struct TapeRecord {
+  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused };
+
+  std::uint64_t id = 0;  ///< of the command
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::uint64_t stream = 0;
+  std::uint64_t a = 0;  ///< bytes; of a record or wait: the event; of Alloc and Free: the address
+  std::uint64_t b = 0;  ///< elements; of a record or wait: its number; of a graph: its id
+  Text name = none;
+  Text file = none;
+  std::uint32_t line = 0;
+  std::uint32_t thread = 0;
+  Kind kind = Kind::command;
+  Lane lane = Lane::kernel;
+  std::uint8_t what = 0;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
+  bool flag = false;      ///< pageable; of a wait: of a pageable copy
+};
+enum class OrderKind : std::uint8_t { record, wait, behind, alloc, free };
+
+/// Records of all threads, bounded: the oldest make room for new ones.
+class Tape {
+ public:
+  struct Piece;
+  class Writer;
+
+  explicit Tape(std::size_t limit);
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// The calling thread's. Valid in the call.
+  Writer& writer();
+  Text intern(std::string_view text);
+
+  struct Contents {
+    std::vector<std::vector<TapeRecord>> threads;  ///< each in the order in which they came
+    std::vector<std::string> texts;
+    std::uint64_t dropped = 0;  ///< commands that made room
+  };
+  Contents read() const;
+
+ private:
+  friend class Writer;
+  friend struct WritersOfThread;
+  std::shared_ptr<Writer> take_writer();
+  Piece* next_piece(Writer& writer);
+  Text intern_locked(std::string_view text);
+
+  const std::uint64_t number_;  ///< unique in the process
+  const std::size_t most_pieces_;
+  mutable std::mutex mutex_;                   ///< for all below
+  std::deque<std::unique_ptr<Piece>> pieces_;  ///< the oldest first
+  std::vector<std::shared_ptr<Writer>> writers_;
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string, Text> places_;
+  std::uint64_t dropped_ = 0;
+};
+
+struct Tape::Piece {
+  static constexpr std::uint32_t capacity = 128;
+  std::atomic<std::uint32_t> count{0};  ///< those behind it may be read
+  std::uint32_t writer = 0;
+  bool open = true;  ///< its writer adds to it
+  TapeRecord records[capacity];
+};
+
+/// One thread's end of the tape. When the thread is gone, another one's.
+class Tape::Writer {
+ public:
+  explicit Writer(Tape& tape, std::uint32_t place) : tape_(tape), place_(place) {}
+
+  void add(const TapeRecord& record) {
+    std::uint32_t count = piece_ == nullptr ? Piece::capacity : piece_->count.load(std::memory_order_relaxed);
+    if (count == Piece::capacity) {
+      piece_ = tape_.next_piece(*this);
+      count = 0;
+    }
+    piece_->records[count] = record;
+    piece_->count.store(count + 1, std::memory_order_release);
+  }
+  /// Of a text that stays where it is, as those of files and kernels.
+  Text file(const char* name) {
+    if (name != last_file_.at) last_file_ = {name, known(name, name)};
+    return last_file_.text;
+  }
+  Text kernel(std::string_view name) {
+    if (name.data() != last_kernel_.at) last_kernel_ = {name.data(), known(name.data(), name)};
+    return last_kernel_.text;
+  }
+  /// Of one that may be another one next time.
+  Text text(std::string_view text) {
+    if (text != last_name_) {
+      last_name_ = text;
+      last_name_text_ = tape_.intern(text);
+    }
+    return last_name_text_;
+  }
+
+ private:
+  friend class Tape;
+  friend struct WritersOfThread;
+  Tape& tape_;
+  const std::uint32_t place_;
+  std::atomic<bool> taken_{true};
+  Piece* piece_ = nullptr;
+  struct Last {
+    const char* at = nullptr;
+    Text text = none;
+  };
+  Text known(const char* at, std::string_view text) {
+    const auto [place, is_new] = known_.try_emplace(at, none);
+    if (is_new) place->second = tape_.intern(text);
+    return place->second;
+  }
+  Last last_file_;
+  Last last_kernel_;
+  std::string last_name_;
+  Text last_name_text_ = none;
+  std::unordered_map<const void*, Text> known_;
+};
+
+}  // namespace weir::trace

@@ -1,0 +1,284 @@
+// What sessions record: commands with what they wait for, waits of the host, ranges; bounded, and in files that survive the program.
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <weir/error.hpp>
+#include <weir/trace.hpp>
+#include <weir/weir.hpp>
+
+#include "support/child.hpp"
+#include "support/gate.hpp"
+
+namespace {
+
+using weir::trace::Lane;
+using weir::trace::Session;
+using weir::trace::State;
+using weir::trace::Timeline;
+using weir_test::Gate;
+using weir_test::Marker;
+
+std::string place_of(const Timeline& timeline, std::uint32_t place) {
+  const weir::trace::Command& command = timeline.commands[place];
+  return std::string(timeline.text(timeline.streams[command.stream].name)) + "." +
+         std::string(timeline.name_of(command));
+}
+
+/// One line for each command: what it is, and what it comes behind.
+std::string drawn(const Timeline& timeline) {
+  std::string text;
+  for (std::uint32_t i = 0; i < timeline.commands.size(); ++i) {
+    text += place_of(timeline, i);
+    for (const weir::trace::Dependency& on : timeline.dependencies_of(timeline.commands[i])) {
+      text += " <" + std::string(to_text(on.tie)) + "- " + place_of(timeline, on.command);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// A name of a file that is gone when the test is over.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& ending)
+      : path(std::filesystem::temp_directory_path() / ("weir_trace" + std::to_string(getpid()) + ending)) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+  const std::filesystem::path path;
+};
+
+TEST(TraceSession, has_commands_in_the_order_of_the_calls_with_what_they_come_behind) {
+  Marker marker(4);
+  weir::Stream a(weir::default_device(), {.name = "a"}), b(weir::default_device(), {.name = "b"}),
+      side(weir::default_device(), {.blocking = false, .name = "side"});
+  const int first = __LINE__ + 2;
+  Session session;
+  mark(a, marker);
+  weir::Event e = a.record();
+  b.wait(e);
+  mark(b, marker, 2, 1);
+  mark(side, marker, 3, 2);
+  mark(weir::legacy_stream(weir::default_device()), marker, 4, 3);
+  mark(b, marker);
+  weir::synchronize();
+  const Timeline timeline = session.stop();
+  EXPECT_EQ(drawn(timeline),
+            "a.mark\n"
+            "a.record <stream order- a.mark\n"
+            "b.wait <event- a.record\n"
+            "b.mark <stream order- b.wait\n"
+            "side.mark\n"
+            "legacy.mark <default stream- a.record <default stream- b.mark\n"
+            "b.mark <stream order- b.mark <default stream- legacy.mark\n");
+  ASSERT_EQ(timeline.commands.size(), 7u);
+  for (std::size_t i = 0; i < 7; ++i) {
+    const weir::trace::Command& command = timeline.commands[i];
+    EXPECT_EQ(command.state, State::ran);
+    EXPECT_EQ(command.line, static_cast<std::uint32_t>(first) + i);
+    EXPECT_LE(0, command.call);
+    EXPECT_LE(command.begin, command.end);
+    EXPECT_LE(command.end, timeline.duration);
+    for (const auto& on : timeline.dependencies_of(command)) {
+      EXPECT_LE(timeline.commands[on.command].end, command.begin);
+    }
+  }
+  EXPECT_TRUE(std::string(timeline.text(timeline.commands[0].file)).ends_with("session_test.cpp"));
+  EXPECT_NE(timeline.program.find("weir_trace_tests"), std::string::npos);
+  EXPECT_EQ(timeline.note, "");
+}
+
+TEST(TraceSession, knows_sizes_and_directions_of_copies_and_which_held_the_host) {
+  weir::Stream s;
+  Session session;
+  auto device = weir::zeros<float>(s, 1000);
+  auto pinned = weir::empty<float>(weir::pinned, 1000);
+  weir::copy(s, device, pinned);
+  weir::copy(s, pinned, device);
+  const std::vector<float> read = device.to_host();
+  weir::synchronize();
+  const Timeline timeline = session.stop();
+  std::vector<std::pair<Lane, bool>> copies;
+  for (const weir::trace::Command& command : timeline.commands) {
+    if (command.lane == Lane::memory || command.lane == Lane::order) continue;
+    EXPECT_EQ(command.bytes, 4000u);
+    EXPECT_EQ(command.called >= command.end, command.pageable);
+    copies.emplace_back(command.lane, command.pageable);
+  }
+  EXPECT_EQ(copies, (std::vector<std::pair<Lane, bool>>{
+                        {Lane::fill, false}, {Lane::copy_in, false}, {Lane::copy_out, false}, {Lane::copy_out, true}}));
+}
+
+TEST(TraceSession, says_since_when_the_host_waited_and_for_what) {
+  using Wait = std::function<void(weir::StreamRef, weir::EventRef)>;
+  const std::pair<const char*, Wait> waits[] = {
+      {"s", [](weir::StreamRef s, weir::EventRef) { s.synchronize(); }},
+      {"event", [](weir::StreamRef, weir::EventRef e) { e.synchronize(); }},
+      {"device cpu:0", [](weir::StreamRef s, weir::EventRef) { s.device().synchronize(); }},
+      {"everything", [](weir::StreamRef, weir::EventRef) { weir::synchronize(); }},
+      {"s", [](weir::StreamRef s, weir::EventRef) { weir::AutoSynchronize end(s); }}};
+  const weir::Device cpu = weir::device("cpu");
+  for (const auto& [what, wait] : waits) {
+    weir::Stream s(cpu, {.name = "s"});
+    Session session;
+    Gate gate;
+    gate.hold(s);
+    weir::Event e = s.record();
+    EXPECT_TRUE(weir_test::blocks_until_open(cpu, gate, [&] { wait(s, e); }));
+    weir::synchronize();
+    const Timeline timeline = session.stop();
+    ASSERT_FALSE(timeline.waits.empty()) << what;
+    const weir::trace::HostWait& told = timeline.waits.front();
+    const weir::trace::Command& held = timeline.commands.front();
+    EXPECT_EQ(timeline.text(told.what), what);
+    EXPECT_LT(told.begin, held.end) << what;
+    EXPECT_GE(told.end, held.end) << what;
+    ASSERT_NE(told.command, weir::trace::none) << what;
+    EXPECT_EQ(timeline.streams[timeline.commands[told.command].stream].id, s.id()) << what;
+  }
+}
+
+TEST(TraceSession, has_what_still_runs_as_pending) {
+  weir::Stream s(weir::device("cpu"));
+  Session session;
+  Gate gate;
+  gate.hold(s);
+  const Timeline soFar = session.timeline();
+  ASSERT_EQ(soFar.commands.size(), 1u);
+  EXPECT_EQ(soFar.commands[0].state, State::pending);
+  gate.open();
+  s.synchronize();
+  EXPECT_EQ(session.stop().commands[0].state, State::ran);
+}
+
+TEST(TraceSession, several_at_once_each_have_what_came_while_they_ran) {
+  Marker marker;
+  weir::Stream s;
+  Session all;
+  mark(s, marker);
+  Session inner;
+  mark(s, marker);
+  s.synchronize();
+  EXPECT_EQ(inner.stop().commands.size(), 1u);
+  mark(s, marker);
+  s.synchronize();
+  EXPECT_EQ(all.stop().commands.size(), 3u);
+}
+
+TEST(TraceSession, names_what_a_thread_does) {
+  Session session;
+  {
+    weir::trace::Range outer("outer");
+    weir::trace::Range inner("inner");
+  }
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.ranges.size(), 2u);
+  EXPECT_EQ(timeline.text(timeline.ranges[0].name), "outer");
+  EXPECT_EQ(timeline.text(timeline.ranges[1].name), "inner");
+  EXPECT_LE(timeline.ranges[1].end, timeline.ranges[0].end);
+}
+
+TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
+  Marker marker;
+  weir::Stream s;
+  Session session({.limit = 64 << 10});
+  constexpr int count = 2000;
+  for (int i = 1; i <= count; ++i) mark(s, marker, i);
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  EXPECT_GT(timeline.dropped, 0u);
+  EXPECT_EQ(timeline.dropped + timeline.commands.size(), static_cast<std::size_t>(count));
+  EXPECT_NE(timeline.note.find("dropped, the oldest first"), std::string::npos) << timeline.note;
+}
+
+TEST(TraceSession, start_and_stop_while_threads_submit) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      Marker marker;
+      weir::Stream s;
+      while (!over) {
+        const weir::trace::Range range("round");
+        for (int i = 0; i < 20; ++i) mark(s, marker);
+        s.synchronize();
+      }
+    });
+  }
+  std::size_t commands = 0;
+  for (int i = 0; i < 20 || commands == 0; ++i) {
+    Session one({.limit = 1 << 20});
+    Session other;
+    weir::Stream s;
+    Marker marker;
+    mark(s, marker);
+    s.synchronize();
+    commands += one.timeline().commands.size();
+    EXPECT_GE(other.stop().commands.size(), 1u);
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(TraceSession, refuses_a_file_that_cannot_be_written) {
+  try {
+    Session session({.file = "/nowhere/at/all.json"});
+    FAIL() << "it was taken";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::invalid_value);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/at/all.json"), std::string::npos) << error.what();
+  }
+}
+
+WEIR_SCENE(works_until_it_is_killed) {
+  Marker marker;
+  weir::Stream s(weir::default_device(), {.name = "killed"});
+  mark(s, marker);
+  s.synchronize();
+  const std::filesystem::path path = std::getenv("WEIR_TRACE");
+  weir_test::insist(weir_test::eventually([&] { return contents(path).find("\"mark\"") != std::string::npos; }),
+                    "the file gets what has run");
+  std::raise(SIGKILL);
+}
+
+TEST(TraceProcess, that_is_killed_leaves_a_whole_file) {
+  const TemporaryFile file(".json");
+  const weir_test::Outcome outcome = weir_test::play("works_until_it_is_killed", {"WEIR_TRACE=" + file.path.string()});
+  EXPECT_TRUE(outcome.ended) << outcome.output;
+  EXPECT_EQ(outcome.status & 0x7f, SIGKILL) << outcome.output;
+  EXPECT_TRUE(contents(file.path).ends_with("]}\n"));
+}
+
+WEIR_SCENE(works_and_ends) {
+  Marker marker;
+  weir::Stream s;
+  for (int i = 0; i < 10; ++i) mark(s, marker);
+}
+
+TEST(TraceProcess, is_recorded_if_the_environment_asks_for_it) {
+  const TemporaryFile file(".json");
+  const weir_test::Outcome outcome = weir_test::play("works_and_ends", {"WEIR_TRACE=" + file.path.string()});
+  EXPECT_TRUE(ended_well(outcome));
+  EXPECT_NE(contents(file.path).find("\"commands\": 10,"), std::string::npos);
+  const weir_test::Outcome refused = weir_test::play("works_and_ends", {"WEIR_TRACE=/nowhere/run.json"});
+  EXPECT_NE(refused.output.find("WEIR_TRACE"), std::string::npos) << refused.output;
+}
+
+}  // namespace
