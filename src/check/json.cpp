@@ -7,8 +7,8 @@
 
 namespace weir {
 
-using json::Parts;
 using json::literal;
+using json::Parts;
 
 namespace {
 

@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <mutex>
-#include <shared_mutex>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -19,6 +17,8 @@
 #include <weir/error.hpp>
 #include <weir/kernel.hpp>
 #include <weir/observer.hpp>
+
+#include "thread_safety.hpp"
 
 namespace weir::trace {
 
@@ -111,8 +111,8 @@ void describe(const weir::Command& command, Tape::Writer& writer, TapeRecord& re
 }
 
 // Sessions that run, for ranges, which no observer is told of.
-std::shared_mutex sessions_mutex;
-std::vector<Session::State*> sessions;
+detail::SharedMutex sessions_mutex;
+std::vector<Session::State*> sessions WEIR_GUARDED_BY(sessions_mutex);
 std::atomic<std::size_t> session_count{0};
 
 }  // namespace
@@ -130,7 +130,7 @@ class Session::State final : public Observer {
     }
     attach(*this, watched, where);
     {
-      const std::unique_lock lock(sessions_mutex);
+      const detail::LockGuard lock(sessions_mutex);
       sessions.push_back(this);
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
@@ -144,14 +144,14 @@ class Session::State final : public Observer {
   bool stop() {
     if (inherited() || std::exchange(stopped_, true)) return false;
     {
-      const std::unique_lock lock(sessions_mutex);
+      const detail::LockGuard lock(sessions_mutex);
       std::erase(sessions, this);
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
     detach(*this);
     if (keeper_.joinable()) {
       {
-        const std::lock_guard lock(keeper_mutex_);
+        const detail::LockGuard lock(keeper_mutex_);
         keeper_ends_ = true;
       }
       keeper_wakes_.notify_all();
@@ -163,7 +163,7 @@ class Session::State final : public Observer {
   Timeline timeline() const {
     Told told{tape_.read(), {}, started_, now()};
     {
-      const std::lock_guard lock(streams_mutex_);
+      const detail::LockGuard lock(streams_mutex_);
       told.streams = streams_;
     }
     Timeline made = assemble(told);
@@ -239,7 +239,7 @@ class Session::State final : public Observer {
   }
   void opened(const StreamInfo& stream) override {
     KnownStream known{stream.name, stream.device.name(), stream.priority, stream.blocking, stream.legacy};
-    const std::lock_guard lock(streams_mutex_);
+    const detail::LockGuard lock(streams_mutex_);
     streams_.insert_or_assign(stream.id, std::move(known));
   }
 
@@ -251,9 +251,13 @@ class Session::State final : public Observer {
 
   /// Now and then, so that a program that is killed leaves what was recorded so far; never more than a twentieth of the time.
   void keep_file() {
-    std::unique_lock lock(keeper_mutex_);
+    detail::UniqueLock lock(keeper_mutex_);
     std::chrono::nanoseconds pause = std::chrono::milliseconds(200);
-    while (!keeper_wakes_.wait_for(lock, pause, [this] { return keeper_ends_; })) {
+    while (true) {
+      for (const auto due = std::chrono::steady_clock::now() + pause; !keeper_ends_;) {
+        if (keeper_wakes_.wait_until(lock, due) == std::cv_status::timeout) break;
+      }
+      if (keeper_ends_) return;
       lock.unlock();
       const auto begin = std::chrono::steady_clock::now();
       try {
@@ -272,11 +276,12 @@ class Session::State final : public Observer {
   const std::string date_;
   const pid_t process_;
   bool stopped_ = false;
-  mutable std::mutex streams_mutex_;
-  std::unordered_map<std::uint64_t, KnownStream> streams_;  ///< by id; those that are gone stay
-  std::mutex keeper_mutex_;
-  std::condition_variable keeper_wakes_;
-  bool keeper_ends_ = false;
+  mutable detail::Mutex streams_mutex_;
+  std::unordered_map<std::uint64_t, KnownStream> streams_
+      WEIR_GUARDED_BY(streams_mutex_);  ///< those that are gone stay
+  detail::Mutex keeper_mutex_;
+  std::condition_variable_any keeper_wakes_;
+  bool keeper_ends_ WEIR_GUARDED_BY(keeper_mutex_) = false;
   std::thread keeper_;
 };
 
@@ -313,7 +318,7 @@ Range::Range(std::string_view name) {
 Range::~Range() {
   if (begin_ < 0) return;
   const std::int64_t end = now();
-  const std::shared_lock lock(sessions_mutex);
+  const detail::SharedGuard lock(sessions_mutex);
   for (Session::State* session : sessions) session->add_range(name_, begin_, end);
 }
 

@@ -62,7 +62,7 @@ Tape::Writer& Tape::writer() {
 }
 
 std::shared_ptr<Tape::Writer> Tape::take_writer() {
-  const std::lock_guard lock(mutex_);
+  const detail::LockGuard lock(mutex_);
   for (const std::shared_ptr<Writer>& writer : writers_) {
     bool taken = false;
     if (writer->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire)) return writer;
@@ -72,7 +72,7 @@ std::shared_ptr<Tape::Writer> Tape::take_writer() {
 }
 
 Tape::Piece* Tape::next_piece(Writer& writer) {
-  const std::lock_guard lock(mutex_);
+  const detail::LockGuard lock(mutex_);
   if (writer.piece_ != nullptr) writer.piece_->open = false;
   std::unique_ptr<Piece> next;
   if (pieces_.size() >= most_pieces_) {
@@ -92,7 +92,7 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
 }
 
 Text Tape::intern(std::string_view text) {
-  const std::lock_guard lock(mutex_);
+  const detail::LockGuard lock(mutex_);
   if (texts_.size() >= most_texts && places_.count(std::string(text)) == 0) return none;
   const auto [at, is_new] = places_.try_emplace(std::string(text), static_cast<Text>(texts_.size()));
   if (is_new) texts_.push_back(at->first);
@@ -100,7 +100,7 @@ Text Tape::intern(std::string_view text) {
 }
 
 Tape::Contents Tape::read() const {
-  const std::lock_guard lock(mutex_);
+  const detail::LockGuard lock(mutex_);
   Contents contents{std::vector<std::vector<TapeRecord>>(writers_.size()), texts_, dropped_};
   for (const std::unique_ptr<Piece>& piece : pieces_) {
     std::vector<TapeRecord>& thread = contents.threads[piece->writer];

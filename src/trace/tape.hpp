@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include <weir/trace.hpp>
+
+#include "thread_safety.hpp"
 
 namespace weir::trace {
 
@@ -64,16 +65,15 @@ class Tape {
   friend struct WritersOfThread;
   std::shared_ptr<Writer> take_writer();
   Piece* next_piece(Writer& writer);
-  Text intern_locked(std::string_view text);
 
   const std::uint64_t number_;  ///< unique in the process
   const std::size_t most_pieces_;
-  mutable std::mutex mutex_;                   ///< for all below
-  std::deque<std::unique_ptr<Piece>> pieces_;  ///< the oldest first
-  std::vector<std::shared_ptr<Writer>> writers_;
-  std::vector<std::string> texts_;
-  std::unordered_map<std::string, Text> places_;
-  std::uint64_t dropped_ = 0;
+  mutable detail::Mutex mutex_;
+  std::deque<std::unique_ptr<Piece>> pieces_ WEIR_GUARDED_BY(mutex_);  ///< the oldest first
+  std::vector<std::shared_ptr<Writer>> writers_ WEIR_GUARDED_BY(mutex_);
+  std::vector<std::string> texts_ WEIR_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Text> places_ WEIR_GUARDED_BY(mutex_);
+  std::uint64_t dropped_ WEIR_GUARDED_BY(mutex_) = 0;
 };
 
 struct Tape::Piece {

@@ -128,20 +128,24 @@ TEST(TraceSession, knows_sizes_and_directions_of_copies_and_which_held_the_host)
 
 TEST(TraceSession, says_since_when_the_host_waited_and_for_what) {
   using Wait = std::function<void(weir::StreamRef, weir::EventRef)>;
-  const std::pair<const char*, Wait> waits[] = {
-      {"s", [](weir::StreamRef s, weir::EventRef) { s.synchronize(); }},
-      {"event", [](weir::StreamRef, weir::EventRef e) { e.synchronize(); }},
-      {"device cpu:0", [](weir::StreamRef s, weir::EventRef) { s.device().synchronize(); }},
-      {"everything", [](weir::StreamRef, weir::EventRef) { weir::synchronize(); }},
-      {"s", [](weir::StreamRef s, weir::EventRef) { weir::AutoSynchronize end(s); }}};
+  struct Case {
+    const char* what;
+    Wait wait;
+  };
+  const Case cases[] = {{"s", [](weir::StreamRef s, weir::EventRef) { s.synchronize(); }},
+                        {"event", [](weir::StreamRef, weir::EventRef e) { e.synchronize(); }},
+                        {"device cpu:0", [](weir::StreamRef s, weir::EventRef) { s.device().synchronize(); }},
+                        {"everything", [](weir::StreamRef, weir::EventRef) { weir::synchronize(); }},
+                        {"s", [](weir::StreamRef s, weir::EventRef) { weir::AutoSynchronize end(s); }}};
   const weir::Device cpu = weir::device("cpu");
-  for (const auto& [what, wait] : waits) {
+  for (const Case& one : cases) {
+    const char* const what = one.what;
     weir::Stream s(cpu, {.name = "s"});
     Session session;
     Gate gate;
     gate.hold(s);
     weir::Event e = s.record();
-    EXPECT_TRUE(weir_test::blocks_until_open(cpu, gate, [&] { wait(s, e); }));
+    EXPECT_TRUE(weir_test::blocks_until_open(cpu, gate, [&] { one.wait(s, e); }));
     weir::synchronize();
     const Timeline timeline = session.stop();
     ASSERT_FALSE(timeline.waits.empty()) << what;
