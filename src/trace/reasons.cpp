@@ -1,0 +1,224 @@
+// Why commands did not begin earlier: what each had to wait for last, and what a device's idle time was spent on.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "trace/intervals.hpp"
+#include "trace/words.hpp"
+
+namespace weir::trace {
+
+namespace {
+
+constexpr std::int64_t least = 1000;  ///< ns; what is shorter is the device's own
+
+/// Work that had to end before.
+struct Bound {
+  std::uint32_t command = none;
+  Tie tie = Tie::stream_order;
+  std::uint32_t via = none;  ///< the record, the free, or the command itself
+  std::int64_t end = -1;
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const Timeline& timeline) : timeline_(timeline) {}
+
+  std::vector<Held> make() {
+    find_bounds();
+    find_gaps();
+    for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
+      if (!is_of_device(timeline_.commands[i])) continue;
+      if (std::optional<Held> held = of(i)) add(std::move(*held));
+    }
+    return sorted();
+  }
+
+ private:
+  const Command& command(std::uint32_t place) const { return timeline_.commands[place]; }
+  std::uint32_t device_of(const Command& one) const { return timeline_.streams[one.stream].device; }
+
+  /// Records, waits and memory take no time: behind them stands the work that they come behind.
+  Bound bound_of(const Dependency& on) const {
+    if (is_work(command(on.command))) return {on.command, on.tie, on.command, command(on.command).end};
+    Bound bound = bounds_[on.command].first;
+    if (on.tie != Tie::stream_order) {
+      bound.tie = on.tie;
+      bound.via = on.command;
+    }
+    return bound;
+  }
+  void find_bounds() {
+    for (const Command& one : timeline_.commands) {
+      std::pair<Bound, std::int64_t> latest{{}, -1};
+      for (const Dependency& on : timeline_.dependencies_of(one)) {
+        const Bound bound = bound_of(on);
+        if (bound.end > latest.first.end) {
+          latest = {bound, latest.first.end};
+        } else if (bound.command != latest.first.command) {
+          latest.second = std::max(latest.second, bound.end);
+        }
+      }
+      bounds_.push_back(latest);
+    }
+  }
+  /// When each device was idle.
+  void find_gaps() {
+    std::map<std::uint32_t, std::vector<Interval>> busy;
+    for (const Command& one : timeline_.commands) {
+      if (is_of_device(one)) busy[device_of(one)].push_back({one.begin, one.end});
+    }
+    for (auto& [device, intervals] : busy) {
+      const std::vector<Interval> all = joined(std::move(intervals));
+      for (std::size_t i = 1; i < all.size(); ++i) gaps_[{device, all[i].begin}] = all[i - 1].end;
+    }
+    std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> lanes;
+    for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
+      if (is_of_device(command(i))) lanes[{device_of(command(i)), command(i).lane}].push_back(i);
+    }
+    for (auto& [lane, places] : lanes) {
+      std::sort(places.begin(), places.end(),
+                [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
+    }
+    by_end_ = std::move(lanes);
+  }
+
+  std::optional<Held> of(std::uint32_t place) const {
+    const Command& one = command(place);
+    const auto& [bound, next] = bounds_[place];
+    if (bound.command != none && bound.end > one.call) return behind(place, bound, std::max(next, one.call));
+    const std::int64_t ready = std::max(one.call, bound.end);
+    if (one.begin - ready >= least) {
+      if (std::optional<Held> held = behind_engine(place, ready)) return held;
+    }
+    return behind_host(place);
+  }
+
+  std::optional<Held> behind(std::uint32_t place, const Bound& bound, std::int64_t since) const {
+    const Command& one = command(place);
+    const Command& by = command(bound.command);
+    Held held = begun(place, bound.command, since, one.begin);
+    held.saves = bound.end - since;
+    const Command& via = command(bound.via);
+    held.file = via.file;
+    held.line = via.line;
+    switch (bound.tie) {
+      case Tie::event: held.reason = Reason::event; break;
+      case Tie::default_stream: held.reason = Reason::default_stream; break;
+      case Tie::memory: held.reason = Reason::memory; break;
+      case Tie::stream_order:
+        if (by.lane == one.lane || by.lane == Lane::graph || one.lane == Lane::graph) return std::nullopt;
+        held.reason = Reason::stream_order;
+        held.file = one.file;
+        held.line = one.line;
+        held.saves = std::min({held.saves, by.end - by.begin, one.end - one.begin});
+        break;
+    }
+    if (held.reason == Reason::default_stream) {  // what caused the barrier is the line to look at
+      const Command& cause = timeline_.streams[by.stream].legacy ? by : one;
+      held.file = cause.file;
+      held.line = cause.line;
+    }
+    return held;
+  }
+
+  /// Ready, but another command kept its engine: the last one of it to end before this one began.
+  std::optional<Held> behind_engine(std::uint32_t place, std::int64_t ready) const {
+    const Command& one = command(place);
+    const auto& ends = by_end_.at({device_of(one), one.lane});
+    auto at = std::upper_bound(ends.begin(), ends.end(), one.begin, [this](std::int64_t moment, std::uint32_t other) {
+      return moment < command(other).end;
+    });
+    if (at == ends.begin()) return std::nullopt;
+    const std::uint32_t by = *--at;
+    if (by == place || command(by).end <= ready || one.begin - command(by).end > least) return std::nullopt;
+    Held held = begun(place, by, ready, one.begin);
+    held.reason = Reason::engine_busy;
+    held.file = one.file;
+    held.line = one.line;
+    held.saves = command(by).end - ready;
+    return held;
+  }
+
+  /// The device was idle until this was submitted.
+  std::optional<Held> behind_host(std::uint32_t place) const {
+    const Command& one = command(place);
+    const auto gap = gaps_.find({device_of(one), one.begin});
+    if (gap == gaps_.end() || one.call <= gap->second) return std::nullopt;
+    Held held = begun(place, none, gap->second, one.begin);
+    held.saves = one.call - gap->second;
+    held.reason = Reason::host_late;
+    held.file = one.file;
+    held.line = one.line;
+    if (const HostWait* wait = longest_wait(one, gap->second)) {
+      held.reason = timeline_.text(wait->what) == "pageable copy" ? Reason::pageable_copy : Reason::host_wait;
+      held.by = wait->command;
+      held.file = wait->file;
+      held.line = wait->line;
+    }
+    return held;
+  }
+  /// Of the thread that submitted the command, between `since` and the call; none that lasted less than half of it.
+  const HostWait* longest_wait(const Command& one, std::int64_t since) const {
+    const auto& waits = timeline_.waits;
+    const HostWait* found = nullptr;
+    std::int64_t most = (one.call - since) / 2;
+    auto at = std::upper_bound(waits.begin(), waits.end(), one.call,
+                               [](std::int64_t moment, const HostWait& wait) { return moment < wait.begin; });
+    constexpr int looked_at = 256;
+    for (int i = 0; i < looked_at && at != waits.begin(); ++i) {
+      --at;
+      const std::int64_t here = std::min(at->end, one.call) - std::max(at->begin, since);
+      if (at->thread == one.thread && here > most) {
+        found = &*at;
+        most = here;
+      }
+    }
+    return found;
+  }
+
+  static Held begun(std::uint32_t place, std::uint32_t by, std::int64_t begin, std::int64_t end) {
+    Held held;
+    held.command = place;
+    held.by = by;
+    held.begin = begin;
+    held.end = end;
+    return held;
+  }
+
+  /// What one line causes again and again is one.
+  void add(Held held) {
+    if (held.saves < least) return;
+    const auto [at, is_new] = all_.try_emplace(std::tuple(held.reason, held.file, held.line), held);
+    if (is_new) return;
+    Held& known = at->second;
+    const std::int64_t saves = known.saves + held.saves;
+    const std::uint64_t count = known.count + 1;
+    if (held.end - held.begin > known.end - known.begin) known = std::move(held);
+    known.saves = saves;
+    known.count = count;
+  }
+  std::vector<Held> sorted() {
+    std::vector<Held> made;
+    for (auto& [key, held] : all_) {
+      add_words(held, timeline_);
+      made.push_back(std::move(held));
+    }
+    std::stable_sort(made.begin(), made.end(), [](const Held& a, const Held& b) { return a.saves > b.saves; });
+    return made;
+  }
+
+  const Timeline& timeline_;
+  std::vector<std::pair<Bound, std::int64_t>> bounds_;  ///< what ended last, and when what ended before that did
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> gaps_;  ///< device and end to begin
+  std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> by_end_;
+  std::map<std::tuple<Reason, Text, std::uint32_t>, Held> all_;
+};
+
+}  // namespace
+
+std::vector<Held> explain(const Timeline& timeline) { return Explainer(timeline).make(); }
+
+}  // namespace weir::trace

@@ -1,0 +1,141 @@
+// Numbers and reasons as text, and as JSON.
+#include <cstdio>
+#include <string>
+
+#include "json/text.hpp"
+#include "trace/words.hpp"
+
+namespace weir::trace {
+
+namespace {
+
+template <class... T>
+std::string printed(const char* format, T... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::string real(double value) { return printed("%.9g", value); }
+
+std::string list(const std::vector<std::string>& elements) {
+  json::Parts made('[');
+  for (const std::string& one : elements) made.element(one);
+  return made.end();
+}
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+std::uint64_t whole(std::int64_t ns) { return static_cast<std::uint64_t>(ns); }
+
+std::string lane_words(const Timeline& timeline, std::uint32_t device, Lane lane) {
+  return std::string(timeline.text(timeline.devices[device])) + " " + std::string(to_text(lane));
+}
+
+json::Parts command_json(const Timeline& timeline, std::uint32_t place) {
+  const Command& command = timeline.commands[place];
+  json::Parts made('{');
+  made.number("command", place).text("name", timeline.name_of(command));
+  made.text("stream", timeline.text(timeline.streams[command.stream].name));
+  made.text("where", place_text(timeline, command.file, command.line));
+  return made;
+}
+
+}  // namespace
+
+std::string to_text(const Summary& summary, const Timeline& timeline) {
+  std::string text = printed("%-34s%12s\n", "makespan", duration_text(summary.makespan).c_str());
+  text += printed("%-34s%12llu\n", "commands", static_cast<unsigned long long>(summary.commands));
+  text += printed("%-34s%12s%8.1f %%\n", "nothing ran", duration_text(summary.idle).c_str(),
+                  percent(summary.idle, summary.makespan));
+  text += printed("%-34s%12s%8.1f %%\n", "critical path", duration_text(summary.critical).c_str(),
+                  percent(summary.critical, summary.makespan));
+  text += printed("%-34s%12s\n", "the host waited", duration_text(summary.host_waited).c_str());
+  text += printed("%-34s%12s\n\n", "between two calls (median)",
+                  duration_text(static_cast<std::int64_t>(summary.submission)).c_str());
+  text += printed("%-34s%12s%10s%10s%16s\n", "engine", "busy", "", "commands", "GB/s (best)");
+  for (const Engine& one : summary.engines) {
+    text += printed("%-34s%12s%8.1f %%%10llu", lane_words(timeline, one.device, one.lane).c_str(),
+                    duration_text(one.busy).c_str(), percent(one.busy, summary.makespan),
+                    static_cast<unsigned long long>(one.commands));
+    if (one.bytes_per_second > 0) {
+      text += printed("%8.2f (%.2f)", one.bytes_per_second / 1e9, one.best_bytes_per_second / 1e9);
+    }
+    text += "\n";
+  }
+  text += printed("\n%-58s%12s\n", "overlap", "both busy");
+  for (const Overlap& one : summary.overlaps) {
+    text += printed("%-34s%-24s%12s\n", lane_words(timeline, one.device, one.first).c_str(),
+                    std::string(to_text(one.second)).c_str(), duration_text(one.ns).c_str());
+  }
+  text += "\nat once     for\n";
+  for (std::size_t n = 0; n < summary.concurrency.size(); ++n) {
+    text += printed("%7zu%12s%8.1f %%\n", n, duration_text(summary.concurrency[n]).c_str(),
+                    percent(summary.concurrency[n], summary.makespan));
+  }
+  if (!timeline.note.empty()) text += "\nNote: " + timeline.note + ".\n";
+  return text;
+}
+
+std::string to_json(const Summary& summary, const Timeline& timeline) {
+  std::vector<std::string> engines, overlaps, concurrency, path;
+  for (const Engine& one : summary.engines) {
+    json::Parts engine('{');
+    engine.text("device", timeline.text(timeline.devices[one.device])).text("engine", to_text(one.lane));
+    engine.number("commands", one.commands).number("bytes", one.bytes).number("busy_ns", whole(one.busy));
+    engine.member("bytes_per_second", real(one.bytes_per_second));
+    engines.push_back(engine.member("best_bytes_per_second", real(one.best_bytes_per_second)).end());
+  }
+  for (const Overlap& one : summary.overlaps) {
+    json::Parts overlap('{');
+    overlap.text("device", timeline.text(timeline.devices[one.device])).text("first", to_text(one.first));
+    overlaps.push_back(overlap.text("second", to_text(one.second)).number("ns", whole(one.ns)).end());
+  }
+  for (const std::int64_t ns : summary.concurrency) concurrency.push_back(std::to_string(ns));
+  for (const std::uint32_t place : summary.critical_path) path.push_back(command_json(timeline, place).end());
+  json::Parts made('{');
+  made.text("format", "weir.trace.summary").number("version", 1).text("program", timeline.program);
+  made.text("clock", timeline.clock).text("note", timeline.note);
+  made.number("commands", summary.commands).number("ran", summary.ran).number("dropped", timeline.dropped);
+  made.number("makespan_ns", whole(summary.makespan)).number("idle_ns", whole(summary.idle));
+  made.number("critical_ns", whole(summary.critical)).number("host_waited_ns", whole(summary.host_waited));
+  made.member("submission_ns", real(summary.submission)).member("engines", list(engines));
+  made.member("overlaps", list(overlaps)).member("concurrency_ns", list(concurrency));
+  return made.member("critical_path", list(path)).end();
+}
+
+std::string to_text(const std::vector<Held>& held, const Timeline& timeline) {
+  constexpr std::size_t most = 10;
+  if (held.empty()) return "Nothing held a command for a microsecond but the work before it in its stream.\n";
+  std::string text;
+  for (std::size_t i = 0; i < held.size() && i < most; ++i) {
+    const Held& one = held[i];
+    text += std::to_string(i + 1) + ". " + duration_text(one.saves) + " at most: " + std::string(to_text(one.reason));
+    const std::string place = place_text(timeline, one.file, one.line);
+    if (!place.empty()) text += ", " + place;
+    if (one.count > 1) text += ", " + std::to_string(one.count) + " times";
+    text += "\n   " + one.why + ".\n   Change: " + one.change + ".\n";
+  }
+  if (held.size() > most) text += "and " + std::to_string(held.size() - most) + " more that cost less\n";
+  return text;
+}
+
+std::string to_json(const std::vector<Held>& held, const Timeline& timeline) {
+  std::vector<std::string> reasons;
+  for (const Held& one : held) {
+    json::Parts reason('{');
+    reason.text("reason", to_text(one.reason)).member("held", command_json(timeline, one.command).end());
+    reason.member("by", one.by == none ? "null" : command_json(timeline, one.by).end());
+    reason.text("file", timeline.text(one.file)).number("line", one.line);
+    reason.number("begin_ns", whole(one.begin)).number("end_ns", whole(one.end)).number("saves_ns", whole(one.saves));
+    reason.number("count", one.count).text("why", one.why);
+    reasons.push_back(reason.text("change", one.change).end());
+  }
+  json::Parts made('{');
+  made.text("format", "weir.trace.reasons").number("version", 1).text("program", timeline.program);
+  return made.member("reasons", list(reasons)).end();
+}
+
+}  // namespace weir::trace

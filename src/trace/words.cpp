@@ -1,0 +1,84 @@
+// Timelines in words: durations, places, and sentences.
+#include "trace/words.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace weir::trace {
+
+std::string duration_text(std::int64_t ns) {
+  static constexpr std::array<const char*, 4> units = {"ns", "us", "ms", "s"};
+  double value = static_cast<double>(ns);
+  std::size_t unit = 0;
+  while (unit + 1 < units.size() && (value >= 999.5 || value <= -999.5)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %s", value, units[unit]);
+  return text;
+}
+
+std::string place_text(const Timeline& timeline, Text file, std::uint32_t line) {
+  if (file == none) return "";
+  return std::string(timeline.text(file)) + ":" + std::to_string(line);
+}
+
+std::string command_text(const Timeline& timeline, std::uint32_t place) {
+  if (place == none) return "";
+  const Command& command = timeline.commands[place];
+  return std::string(timeline.name_of(command)) + " (" +
+         std::string(timeline.text(timeline.streams[command.stream].name)) + ")";
+}
+
+std::string_view to_text(Reason reason) {
+  static constexpr std::string_view words[reason_count] = {"event",         "default stream", "stream order",
+                                                           "pageable copy", "host wait",      "host late",
+                                                           "engine busy",   "memory",         "unknown"};
+  return words[static_cast<std::size_t>(reason)];
+}
+
+void add_words(Held& held, const Timeline& timeline) {
+  const std::string one = command_text(timeline, held.command);
+  const std::string by = command_text(timeline, held.by);
+  const std::string line = place_text(timeline, held.file, held.line);
+  const Command& command = timeline.commands[held.command];
+  switch (held.reason) {
+    case Reason::event:
+      held.why = one + " waited for the event recorded at " + line + ", behind " + by;
+      held.change = "record the event right behind what is needed, or make " + by + " shorter";
+      break;
+    case Reason::default_stream:
+      held.why = one + " came behind " + by + " only because one of both is in the legacy default stream";
+      held.change = "use a stream of its own there, or streams made with .blocking = false";
+      break;
+    case Reason::stream_order:
+      held.why = one + " stood behind " + by + " in its stream, though different engines do them";
+      held.change = "if it does not need it, give it another stream, with an event where the data meets";
+      break;
+    case Reason::pageable_copy:
+      held.why = one + " was submitted late: a copy of pageable memory at " + line + " held the host";
+      held.change = "copy pinned memory (weir::pinned, ScopedPin), so that the call returns at once";
+      break;
+    case Reason::host_wait:
+      held.why = one + " was submitted late: the host waited at " + line + (by.empty() ? "" : " for " + by);
+      held.change = "wait later, or let a stream wait for an event instead of the host";
+      break;
+    case Reason::host_late:
+      held.why = one + " was submitted late: the device had nothing to do before the call at " + line;
+      held.change = "submit it earlier or from another thread; a graph makes many calls one";
+      break;
+    case Reason::engine_busy:
+      held.why = one + " was ready, but " + by + " kept " +
+                 (command.lane == Lane::kernel ? "the device full" : "its copy engine busy");
+      held.change = "nothing holds it but the device: make the work smaller, or give what matters a higher priority";
+      break;
+    case Reason::memory:
+      held.why = one + " waited for memory that " + by + " had used, freed at " + line;
+      held.change = "keep the memory, or use a pool for each stream";
+      break;
+    case Reason::unknown: break;
+  }
+}
+
+}  // namespace weir::trace

@@ -1,0 +1,20 @@
+// Timelines in words: durations, places, and sentences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weir/trace.hpp>
+
+namespace weir::trace {
+
+/// "1.25 ms": three digits and a unit.
+std::string duration_text(std::int64_t ns);
+/// "a/b.cpp:12"; empty for none.
+std::string place_text(const Timeline& timeline, Text file, std::uint32_t line);
+/// "Saxpy (stream s)".
+std::string command_text(const Timeline& timeline, std::uint32_t place);
+/// Held::why and Held::change.
+void add_words(Held& held, const Timeline& timeline);
+
+}  // namespace weir::trace
