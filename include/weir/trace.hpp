@@ -254,4 +254,15 @@ void write_page(const Timeline& timeline, std::ostream& out);
 /// JSON in the trace-event format, which Perfetto and chrome://tracing open: "weir.timeline", version 1.
 void write_json(const Timeline& timeline, std::ostream& out);
 
+struct ReadOptions {
+  std::size_t limit = std::size_t{4} << 30;  ///< of memory, for the timeline
+};
+/// Reads what save() has written, and checks all of it. Throws invalid_value with the path of the member that is wrong, also for
+/// a file that cannot be read, or takes more than the limit. In the library weir::tools.
+Timeline load(const std::filesystem::path& path, const ReadOptions& options = {},
+              SourceLocation where = SourceLocation::current());
+/// The same from the text of write_json; `name` stands for the file in errors.
+Timeline parse_json(std::string_view text, const std::string& name = "timeline", const ReadOptions& options = {},
+                    SourceLocation where = SourceLocation::current());
+
 }  // namespace weir::trace

@@ -1,0 +1,254 @@
+// Reading timelines that were written as JSON: trace/write_json.cpp has the format.
+#include <charconv>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <weir/error.hpp>
+#include <weir/trace.hpp>
+
+#include "scenario/file_input.hpp"
+#include "scenario/json_reader.hpp"
+#include "scenario/value.hpp"
+
+namespace weir::trace {
+
+namespace {
+
+using scenario::At;
+using scenario::Fault;
+using scenario::Value;
+
+/// Bounds of moments, and of all durations together: sums of them fit.
+constexpr std::int64_t most_moment = std::int64_t{1} << 53;
+constexpr std::int64_t most_sum = std::int64_t{1} << 62;
+
+/// "1 -1 25": the numbers of one event.
+class Numbers {
+ public:
+  explicit Numbers(const At& at) : at_(at), rest_(at.string()) {}
+
+  bool at_end() const { return rest_.empty(); }
+  template <class T>
+  T next(T least, T most) {
+    T value{};
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc()) at_.fault("a number is missing, or too large");
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    if (!rest_.empty()) {
+      if (rest_.front() != ' ' || rest_.size() == 1) at_.fault("numbers have one blank between");
+      rest_.remove_prefix(1);
+    }
+    if (value < least || value > most) at_.fault("a number is out of its range");
+    return value;
+  }
+  template <class T>
+  T any() {
+    return next<T>(std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  }
+  std::int64_t moment() { return next<std::int64_t>(-most_moment, most_moment); }
+  /// A place in a list, or none.
+  std::uint32_t place(std::size_t size) {
+    const auto value = next<std::int64_t>(-1, static_cast<std::int64_t>(size) - 1);
+    return value < 0 ? none : static_cast<std::uint32_t>(value);
+  }
+  std::uint32_t place_of_one(std::size_t size) {
+    const std::uint32_t value = place(size);
+    if (value == none) at_.fault("a place is missing");
+    return value;
+  }
+  [[noreturn]] void fault(const char* message) const { at_.fault(message); }
+
+ private:
+  const At& at_;
+  std::string_view rest_;
+};
+
+class Reader final : public scenario::Members {
+ public:
+  explicit Reader(std::size_t limit) : limit_(limit) {}
+
+  bool is_list(std::string_view member) const override { return member == "traceEvents"; }
+  void list_begins(std::string_view) override {
+    if (!head_) throw Fault{"weir", "it is missing, or behind traceEvents: this is no timeline of Weir's"};
+  }
+  void element(std::string_view list, std::size_t index, Value value) override {
+    if (value.find("cat") == nullptr) return;
+    const At event(value, list, index);
+    const std::string& category = event.member("cat").string();
+    if (category != "command" && category != "host wait" && category != "range") return;
+    const At args = event.member("args");
+    const At w = args.member("w");
+    Numbers numbers(w);
+    if (category == "command") {
+      add_command(numbers);
+    } else if (category == "range") {
+      add_range(numbers);
+    } else {
+      add_wait(numbers);
+    }
+    if (!numbers.at_end()) numbers.fault("there are too many numbers");
+    if (bytes() > limit_) throw Fault{"traceEvents", "it takes more than the limit of memory"};
+  }
+  void list_ends(std::string_view) override {}
+  void member(std::string_view name, Value value) override {
+    if (name == "weir") read_head(At(value, name));
+  }
+  std::size_t room() const override { return limit_ - std::min(limit_, bytes()); }
+
+  Timeline finish() {
+    if (!head_) throw Fault{"weir", "it is missing: this is no timeline of Weir's"};
+    if (made_.commands.size() != commands_) throw Fault{"weir.commands", "there are fewer or more of them"};
+    for (const HostWait& wait : made_.waits) {
+      if (wait.command != none && wait.command >= commands_) throw Fault{"traceEvents", "a wait is for no command"};
+    }
+    return std::move(made_);
+  }
+
+ private:
+  std::size_t bytes() const {
+    return text_bytes_ + made_.commands.size() * sizeof(Command) + made_.dependencies.size() * sizeof(Dependency) +
+           made_.waits.size() * sizeof(HostWait) + made_.ranges.size() * sizeof(NamedRange);
+  }
+  std::uint32_t place(const At& at, std::size_t size) const {
+    const std::uint64_t value = at.count();
+    if (value >= size) at.fault("there are only " + std::to_string(size));
+    return static_cast<std::uint32_t>(value);
+  }
+
+  void read_head(const At& weir) {
+    head_ = true;
+    if (weir.member("format").string() != "weir.timeline") weir.member("format").fault("it must be weir.timeline");
+    if (weir.member("version").count() != 1) weir.member("version").fault("this library reads version 1");
+    made_.program = weir.member("program").string();
+    made_.clock = weir.member("clock").string();
+    made_.date = weir.member("date").string();
+    made_.note = weir.member("note").string();
+    const std::uint64_t duration = weir.member("duration").count();
+    if (duration > static_cast<std::uint64_t>(most_moment)) weir.member("duration").fault("it is too long");
+    made_.duration = static_cast<std::int64_t>(duration);
+    made_.dropped = weir.member("dropped").count();
+    commands_ = weir.member("commands").count();
+    const At texts = weir.member("texts"), devices = weir.member("devices"), streams = weir.member("streams");
+    texts.is_array();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      made_.texts.push_back(texts.item(i).string());
+      text_bytes_ += sizeof(std::string) + made_.texts.back().capacity();
+    }
+    devices.is_array();
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      made_.devices.push_back(place(devices.item(i), made_.texts.size()));
+    }
+    streams.is_array();
+    for (std::size_t i = 0; i < streams.size(); ++i) read_stream(streams.item(i));
+  }
+  void read_stream(const At& at) {
+    at.is_array();
+    if (at.size() != 6) at.fault("it must have six elements");
+    Stream stream;
+    stream.name = place(at.item(0), made_.texts.size());
+    stream.id = at.item(1).count();
+    stream.device = place(at.item(2), made_.devices.size());
+    const double priority = at.item(3).value().real;
+    if (!(priority >= -1e6 && priority <= 1e6)) at.item(3).fault("it is out of its range");
+    stream.priority = static_cast<std::int32_t>(priority);
+    stream.blocking = at.item(4).boolean();
+    stream.legacy = at.item(5).boolean();
+    made_.streams.push_back(stream);
+  }
+
+  void add_command(Numbers& numbers) {
+    const std::size_t texts = made_.texts.size();
+    Command made;
+    made.id = numbers.any<std::uint64_t>();
+    made.name = numbers.place(texts);
+    made.file = numbers.place(texts);
+    made.line = numbers.any<std::uint32_t>();
+    made.stream = numbers.place_of_one(made_.streams.size());
+    made.thread = numbers.any<std::uint32_t>();
+    made.lane = static_cast<Lane>(numbers.place_of_one(lane_count));
+    made.state = static_cast<State>(numbers.place_of_one(3));
+    made.pageable = numbers.place_of_one(2) != 0;
+    made.event = numbers.any<std::uint32_t>();
+    made.elements = numbers.any<std::uint64_t>();
+    made.bytes = numbers.any<std::uint64_t>();
+    made.call = numbers.next<std::int64_t>(-1, most_moment);
+    made.called = numbers.next<std::int64_t>(-1, most_moment);
+    made.begin = numbers.moment();
+    made.end = numbers.moment();
+    if (made.end < made.begin) numbers.fault("it ends before it begins");
+    if (made.state == State::pending && made.end != 0) numbers.fault("it is pending, and has ended");
+    add_up(made.end - std::min(made.call, made.begin), numbers);
+    made.first_dependency = static_cast<std::uint32_t>(made_.dependencies.size());
+    while (!numbers.at_end()) {
+      const std::uint32_t on = numbers.place_of_one(made_.commands.size());
+      made_.dependencies.push_back({on, static_cast<Tie>(numbers.place_of_one(tie_count))});
+      ++made.dependency_count;
+    }
+    made_.commands.push_back(made);
+  }
+  void add_wait(Numbers& numbers) {
+    HostWait made;
+    made.what = numbers.place(made_.texts.size());
+    made.stream = numbers.place(made_.streams.size());
+    made.command = numbers.place(none);
+    made.file = numbers.place(made_.texts.size());
+    made.line = numbers.any<std::uint32_t>();
+    made.thread = numbers.any<std::uint32_t>();
+    made.begin = numbers.moment();
+    made.end = numbers.moment();
+    if (made.end < made.begin) numbers.fault("it ends before it begins");
+    add_up(made.end - made.begin, numbers);
+    made_.waits.push_back(made);
+  }
+  void add_range(Numbers& numbers) {
+    NamedRange made;
+    made.name = numbers.place(made_.texts.size());
+    made.thread = numbers.any<std::uint32_t>();
+    made.begin = numbers.moment();
+    made.end = numbers.moment();
+    if (made.end < made.begin && made.end != -1) numbers.fault("it ends before it begins");
+    made_.ranges.push_back(made);
+  }
+  void add_up(std::int64_t ns, const Numbers& numbers) {
+    if (ns > most_sum - sum_) numbers.fault("all together last too long");
+    sum_ += ns;
+  }
+
+  const std::size_t limit_;
+  Timeline made_;
+  bool head_ = false;
+  std::uint64_t commands_ = 0;
+  std::size_t text_bytes_ = 0;
+  std::int64_t sum_ = 0;
+};
+
+Timeline read(scenario::FileInput& input, const std::string& name, const ReadOptions& options, SourceLocation where) {
+  try {
+    Reader reader(options.limit);
+    scenario::read_json(input, reader);
+    return reader.finish();
+  } catch (const Fault& fault) {
+    throw Error(Errc::invalid_value, "weir::trace::load", name,
+                fault.path.empty() ? fault.message : fault.path + ": " + fault.message, where);
+  }
+}
+
+}  // namespace
+
+Timeline load(const std::filesystem::path& path, const ReadOptions& options, SourceLocation where) {
+  try {
+    scenario::FileInput input(path);
+    return read(input, path.string(), options, where);
+  } catch (const scenario::Unreadable& unreadable) {
+    throw Error(Errc::invalid_value, "weir::trace::load", path.string(), "it cannot be read: " + unreadable.message,
+                where);
+  }
+}
+
+Timeline parse_json(std::string_view text, const std::string& name, const ReadOptions& options, SourceLocation where) {
+  scenario::FileInput input(text);
+  return read(input, name, options, where);
+}
+
+}  // namespace weir::trace

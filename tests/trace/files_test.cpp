@@ -1,0 +1,132 @@
+// Timelines in files: what is read is what was written, and damaged files are errors.
+#include <filesystem>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <weir/error.hpp>
+#include <weir/trace.hpp>
+
+#include "made.hpp"
+
+namespace {
+
+using trace_test::Lane;
+using trace_test::Made;
+using trace_test::Tie;
+using trace_test::Timeline;
+
+std::string json_of(const Timeline& timeline) {
+  std::ostringstream out;
+  write_json(timeline, out);
+  return out.str();
+}
+
+/// What is wrong with a text; empty if it is a timeline.
+std::string outcome(const std::string& text) {
+  try {
+    const Timeline timeline = weir::trace::parse_json(text);
+    static_cast<void>(to_json(summarize(timeline), timeline));
+    static_cast<void>(to_json(explain(timeline), timeline));
+    return "";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::invalid_value) << error.what();
+    return error.what();
+  }
+}
+
+Timeline whole() {
+  Made made;
+  made.timeline.program = "a \"program\" \xff\n";
+  made.timeline.note = "3 were dropped";
+  made.timeline.dropped = 3;
+  made.timeline.streams[1].priority = -2;
+  const auto kernel = made.add(0, Lane::kernel, 5, 10, 1234567, {}, 1 << 20);
+  const auto record = made.add(0, Lane::order, 6, 1234567, 1234567, {{kernel, Tie::stream_order}});
+  made.add(1, Lane::copy_out, 7, 1234570, 1234590, {{record, Tie::event}, {kernel, Tie::default_stream}}, 77);
+  made.add(1, Lane::fill, 8, 0, 0);
+  made.timeline.commands.back().state = weir::trace::State::pending;
+  made.timeline.commands.back().name = weir::trace::none;
+  weir::trace::HostWait wait;
+  wait.what = made.text("everything");
+  wait.command = kernel;
+  wait.thread = 1;
+  wait.end = 9;
+  made.timeline.waits.push_back(wait);
+  made.timeline.ranges.push_back({made.text("range"), 1, 0, -1});
+  return made.timeline;
+}
+
+TEST(TraceFiles, what_is_read_is_what_was_written) {
+  const std::string text = json_of(whole());
+  const Timeline read = weir::trace::parse_json(text);
+  EXPECT_EQ(json_of(read), text);
+  EXPECT_EQ(read.program, "a \"program\" \xef\xbf\xbd\n");
+  EXPECT_EQ(read.commands[2].dependency_count, 2u);
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    const std::string one = json_of(trace_test::by_chance(seed));
+    ASSERT_EQ(json_of(weir::trace::parse_json(one)), one);
+  }
+}
+
+TEST(TraceFiles, are_written_whole_and_read) {
+  const auto path = std::filesystem::temp_directory_path() / ("weir_files" + std::to_string(getpid()) + ".json");
+  save(whole(), path);
+  EXPECT_EQ(json_of(weir::trace::load(path)), json_of(whole()));
+  std::filesystem::remove(path);
+  EXPECT_THROW(weir::trace::load(path), weir::Error);
+  EXPECT_THROW(save(whole(), "/nowhere/at/all.json"), weir::Error);
+}
+
+TEST(TraceFiles, that_are_wrong_are_errors_with_the_path_of_the_member) {
+  const std::string text = json_of(whole());
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const auto at = other.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return outcome(other.replace(at, from.size(), to));
+  };
+  const auto has = [](const std::string& message, const char* part) { return message.find(part) != std::string::npos; };
+  EXPECT_TRUE(has(outcome("{}"), "no timeline of Weir's"));
+  EXPECT_TRUE(has(outcome("{\"traceEvents\": []}"), "no timeline of Weir's"));
+  EXPECT_TRUE(has(changed("\"version\": 1", "\"version\": 2"), "weir.version"));
+  EXPECT_TRUE(has(changed("\"commands\": 4", "\"commands\": 5"), "weir.commands"));
+  EXPECT_TRUE(has(changed("\"w\": \"1 ", "\"w\": \"x "), "traceEvents[4].args.w"));
+  EXPECT_TRUE(has(changed(" 10 1234567", " 1234568 1234567"), "ends before"));
+  EXPECT_TRUE(has(changed("1234567 0 0\"", "1234567 1 0\""), "range")) << "a dependency on itself";
+  EXPECT_TRUE(has(changed("1234567 0 0\"", "1234567 0 9\""), "range"));
+  EXPECT_TRUE(has(changed("1234567 0 0\"", "1234567 0\""), "missing"));
+  EXPECT_TRUE(has(changed(" 10 1234567", " 10 99999999999999999"), "range"));
+  for (std::size_t cut = 2; cut < text.size(); cut += 7) EXPECT_NE(outcome(text.substr(0, text.size() - cut)), "");
+}
+
+TEST(TraceFiles, by_mutation_are_errors_or_other_timelines) {
+  const std::string text = json_of(whole());
+  std::mt19937 random(2026);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  int good = 0, bad = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string other = text;
+    for (std::size_t change = 0; change <= below(3); ++change) {
+      const std::size_t at = below(other.size());
+      switch (below(3)) {
+        case 0: other[at] = static_cast<char>(random()); break;
+        case 1: other[at] = "0123456789- "[below(12)]; break;
+        default: other.erase(at, 1 + below(6)); break;
+      }
+    }
+    ++(outcome(other).empty() ? good : bad);
+  }
+  EXPECT_GT(good, 50);
+  EXPECT_GT(bad, 500);
+}
+
+TEST(TraceFiles, beyond_the_limit_of_memory_are_errors) {
+  EXPECT_THROW(weir::trace::parse_json(json_of(whole()), "one", {.limit = 100}), weir::Error);
+}
+
+}  // namespace
