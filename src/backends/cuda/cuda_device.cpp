@@ -2,6 +2,7 @@
 #include "backends/cuda/cuda_device.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -21,6 +22,8 @@
 namespace weir::cuda {
 
 namespace {
+constexpr std::size_t most_waiting_queues =
+    4;  // each is a stream of the driver's, which takes its part in the hardware's queues
 /// Filled once, before anything else is asked of the devices.
 std::vector<CudaDevice*>& all_devices() {
   static auto& all = *new std::vector<CudaDevice*>;
@@ -218,22 +221,32 @@ CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& optio
 }
 
 CudaQueue& CudaDevice::waiting_queue() {
-  constexpr std::size_t most = 4;  // each is a stream of the driver's, which takes its part in the hardware's queues
   const detail::LockGuard guard(waiting_queues_mutex_);
   for (CudaQueue* queue : waiting_queues_) {
     if (queue->progress() == Answer::done) return *queue;
   }
-  if (waiting_queues_.size() < most) {
+  if (waiting_queues_.size() < most_waiting_queues) {
     QueueOptions options;
     options.kind = QueueOptions::Kind::internal;
     options.blocking = false;
     options.label = "housekeeping on " + name_;
-    waiting_queues_.reserve(most);
+    waiting_queues_.reserve(most_waiting_queues);
     waiting_queues_.push_back(&open_queue(options));
     return *waiting_queues_.back();
   }
-  next_waiting_ = (next_waiting_ + 1) % most;
+  next_waiting_ = (next_waiting_ + 1) % most_waiting_queues;
   return *waiting_queues_[next_waiting_];
+}
+
+void CudaDevice::settle_waiting_queues() noexcept {
+  std::array<CudaQueue*, most_waiting_queues> queues{};
+  {
+    const detail::LockGuard guard(waiting_queues_mutex_);
+    std::copy(waiting_queues_.begin(), waiting_queues_.end(), queues.begin());
+  }
+  for (CudaQueue* queue : queues) {
+    if (queue != nullptr) queue->settle();
+  }
 }
 
 void CudaDevice::take_back(CudaQueue& queue) {

@@ -55,6 +55,8 @@ class CudaDevice {
   CudaQueue& legacy() { return *legacy_; }
   /// One of a few queues for what waits for other queues: one that waits for nothing now, if there is one.
   CudaQueue& waiting_queue();
+  /// Those that are idle, so that pools can give back what was freed in them: nobody else ever synchronises them.
+  void settle_waiting_queues() noexcept;
 
   /// For captures of the library's own: queues that nobody else can name. Nothing is ever pending in them.
   CudaQueue& take_capture_queue(int priority);

@@ -178,6 +178,16 @@ void release_unused(CUmemPoolHandle_st& pool, std::size_t keep, std::size_t held
   drop_surplus(pool);
 }
 
+/// Bytes whose free has run, which the host does not know: the driver holds them as in use, also when the pool is trimmed.
+std::size_t untold_of(const CUmemPoolHandle_st& pool) {
+  std::size_t untold = 0;
+  for (const std::uintptr_t address : pool.freed) {
+    const Block& block = world().blocks.at(address);
+    if (block.freed->done && !block.told) untold += block.bytes;
+  }
+  return untold;
+}
+
 cudaError_t get_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute, void* value) {
   auto& number = *static_cast<cuuint64_t*>(value);
   switch (attribute) {
@@ -264,14 +274,11 @@ template <class Told>
 void release_unused(int device, const Told& is_told) {
   for (CUmemPoolHandle_st* pool : world().pools) {
     if (pool->device != device) continue;
-    std::size_t untold = 0;
     for (const std::uintptr_t address : pool->freed) {
       Block& block = world().blocks.at(address);
-      if (!block.freed->done) continue;
-      block.told = block.told || is_told(block);
-      if (!block.told) untold += block.bytes;
+      block.told = block.told || (block.freed->done && is_told(block));
     }
-    release_unused(*pool, pool->threshold, untold);
+    release_unused(*pool, pool->threshold, untold_of(*pool));
   }
 }
 }  // namespace
@@ -359,7 +366,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
   FAKE_CALL(cudaMemPoolTrimTo, plain, {
     if (!is_live(pool)) return cudaErrorInvalidValue;
-    release_unused(*pool, keep);
+    release_unused(*pool, keep, untold_of(*pool));
     return cudaSuccess;
   });
 }

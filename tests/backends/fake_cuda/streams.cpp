@@ -237,6 +237,7 @@ cudaError_t host_function(Call& call, cudaStream_t handle, cudaHostFn_t function
     capture_node(*stream, cudaGraphNodeTypeHost, std::move(work));
     return cudaSuccess;
   }
+  wait_for_others_room(call);
   wait_for_room(call, stream, true);
   const OpRef op = new_op(call, Op::Kind::host, stream->device, [function, data] { function(data); });
   op->pair = stream->waited_last;
@@ -374,6 +375,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   FAKE_CALL(cudaEventDestroy, plain, {
     if (!is_live(event)) return cudaErrorInvalidResourceHandle;
     check_thread(call, *event);
+    wait_for_others_room(call);
     world().events.erase(event);
     delete event;
     return cudaSuccess;

@@ -236,7 +236,8 @@ StreamRef find(Call& call, cudaStream_t handle);
 void enqueue(Call& call, const StreamRef& stream, const OpRef& op);
 /// Waits until the stream has room for one more (R3, R213).
 void wait_for_room(Call& call, const StreamRef& stream, bool host_function);
-/// While a thread waits for room in a stream, calls that create things wait as well (R214).
+/// While a thread waits for room in a stream, calls that create things wait as well (R214), and host functions, and who
+/// destroys events.
 void wait_for_others_room(Call& call);
 cudaError_t event_record(Call& call, cudaEvent_t event, cudaStream_t stream, unsigned flags);
 cudaError_t event_wait(Call& call, cudaStream_t stream, cudaEvent_t event, unsigned flags);

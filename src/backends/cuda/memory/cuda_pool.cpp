@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "thread_safety.hpp"
 
@@ -92,6 +93,7 @@ cudaError_t CudaPool::take_from_driver(CudaQueue& queue, std::size_t bytes, void
   const cudaStream_t stream = queue.stream(where);
   queue.check_no_foreign_capture("weir: allocating memory", where);
   const DeviceScope scope(device_.index());
+  const RoomCall room;
   const cudaError_t answer = cudaMallocFromPoolAsync(data, bytes, pool, stream);
   if (answer == cudaErrorMemoryAllocation) static_cast<void>(cudaGetLastError());
   return answer;
@@ -318,6 +320,7 @@ void CudaPool::trim(std::size_t keep) {
   if (pool == nullptr) return;
   device_.free_what_was_put_off();
   flush_until_free();
+  device_.settle_waiting_queues();
   const DeviceScope scope(device_.index());
   check(cudaMemPoolTrimTo(pool, keep), "weir::Pool::trim", name_, {});
 }

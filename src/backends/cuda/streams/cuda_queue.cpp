@@ -8,6 +8,7 @@
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
 #include "thread_safety.hpp"
@@ -53,6 +54,7 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   if (capture_ != nullptr) return record_fork(event, where);
   const cudaStream_t queue = stream(where);
   const cudaEvent_t native = event.to_record(where);
+  const RoomCall room;
   const cudaError_t answer =
       in_context([&] { return driver().record_event(native, queue); }, [&] { return cudaEventRecord(native, queue); });
   check(answer, "weir::Stream::record", label_, where);
@@ -71,6 +73,7 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const cudaStream_t queue = stream(where);
   const cudaEvent_t native = event.native.load(std::memory_order_acquire);
+  const RoomCall room;
   const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, native, CU_EVENT_WAIT_DEFAULT); },
                                         [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
   check(answer, "weir::Stream::wait", label_, where);
@@ -165,6 +168,7 @@ EndMark CudaQueue::mark_end(const char* operation, SourceLocation where) {
   if (inside) {
     cudaError_t answer = cudaStreamQuery(queue);
     if (answer == cudaSuccess) return {};
+    const RoomCall room;
     if (answer == cudaErrorNotReady) answer = cudaEventRecord(mark.get(), end);
     check(answer, operation, device_.name(), where);
     return EndMark(std::move(mark));
@@ -191,6 +195,7 @@ void CudaQueue::set_standing_mark(SourceLocation where) {
 void CudaQueue::come_after(cudaEvent_t event) {
   const cudaStream_t queue = stream({});
   const DeviceScope scope(device_.index());
+  const RoomCall room;
   check(cudaStreamWaitEvent(queue, event, cudaEventWaitDefault), ordering, label_, {});
   waited_.store(true, std::memory_order_relaxed);
 }
@@ -220,6 +225,7 @@ cudaError_t CudaQueue::free_in_order(void* data) noexcept {
   if (queue == nullptr) return cudaErrorInvalidResourceHandle;
   const DeviceScope scope(device_.index());
   const InsideGate inside(*this);
+  const RoomCall room;
   return inside ? cudaFreeAsync(data, queue) : cudaErrorStreamCaptureUnsupported;
 }
 

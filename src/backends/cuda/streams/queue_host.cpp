@@ -11,6 +11,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
@@ -98,7 +99,9 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
   }
   std::atomic<int>* const behind_waits =
       waited_.exchange(false, std::memory_order_relaxed) ? &device_.calls_behind_waits() : nullptr;
-  if (behind_waits != nullptr && behind_waits->load(std::memory_order_relaxed) >= most_behind_waits) {
+  // The driver lets nobody have a host function while a thread waits for room (R214).
+  if ((behind_waits != nullptr && behind_waits->load(std::memory_order_relaxed) >= most_behind_waits) ||
+      RoomCall::others_wait()) {
     return call_without_driver(command, function);
   }
   auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, behind_waits});

@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/prepared_launch.hpp"
+#include "backends/cuda/streams/room.hpp"
 
 namespace weir::cuda {
 
@@ -61,6 +62,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   std::uint64_t count = size;
   detail::DeviceGuard unguarded{nullptr, 0};
   void* arguments[] = {const_cast<void*>(closure), &count, &unguarded};
+  const RoomCall room;
   const CUresult answer = driver().launch_kernel(loaded->function.load(std::memory_order_relaxed), blocks, 1, 1,
                                                  threads, 1, 1, 0, stream, arguments, nullptr);
   if (answer != CUDA_SUCCESS) [[unlikely]] {

@@ -5,12 +5,15 @@
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
+#include "backends/cuda/streams/room.hpp"
 
 namespace weir::cuda {
 
 void CudaQueue::submit(const Command& command) {
   if (capture_ != nullptr) capture_->expect(*this, command.where);
   Watched watched(*this, command);
+  // A host function asks who else is in one (submit_call()).
+  const RoomCall room;
   visit_op(
       command.op, [&](const Launch& launch) { submit_launch(command, launch); },
       [&](const Copy& copy) { submit_copy(command, copy); }, [&](const Fill& fill) { submit_fill(command, fill); },
