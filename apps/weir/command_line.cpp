@@ -16,7 +16,8 @@ namespace {
 std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
     return fmt::format(
-        "no command \"{}\": there is check, devices, demo, graph, record, run and selftest (see weir --help)", argv[1]);
+        "no command \"{}\": there is check, devices, demo, graph, record, run, selftest and trace (see weir --help)",
+        argv[1]);
   }
   return fmt::format("{} (see weir --help)", error.what());
 }

@@ -147,7 +147,7 @@ void add_default_stream(const Command& demo, Session& session) {
       "blocking streams, and they for it. Kernels that are held until a gate opens show which commands run meanwhile\n"
       "and which wait, on blocking, non-blocking and per-thread streams.\n"
       "\nExample:  weir demo default-stream --device cpu");
-  add_common_options(command, session);
+  add_demo_options(command, session);
   command.when_given(
       [&session] { session.run = [&session] { return finish_demo(session, run_default_stream(session)); }; });
 }

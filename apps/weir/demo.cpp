@@ -2,10 +2,15 @@
 #include "demo.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include <weir/error.hpp>
+#include <weir/trace.hpp>
 
 namespace tool {
 
@@ -65,7 +70,25 @@ Exit run_all(const Session& session, bool small) {
   return good ? Exit::ok : Exit::wrong;
 }
 
+Exit run_traced(const Session& session, const std::function<Exit()>& run) {
+  try {
+    weir::trace::Session trace({.file = session.trace_file});
+    const Exit code = run();
+    trace.stop();
+    session.say(fmt::format("timeline: {}\n", session.trace_file));
+    return code;
+  } catch (const weir::Error& error) {
+    if (error.operation() != "weir::trace::save") throw;
+    throw UsageError(fmt::format("--trace {}", error.what()));
+  }
+}
+
 }  // namespace
+
+void add_demo_options(const Command& command, Session& session) {
+  add_common_options(command, session);
+  command.name("--trace", session.trace_file, "FILE", "Write the timeline of all runs: .html or .json");
+}
 
 std::string overlap_note(weir::Device device) {
   if (device.backend() != "cpu") return "";
@@ -82,11 +105,14 @@ void add_demo(const Command& app, Session& session) {
   const Command demo = app.add("demo", "Show what streams are for: with times, and results checked");
   demo.footer(footer);
   demo.takes_command();
-  add_common_options(demo, session);
+  add_demo_options(demo, session);
   const auto small = std::make_shared<bool>(false);
   demo.flag("--small", *small, "Small sizes, for a slow machine or a quick look");
   demo.when_given([&session, demo, small] {
     if (!demo.command_given()) session.run = [&session, small] { return run_all(session, *small); };
+    if (!session.trace_file.empty()) {
+      session.run = [&session, run = std::move(session.run)] { return run_traced(session, run); };
+    }
   });
   add_vadd(demo, session);
   add_normalize(demo, session);

@@ -45,6 +45,9 @@ void add_normalize(const Command& demo, Session& session);
 void add_prefetch(const Command& demo, Session& session);
 void add_default_stream(const Command& demo, Session& session);
 
+/// Those of all commands, and --trace.
+void add_demo_options(const Command& command, Session& session);
+
 /// Why a CPU gains less than a GPU, as a line; empty for other devices.
 std::string overlap_note(weir::Device device);
 

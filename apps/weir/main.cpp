@@ -36,6 +36,7 @@ constexpr const char* footer =
     "  weir record -o FILE.json -- PROGRAM ARGS   keeps what it does, to be run again\n"
     "  weir run -- PROGRAM ARGS   runs a program; --device says on what\n"
     "  weir check FILE.json       finds what nothing orders in it, and the line that mends it\n"
+    "  weir trace -o FILE.html -- PROGRAM ARGS    when each command ran, what overlapped, and why the rest did not\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"
@@ -116,6 +117,7 @@ int main(int argc, char** argv) {
   tool::add_record(root, session);
   tool::add_run(root, session);
   tool::add_selftest(root, session);
+  tool::add_trace(root, session);
 
   Exit code = run(line, session, argc, argv);
   std::cout.flush();

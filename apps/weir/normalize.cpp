@@ -197,7 +197,7 @@ void add_normalize(const Command& demo, Session& session) {
   command.number("--arrays", options->arrays, "Arrays");
   command.number("--n", options->n, "Elements of each array");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
-  add_common_options(command, session);
+  add_demo_options(command, session);
   command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_normalize(session, *options)); };
   });

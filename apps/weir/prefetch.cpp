@@ -177,7 +177,7 @@ void add_prefetch(const Command& demo, Session& session) {
   command.number("--batches", options->batches, "Batches");
   command.number("--n", options->n, "Elements of each batch");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
-  add_common_options(command, session);
+  add_demo_options(command, session);
   command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_prefetch(session, *options)); };
   });

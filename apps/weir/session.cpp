@@ -58,18 +58,12 @@ weir::Device default_device() {
 }
 
 void Session::say(const std::string& text) const {
-  if (!json) std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!json) print_text(text);
 }
 
-void Session::print(const Json& value) const {
-  const std::string text = value.text() + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
-void Session::print_line(const Json& value) const {
-  const std::string text = value.line() + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
+void Session::print_text(const std::string& text) const { std::fwrite(text.data(), 1, text.size(), stdout); }
+void Session::print(const Json& value) const { print_text(value.text() + "\n"); }
+void Session::print_line(const Json& value) const { print_text(value.line() + "\n"); }
 
 void add_common_options(const Command& command, Session& session) {
   command.name("--device", session.device_name, "NAME", "Device by name, as `weir devices` lists them");

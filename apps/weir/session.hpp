@@ -19,6 +19,7 @@ namespace tool {
 struct Session {
   bool json = false;
   std::string device_name;           ///< empty: not asked for
+  std::string trace_file;            ///< of a demo's timeline; empty: not asked for
   std::vector<std::string> program;  ///< what stands behind "--", and its arguments
   bool takes_program = false;        ///< whether the command that was chosen does
   std::function<Exit()> run;         ///< set by the command that was chosen
@@ -27,6 +28,8 @@ struct Session {
   weir::Device device() const;
   /// Prints text for people; nothing with --json.
   void say(const std::string& text) const;
+  /// Prints text that is for people, or for programs already.
+  void print_text(const std::string& text) const;
   void print(const Json& value) const;
   /// The same on one line.
   void print_line(const Json& value) const;
@@ -56,5 +59,6 @@ void add_graph(const Command& app, Session& session);
 void add_record(const Command& app, Session& session);
 void add_run(const Command& app, Session& session);
 void add_selftest(const Command& app, Session& session);
+void add_trace(const Command& app, Session& session);
 
 }  // namespace tool

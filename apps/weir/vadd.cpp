@@ -174,7 +174,7 @@ void add_vadd(const Command& demo, Session& session) {
   command.number("--n", options->n, "Elements of each vector");
   command.number("--streams", options->streams, "Streams, and chunks");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
-  add_common_options(command, session);
+  add_demo_options(command, session);
   command.when_given([&session, options] {
     session.run = [&session, options] { return finish_demo(session, run_vadd(session, *options)); };
   });

@@ -200,6 +200,29 @@ std::string to_text(const std::vector<Held>& held, const Timeline& timeline);
 /// One line, one JSON object: "weir.trace.reasons", version 1.
 std::string to_json(const std::vector<Held>& held, const Timeline& timeline);
 
+/// Two runs of a program: `weir trace diff`.
+struct Difference {
+  /// Commands of one name and line, in both runs; a line that moved is found by name and order.
+  struct Line {
+    std::string name;
+    std::string where;  ///< in the second run, if it is there
+    Lane lane = Lane::kernel;
+    std::uint64_t commands[2] = {0, 0};
+    std::int64_t ran[2] = {0, 0};   ///< ns, all together
+    std::int64_t held[2] = {0, 0};  ///< ns, by what explain() finds
+    std::string why;                ///< what held them most in the second run
+  };
+  Summary summary[2];
+  std::vector<Line> lines;  ///< what became slower first
+};
+Difference compare(const Timeline& before, const Timeline& after);
+std::string to_text(const Difference& difference);
+/// One line, one JSON object: "weir.trace.diff", version 1.
+std::string to_json(const Difference& difference);
+/// Whether a condition holds: "makespan > 1.05x" compares with the first run, "idle > 2 ms" with a time. Of makespan, idle, critical,
+/// host_waited, submission and busy; by >, >=, < and <=. Throws invalid_value for anything else.
+bool holds(std::string_view condition, const Difference& difference, SourceLocation where = SourceLocation::current());
+
 struct SessionOptions {
   /// What is written when the session stops, and about every second until then, so that a program that is killed leaves a file
   /// that opens: a page for names that end in .html, else the JSON of write_json. Empty: no file.

@@ -39,6 +39,9 @@ class Explainer {
  private:
   const Command& command(std::uint32_t place) const { return timeline_.commands[place]; }
   std::uint32_t device_of(const Command& one) const { return timeline_.streams[one.stream].device; }
+  auto ends_after() const {
+    return [this](std::int64_t moment, std::uint32_t other) { return moment < command(other).end; };
+  }
 
   /// Records, waits and memory take no time: behind them stands the work that they come behind.
   Bound bound_of(const Dependency& on) const {
@@ -128,9 +131,7 @@ class Explainer {
   std::optional<Held> behind_engine(std::uint32_t place, std::int64_t ready) const {
     const Command& one = command(place);
     const auto& ends = by_end_.at({device_of(one), one.lane});
-    auto at = std::upper_bound(ends.begin(), ends.end(), one.begin, [this](std::int64_t moment, std::uint32_t other) {
-      return moment < command(other).end;
-    });
+    auto at = std::upper_bound(ends.begin(), ends.end(), one.begin, ends_after());
     if (at == ends.begin()) return std::nullopt;
     const std::uint32_t by = *--at;
     if (by == place || command(by).end <= ready || one.begin - command(by).end > least) return std::nullopt;
@@ -142,39 +143,66 @@ class Explainer {
     return held;
   }
 
-  /// The device was idle until this was submitted.
+  /// The device, or the engine, had nothing to do until this was submitted.
   std::optional<Held> behind_host(std::uint32_t place) const {
     const Command& one = command(place);
     const auto gap = gaps_.find({device_of(one), one.begin});
-    if (gap == gaps_.end() || one.call <= gap->second) return std::nullopt;
+    if (gap == gaps_.end() || gap->second >= one.call) return beside_a_wait(place);
+    const std::int64_t late = one.call - gap->second;
     Held held = begun(place, none, gap->second, one.begin);
-    held.saves = one.call - gap->second;
-    held.reason = Reason::host_late;
-    held.file = one.file;
-    held.line = one.line;
-    if (const HostWait* wait = longest_wait(one, gap->second)) {
-      held.reason = timeline_.text(wait->what) == "pageable copy" ? Reason::pageable_copy : Reason::host_wait;
-      held.by = wait->command;
-      held.file = wait->file;
-      held.line = wait->line;
+    held.saves = late;
+    const HostWait* wait = longest_wait(one, gap->second);
+    if (wait != nullptr && 2 * overlap(*wait, one, gap->second) > late) {
+      blame(held, *wait);
+    } else {
+      held.reason = Reason::host_late;
+      held.file = one.file;
+      held.line = one.line;
     }
     return held;
   }
-  /// Of the thread that submitted the command, between `since` and the call; none that lasted less than half of it.
+  /// Other engines ran meanwhile: it could have run beside them, had the host not waited.
+  std::optional<Held> beside_a_wait(std::uint32_t place) const {
+    const Command& one = command(place);
+    const std::int64_t since = engine_idle_since(place);
+    if (since < 0 || since >= one.call) return std::nullopt;
+    const HostWait* wait = longest_wait(one, since);
+    if (wait == nullptr) return std::nullopt;
+    Held held = begun(place, none, since, one.begin);
+    held.saves = std::min(overlap(*wait, one, since), one.end - one.begin);
+    blame(held, *wait);
+    return held;
+  }
+  void blame(Held& held, const HostWait& wait) const {
+    held.reason = timeline_.text(wait.what) == "pageable copy" ? Reason::pageable_copy : Reason::host_wait;
+    held.by = wait.command;
+    held.file = wait.file;
+    held.line = wait.line;
+  }
+  /// When the last command of its lane had ended before it began; -1 if there was none.
+  std::int64_t engine_idle_since(std::uint32_t place) const {
+    const auto& ends = by_end_.at({device_of(command(place)), command(place).lane});
+    const auto at = std::upper_bound(ends.begin(), ends.end(), command(place).begin, ends_after());
+    for (auto before = at; before != ends.begin();) {
+      if (*--before != place) return command(*before).end;
+    }
+    return -1;
+  }
+  /// For how long of the time from `since` to the call.
+  static std::int64_t overlap(const HostWait& wait, const Command& one, std::int64_t since) {
+    return std::min(wait.end, one.call) - std::max(wait.begin, since);
+  }
+  /// Of the thread that submitted the command, between `since` and the call; null if none lasted.
   const HostWait* longest_wait(const Command& one, std::int64_t since) const {
     const auto& waits = timeline_.waits;
     const HostWait* found = nullptr;
-    std::int64_t most = (one.call - since) / 2;
     auto at = std::upper_bound(waits.begin(), waits.end(), one.call,
                                [](std::int64_t moment, const HostWait& wait) { return moment < wait.begin; });
     constexpr int looked_at = 256;
     for (int i = 0; i < looked_at && at != waits.begin(); ++i) {
       --at;
-      const std::int64_t here = std::min(at->end, one.call) - std::max(at->begin, since);
-      if (at->thread == one.thread && here > most) {
-        found = &*at;
-        most = here;
-      }
+      const std::int64_t least_here = found == nullptr ? least : overlap(*found, one, since);
+      if (at->thread == one.thread && overlap(*at, one, since) > least_here) found = &*at;
     }
     return found;
   }

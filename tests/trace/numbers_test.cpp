@@ -201,6 +201,25 @@ TEST(TraceReasons, a_host_that_waited_or_copied_or_was_late) {
   }
 }
 
+TEST(TraceReasons, a_pageable_copy_keeps_other_engines_idle_though_the_device_is_not) {
+  Made made;
+  made.add(0, Lane::kernel, 0, 0, 5 * us);
+  const auto copy = made.add(0, Lane::copy_in, 5 * us, 5 * us, 50 * us);
+  made.add(1, Lane::kernel, 50 * us, 50 * us, 60 * us);
+  weir::trace::HostWait wait;
+  wait.what = made.text("pageable copy");
+  wait.command = copy;
+  wait.line = 77;
+  wait.thread = 1;
+  wait.begin = 5 * us;
+  wait.end = 50 * us;
+  made.timeline.waits.push_back(wait);
+  const Held one = only(made.timeline);
+  EXPECT_EQ(one.reason, Reason::pageable_copy);
+  EXPECT_EQ(one.by, copy);
+  EXPECT_EQ(one.saves, 10 * us) << "no more than the kernel takes";
+}
+
 TEST(TraceReasons, an_engine_that_was_busy_and_memory_of_another_stream) {
   Made made;
   const auto first = made.add(0, Lane::copy_in, 0, 0, 10 * us);

@@ -1,0 +1,118 @@
+// `weir trace`: records a timeline of a program, and says what overlapped, what did not and why, and what became slower.
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <weir/error.hpp>
+#include <weir/trace.hpp>
+
+#include "program.hpp"
+#include "session.hpp"
+
+namespace tool {
+
+namespace {
+
+using weir::trace::Timeline;
+
+struct Options {
+  std::string output;
+  std::string file;
+  std::string other;
+  std::string fail_if;
+};
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  weir trace -o run.html -- ./pipeline --frames 10   a page that opens in a browser\n"
+    "  weir trace -o run.json -- ./pipeline               for Perfetto, chrome://tracing and the commands above\n"
+    "  weir trace explain run.json                        what held commands, and what to change\n"
+    "  weir trace diff before.json after.json --fail-if 'makespan > 1.05x'\n"
+    "\n"
+    "Programs start without the tool, too: WEIR_TRACE=run.html ./pipeline. docs/timeline.md tells what is recorded.";
+
+Timeline load(const std::string& file) {
+  try {
+    return weir::trace::load(file);
+  } catch (const weir::Error& error) {
+    if (error.errc() != weir::Errc::invalid_value) throw;
+    throw UsageError(error.what());
+  }
+}
+
+Exit record(const Session& session, const Options& options) {
+  if (options.output.empty()) throw UsageError("-o FILE is required (see weir trace --help)");
+  if (session.program.empty()) throw UsageError("-- PROGRAM is required (see weir trace --help)");
+  const std::string output = std::filesystem::absolute(options.output);
+  const RecordedProgram ended = record_program(session.program, output, session.device_name, "WEIR_TRACE");
+  if (ended.code == 0 && !ended.recorded) {
+    throw std::runtime_error(fmt::format("{} made no call of Weir: nothing was recorded", session.program.front()));
+  }
+  return static_cast<Exit>(ended.code);
+}
+
+/// Prints what is made of a file, for people or as JSON.
+template <class Make>
+Exit print(const Session& session, const std::string& file, const Make& make) {
+  const Timeline timeline = load(file);
+  const auto made = make(timeline);
+  session.print_text(session.json ? to_json(made, timeline) + "\n" : to_text(made, timeline));
+  return Exit::ok;
+}
+
+Exit diff(const Session& session, const Options& options) {
+  const weir::trace::Difference difference = compare(load(options.file), load(options.other));
+  bool failed = false;
+  if (!options.fail_if.empty()) {
+    try {
+      failed = holds(options.fail_if, difference);
+    } catch (const weir::Error& error) {
+      throw UsageError(fmt::format("--fail-if {}", error.what()));
+    }
+  }
+  session.print_text(session.json ? to_json(difference) + "\n" : to_text(difference));
+  if (failed) session.say(fmt::format("\nFailed: {}\n", options.fail_if));
+  return failed ? Exit::wrong : Exit::ok;
+}
+
+}  // namespace
+
+void add_trace(const Command& app, Session& session) {
+  const Command command =
+      app.add("trace", "When each command of a program ran, what overlapped, and why the rest did not");
+  const auto options = std::make_shared<Options>();
+  command.name("-o,--output", options->output, "FILE", "where to write it: .html or .json");
+  command.takes_command();
+  add_common_options(command, session);
+  command.footer(footer);
+
+  const auto add = [&](const char* name, const char* what, std::function<Exit()> run) {
+    const Command verb = command.add(name, what);
+    verb.operand("FILE", options->file, "a timeline that was written as JSON");
+    verb.flag("--json", session.json, "Write JSON for programs instead of text for people");
+    verb.when_given([&session, run = std::move(run)] { session.run = run; });
+    return verb;
+  };
+  add("summary", "How long what was busy, what overlapped, the critical path",
+      [&session, options] { return print(session, options->file, weir::trace::summarize); });
+  add("explain", "What held commands, the dearest first, and what to change",
+      [&session, options] { return print(session, options->file, weir::trace::explain); });
+  const Command two = add("diff", "What became slower between two runs, and why",
+                          [&session, options] { return diff(session, *options); });
+  two.operand("OTHER", options->other, "the timeline of the later run");
+  two.name("--fail-if", options->fail_if, "CONDITION",
+           "Exit code 1 if it holds: \"makespan > 1.05x\", \"idle > 2 ms\"; of makespan, busy, idle, critical, "
+           "host_waited, submission");
+  command.when_given([&session, command, options] {
+    if (command.command_given()) return;
+    session.takes_program = true;
+    session.run = [&session, options] { return record(session, *options); };
+  });
+}
+
+}  // namespace tool

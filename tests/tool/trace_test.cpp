@@ -1,0 +1,87 @@
+// `weir trace`, `--trace` of demos, and WEIR_TRACE: a program becomes a timeline, its numbers, and its reasons.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tool.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tool_test::Result;
+using tool_test::run;
+using tool_test::text;
+using tool_test::tool_path;
+
+class Trace : public testing::Test {
+ protected:
+  Trace() : path_(std::filesystem::temp_directory_path() / ("traced" + std::to_string(getpid()) + ".json")) {}
+  ~Trace() override { std::filesystem::remove(path_); }
+
+  void record() {
+    const std::vector<std::string> arguments = {"trace", "-o",       path_, "--",   tool_path(),
+                                                "demo",  "prefetch", "--n", "1000", "--json"};
+    const Result result = run(arguments);
+    ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+    EXPECT_EQ(json::parse(result.out)["batches"], 16) << "the program's output is its own";
+  }
+  static json printed(const std::vector<std::string>& arguments) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+    return json::parse(result.out);
+  }
+
+  std::string path_;
+};
+
+TEST_F(Trace, of_a_program_has_numbers_and_reasons) {
+  record();
+  const json events = json::parse(std::ifstream(path_))["traceEvents"];
+  std::size_t commands = 0;
+  for (const json& one : events) commands += one.value("cat", "") == "command" ? 1 : 0;
+  const json summary = printed({"trace", "summary", path_, "--json"});
+  EXPECT_EQ(summary["format"], "weir.trace.summary");
+  EXPECT_EQ(summary["commands"], commands);
+  EXPECT_GT(summary["critical_path"].size(), 0u);
+  const json reasons = printed({"trace", "explain", path_, "--json"});
+  EXPECT_EQ(reasons["format"], "weir.trace.reasons");
+  EXPECT_NE(run({"trace", "summary", path_}).out.find("makespan"), std::string::npos);
+  EXPECT_FALSE(run({"trace", "explain", path_}).out.empty());
+}
+
+TEST_F(Trace, compares_two_runs_and_fails_where_it_is_asked_to) {
+  record();
+  EXPECT_EQ(run({"trace", "diff", path_, path_, "--fail-if", "makespan > 1.05x"}).exit_code, 0);
+  const Result failed = run({"trace", "diff", path_, path_, "--fail-if", "makespan >= 1x"});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_NE(failed.out.find("Failed: makespan >= 1x"), std::string::npos) << failed.out;
+  EXPECT_EQ(printed({"trace", "diff", path_, path_, "--json"})["format"], "weir.trace.diff");
+  EXPECT_EQ(run({"trace", "diff", path_, path_, "--fail-if", "speed > 1x"}).exit_code, 2);
+}
+
+TEST_F(Trace, of_a_demo) {
+  const Result result = run({"demo", "default-stream", "--device", "cpu", "--trace", path_});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("timeline: " + path_), std::string::npos) << result.out;
+  EXPECT_GT(printed({"trace", "summary", path_, "--json"})["commands"], 0);
+  EXPECT_EQ(run({"demo", "default-stream", "--trace", "/nowhere/x.json"}).exit_code, 2);
+}
+
+TEST_F(Trace, that_makes_no_sense_is_said) {
+  EXPECT_EQ(run({"trace"}).exit_code, 2);
+  EXPECT_EQ(run({"trace", "-o", path_}).exit_code, 2);
+  EXPECT_EQ(run({"trace", "-o", path_, "--", "/bin/true"}).exit_code, 3);
+  EXPECT_EQ(run({"trace", "summary", "/nowhere/x.json"}).exit_code, 2);
+  std::ofstream(path_) << "{\"traceEvents\": []}";
+  const Result result = run({"trace", "explain", path_});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("no timeline of Weir's"), std::string::npos) << result.err;
+}
+
+}  // namespace
