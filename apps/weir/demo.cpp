@@ -87,7 +87,7 @@ Exit run_traced(const Session& session, const std::function<Exit()>& run) {
 
 void add_demo_options(const Command& command, Session& session) {
   add_common_options(command, session);
-  command.name("--trace", session.trace_file, "FILE", "Write the timeline of all runs: .html or .json");
+  command.name("--trace", session.trace_file, "FILE", "Write the timeline of all runs: .html, .json or .pftrace");
 }
 
 std::string overlap_note(weir::Device device) {

@@ -86,7 +86,7 @@ void add_trace(const Command& app, Session& session) {
   const Command command =
       app.add("trace", "When each command of a program ran, what overlapped, and why the rest did not");
   const auto options = std::make_shared<Options>();
-  command.name("-o,--output", options->output, "FILE", "where to write it: .html or .json");
+  command.name("-o,--output", options->output, "FILE", "where to write it: .html, .json or .pftrace");
   command.takes_command();
   add_common_options(command, session);
   command.footer(footer);

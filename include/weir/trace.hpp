@@ -225,7 +225,7 @@ bool holds(std::string_view condition, const Difference& difference, SourceLocat
 
 struct SessionOptions {
   /// What is written when the session stops, and about every second until then, so that a program that is killed leaves a file
-  /// that opens: a page for names that end in .html, else the JSON of write_json. Empty: no file.
+  /// that opens: a page for names that end in .html, Perfetto's format for .pftrace, else JSON. Empty: no file.
   std::filesystem::path file = {};
   std::size_t limit =
       std::size_t{256} << 20;  ///< of memory for what is told: the oldest makes room. A command takes 160 bytes
@@ -276,6 +276,8 @@ void save(const Timeline& timeline, const std::filesystem::path& path,
 void write_page(const Timeline& timeline, std::ostream& out);
 /// JSON in the trace-event format, which Perfetto and chrome://tracing open: "weir.timeline", version 1.
 void write_json(const Timeline& timeline, std::ostream& out);
+/// Perfetto's own format. It is not read back.
+void write_perfetto(const Timeline& timeline, std::ostream& out);
 
 struct ReadOptions {
   std::size_t limit = std::size_t{4} << 30;  ///< of memory, for the timeline

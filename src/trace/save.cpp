@@ -36,7 +36,11 @@ void save(const Timeline& timeline, const std::filesystem::path& path, SourceLoc
   FileBuffer buffer(file);
   std::ostream out(&buffer);
   out.exceptions(std::ios::badbit);  // what the file throws passes
-  write_json(timeline, out);
+  if (path.extension() == ".pftrace") {
+    write_perfetto(timeline, out);
+  } else {
+    write_json(timeline, out);
+  }
   out.flush();
   file.finish();
 }

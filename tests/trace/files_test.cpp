@@ -125,6 +125,33 @@ TEST(TraceFiles, by_mutation_are_errors_or_other_timelines) {
   EXPECT_GT(bad, 500);
 }
 
+// Perfetto's own reader (perfetto 0.59.1, perfetto_trace_pb2) found in these bytes what the comments say, and no unknown field.
+TEST(TraceFiles, for_perfetto_are_its_messages) {
+  Made made(1);
+  const auto first = made.add(0, Lane::kernel, 0, 1, 2, {}, 300);
+  made.add(0, Lane::order, 0, 2, 2, {{first, Tie::event}});
+  std::ostringstream out;
+  write_perfetto(made.timeline, out);
+  std::string hex;
+  for (const char c : out.str()) {
+    static constexpr char digits[] = "0123456789abcdef";
+    hex += digits[static_cast<unsigned char>(c) >> 4];
+    hex += digits[static_cast<unsigned char>(c) & 15];
+  }
+  EXPECT_EQ(hex,
+            // tracks: 1 "sim:0", and 1 << 32 "s0" below it
+            "0a0ee203090801120573696d3a305001"
+            "0a11e2030c0880808080101202733028015001"
+            // "c0" begins at 1: "kernel", "where" made.cpp:1, "bytes" 300, flow 1; and ends
+            "0a4740015a414801588080808010b201066b65726e656cba01026330221352057768657265320a6d6164652e6370703a31220a5205"
+            "627974657318ac02f90201000000000000005001"
+            "0a0e40025a0848025880808080105001"
+            // "c1" begins at 2: "order", the flow's end; and ends
+            "0a3a40025a344801588080808010b201056f72646572ba01026331221352057768657265320a6d6164652e6370703a328103010000"
+            "00000000005001"
+            "0a0e40025a0848025880808080105001");
+}
+
 TEST(TraceFiles, beyond_the_limit_of_memory_are_errors) {
   EXPECT_THROW(weir::trace::parse_json(json_of(whole()), "one", {.limit = 100}), weir::Error);
 }
