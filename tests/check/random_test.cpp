@@ -25,7 +25,7 @@ using check_test::Reference;
 std::uint64_t programs(std::uint64_t usual) {
   const char* const asked = std::getenv("WEIR_CHECK_PROGRAMS");
   if (asked != nullptr) return std::strtoull(asked, nullptr, 10);
-  return weir_test::under_address_sanitizer ? usual / 4 : usual;
+  return weir_test::under_address_sanitizer ? usual / 12 : usual;
 }
 
 /// Empty if the checker says what the closure says.

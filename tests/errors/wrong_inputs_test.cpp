@@ -98,8 +98,6 @@ void expect_nothing_changed(const Room& room) {
   }
 }
 
-}  // namespace
-
 class WrongInputs : public testing::TestWithParam<Case> {
  protected:
   weir::ScopedDevice scope_{GetParam().device};
@@ -139,4 +137,5 @@ TEST(WrongInputTable, is_long_and_has_no_name_twice) {
   EXPECT_GE(names.size(), 160u);
 }
 
+}  // namespace
 }  // namespace weir_test

@@ -16,14 +16,14 @@ const std::vector<BrokenStream>& broken_streams() {
 
 namespace {
 
-struct Use {
+struct StreamUse {
   const char* name;
   const char* operation;
   std::function<void(Room&, weir::StreamRef)> call;
 };
 
-const std::vector<Use>& uses() {
-  static const std::vector<Use> all = {
+const std::vector<StreamUse>& stream_uses() {
+  static const std::vector<StreamUse> all = {
       {"launch", "weir::launch", [](Room& r, weir::StreamRef s) { weir::launch(s, 10, AddOne{}, weir::inout(r.a)); }},
       {"launch without arrays", "weir::launch", [](Room&, weir::StreamRef s) { weir::launch(s, 1, DoNothing{}); }},
       {"launch_blocks", "weir::launch_blocks",
@@ -58,7 +58,7 @@ const std::vector<Use>& uses() {
 std::vector<WrongInput> wrong_streams() {
   Table table(__FILE__);
   for (const BrokenStream& broken : broken_streams()) {
-    for (const Use& use : uses()) {
+    for (const StreamUse& use : stream_uses()) {
       table.add(std::string(use.name) + " on " + broken.how, Errc::invalid_handle, {use.operation, "stream"},
                 [&](Room& room) { use.call(room, broken.stream(room)); });
     }

@@ -64,7 +64,7 @@ std::string report(const Program& program, const std::string& first, const Execu
 
 std::size_t program_count(std::size_t plain) {
   if (const auto count = from_environment("WEIR_PROGRAMS")) return static_cast<std::size_t>(*count);
-  return weir_test::under_thread_sanitizer || weir_test::under_address_sanitizer ? plain / 6 : plain;
+  return weir_test::under_thread_sanitizer || weir_test::under_address_sanitizer ? plain / 10 : plain;
 }
 
 std::uint64_t first_seed() { return from_environment("WEIR_SEED").value_or(1); }
