@@ -175,52 +175,56 @@ class Session::State final : public Observer {
 
   void add_range(std::string_view name, std::int64_t begin, std::int64_t end) {
     Tape::Writer& writer = tape_.writer();
-    TapeRecord record;
+    TapeRecord& record = writer.next();
     record.kind = TapeRecord::Kind::range;
     record.name = writer.text(name);
     record.begin = begin;
     record.end = end;
-    writer.add(record);
+    writer.add();
   }
 
  private:
   void submitted(const weir::Command& command) override {
     if (command.stream == 0) return;  // memory of the host
     Tape::Writer& writer = tape_.writer();
-    TapeRecord record;
+    TapeRecord& record = writer.next();
     record.begin = now();
     record.id = command.id;
     record.stream = command.stream;
     record.thread = command.thread;
     place(command.where, writer, record);
     describe(command, writer, record);
-    writer.add(record);
+    writer.add();
     for (const StreamId stream : command.behind) {
-      record.kind = TapeRecord::Kind::behind;
-      record.a = stream;
-      writer.add(record);
+      TapeRecord& before = writer.next();
+      before.kind = TapeRecord::Kind::behind;
+      before.id = command.id;
+      before.a = stream;
+      writer.add();
     }
   }
   void refused(const Refusal& refusal) override {
     if (!refusal.told) return;
-    TapeRecord record;
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord& record = writer.next();
     record.kind = TapeRecord::Kind::refused;
     record.id = refusal.command.id;
-    tape_.writer().add(record);
+    writer.add();
   }
   void ran(CommandId id, StreamId stream, Span span) override {
-    TapeRecord record;
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord& record = writer.next();
     record.kind = TapeRecord::Kind::ran;
     record.id = id;
     record.stream = stream;
     record.begin = nanoseconds(span.begin);
     record.end = nanoseconds(span.end);
-    tape_.writer().add(record);
+    writer.add();
   }
   void waited(const weir::HostWait& wait) override {
     if (wait.began == std::chrono::steady_clock::time_point()) return;  // a question, which does not wait
     Tape::Writer& writer = tape_.writer();
-    TapeRecord record;
+    TapeRecord& record = writer.next();
     record.kind = TapeRecord::Kind::wait;
     record.begin = nanoseconds(wait.began);
     record.end = now();
@@ -235,7 +239,7 @@ class Session::State final : public Observer {
       record.name = writer.text(std::string(wait.backend) + ":" + std::to_string(wait.device));
     }
     place(wait.where, writer, record);
-    writer.add(record);
+    writer.add();
   }
   void opened(const StreamInfo& stream) override {
     KnownStream known{stream.name, stream.device.name(), stream.priority, stream.blocking, stream.legacy};

@@ -89,15 +89,16 @@ class Tape::Writer {
  public:
   explicit Writer(Tape& tape, std::uint32_t place) : tape_(tape), place_(place) {}
 
-  void add(const TapeRecord& record) {
-    std::uint32_t count = piece_ == nullptr ? Piece::capacity : piece_->count.load(std::memory_order_relaxed);
-    if (count == Piece::capacity) {
+  /// The next record, to be filled in; it is there once add() was called.
+  TapeRecord& next() {
+    count_ = piece_ == nullptr ? Piece::capacity : piece_->count.load(std::memory_order_relaxed);
+    if (count_ == Piece::capacity) {
       piece_ = tape_.next_piece(*this);
-      count = 0;
+      count_ = 0;
     }
-    piece_->records[count] = record;
-    piece_->count.store(count + 1, std::memory_order_release);
+    return piece_->records[count_] = TapeRecord();
   }
+  void add() { piece_->count.store(count_ + 1, std::memory_order_release); }
   /// Of a text that stays where it is, as those of files and kernels.
   Text file(const char* name) {
     if (name != last_file_.at) last_file_ = {name, known(name, name)};
@@ -123,6 +124,7 @@ class Tape::Writer {
   const std::uint32_t place_;
   std::atomic<bool> taken_{true};
   Piece* piece_ = nullptr;
+  std::uint32_t count_ = 0;  ///< of records in it
   struct Last {
     const char* at = nullptr;
     Text text = none;
