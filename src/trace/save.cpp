@@ -36,7 +36,9 @@ void save(const Timeline& timeline, const std::filesystem::path& path, SourceLoc
   FileBuffer buffer(file);
   std::ostream out(&buffer);
   out.exceptions(std::ios::badbit);  // what the file throws passes
-  if (path.extension() == ".pftrace") {
+  if (path.extension() == ".html") {
+    write_page(timeline, out);
+  } else if (path.extension() == ".pftrace") {
     write_perfetto(timeline, out);
   } else {
     write_json(timeline, out);

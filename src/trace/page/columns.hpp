@@ -1,0 +1,36 @@
+// The timeline as a page holds it: numbers of as many bytes as they need, column after column, deflated, as base64.
+//
+// A number has seven bits a byte, the lowest first, the highest bit set in all but the last byte. A signed number n is 2n, or
+// -2n - 1 below zero. A string is its size and its bytes. A place that may be none is one more than it is, and 0 for none. In order:
+//
+//   program, clock, date, note: strings; duration: signed; dropped
+//   texts, devices, streams: how many there are, and each. A device is the place of its name; a stream is the place of its name, id,
+//     device, priority (signed), flags (1: blocking, 2: legacy)
+//   commands: how many there are, and columns, a number for each command:
+//     id (signed, from the one before), name, file, line (signed, from the one before), stream, thread,
+//     kind (lane + 16 * state + 64 if pageable), event, elements, bytes, call (signed, from the one before),
+//     called (1 more than since the call; 0: not known), begin (signed, since the call), end (signed, since begin),
+//     how many dependencies. Then of all dependencies their ties, and how far before the command theirs are
+//   waits of the host: how many there are, and of each: what, stream, command, file, line, thread, begin (signed, from the one
+//     before), time (signed)
+//   ranges: how many there are, and of each: name, thread, begin (signed, from the one before), 1 more than the time (0: open)
+//   critical path: how many commands it has, and each (signed, from the one before)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <weir/trace.hpp>
+
+namespace weir::trace {
+
+inline constexpr int page_version = 1;
+
+/// In base64.
+std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> critical_path);
+/// Throws Error(invalid_value) for what to_columns cannot have made.
+Timeline from_columns(std::string_view base64, SourceLocation where);
+
+}  // namespace weir::trace

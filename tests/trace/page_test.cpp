@@ -1,0 +1,138 @@
+// Timelines as pages: what is written, and what a browser makes of it (page/look.py).
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <weir/trace.hpp>
+
+#include "made.hpp"
+
+namespace {
+
+using trace_test::Made;
+using weir::trace::Lane;
+using weir::trace::State;
+using weir::trace::Tie;
+using weir::trace::Timeline;
+
+const std::string evil = "</script><script>document.title = 'evil'</script>";
+
+/// Two devices, all that can be drawn, and names that would break a page.
+Timeline everything() {
+  Made made(3, 2);
+  const auto in = made.add(0, Lane::copy_in, 1000, 3000, 103000, {}, 1 << 20);
+  const auto record = made.add(0, Lane::order, 2000, 103000, 103000, {{in, Tie::stream_order}});
+  const auto wait = made.add(2, Lane::order, 3000, 103000, 103000, {{record, Tie::event}});
+  const auto kernel = made.add(2, Lane::kernel, 4000, 104000, 304000, {{wait, Tie::stream_order}}, 1 << 21);
+  const auto other = made.add(1, Lane::kernel, 5000, 9000, 120000);
+  const auto out = made.add(2, Lane::copy_out, 6000, 310000, 400000, {{kernel, Tie::stream_order}}, 1 << 20);
+  const auto last =
+      made.add(1, Lane::host_function, 7000, 401000, 402000, {{other, Tie::stream_order}, {out, Tie::memory}});
+  const auto pending = made.add(0, Lane::fill, 8000, 0, 0, {{record, Tie::stream_order}}, 64);
+  Timeline& timeline = made.timeline;
+  timeline.commands[record].event = timeline.commands[wait].event = 1;
+  timeline.commands[record].name = timeline.commands[wait].name = weir::trace::none;
+  timeline.commands[kernel].name = made.text("Saxpy");
+  timeline.commands[other].name = made.text(evil);
+  timeline.commands[in].pageable = true;
+  timeline.commands[in].called = 103500;
+  timeline.commands[pending].state = State::pending;
+  timeline.commands[last].id = std::uint64_t{1} << 52;
+  timeline.waits.push_back({made.text("stream s2"), 2, out, made.text("made.cpp"), 99, 1, 110000, 400500});
+  timeline.ranges.push_back({made.text("step"), 1, 500, 9000});
+  timeline.ranges.push_back({made.text("the rest"), 1, 9500, -1});
+  timeline.program = "./pipeline " + evil;
+  timeline.clock = "made by hand";
+  timeline.date = "2026-01-01T00:00:00Z";
+  timeline.note = "3 commands were dropped: <b>";
+  timeline.dropped = 3;
+  timeline.duration = 500000;
+  return timeline;
+}
+
+/// As programs are: streams in turn, kernels, sizes and times by chance.
+Timeline many(std::uint32_t count) {
+  Made made(4);
+  std::mt19937 random(1);
+  const std::uint32_t kernels[] = {made.text("Saxpy"), made.text("Sum"), made.text("Scale")};
+  std::int64_t now = 0;
+  std::int64_t free[4] = {};
+  made.timeline.commands.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    weir::trace::Command one;
+    one.id = i + 1;
+    one.name = kernels[random() % 3];
+    one.file = 0;
+    one.line = 10 + random() % 20;
+    one.stream = random() % 4;
+    one.state = State::ran;
+    one.bytes = random();
+    one.elements = one.bytes / 4;
+    one.call = now += 500 + static_cast<std::int64_t>(random() % 1000);
+    one.begin = std::max(one.call + static_cast<std::int64_t>(random() % 3000), free[one.stream]);
+    one.end = free[one.stream] = one.begin + 100 + static_cast<std::int64_t>(random() % 4000);
+    one.first_dependency = static_cast<std::uint32_t>(made.timeline.dependencies.size());
+    for (std::uint32_t k = 1; k <= 2 && k <= i; ++k) {
+      made.timeline.dependencies.push_back(
+          {i - 1 - static_cast<std::uint32_t>(random() % std::min(i, 9U)), Tie::event});
+      ++one.dependency_count;
+    }
+    made.timeline.commands.push_back(one);
+  }
+  made.timeline.duration = now;
+  return made.timeline;
+}
+
+std::string page(const Timeline& timeline) {
+  std::ostringstream out;
+  write_page(timeline, out);
+  return out.str();
+}
+
+}  // namespace
+
+TEST(TracePage, holds_names_that_look_like_markup) {
+  const std::string text = page(everything());
+  EXPECT_EQ(text.find(evil), std::string::npos);
+  EXPECT_EQ(text.find("<b>"), std::string::npos);
+  EXPECT_NE(text.find("<title>./pipeline &lt;/script>"), std::string::npos);
+}
+
+TEST(TracePage, loads_nothing) {
+  const std::string text = page(everything());
+  EXPECT_EQ(text.find("http:"), std::string::npos);
+  EXPECT_EQ(text.find("https:"), std::string::npos);
+  EXPECT_EQ(text.find(" src="), std::string::npos);
+}
+
+TEST(TracePage, takes_less_than_sixty_bytes_a_command) {
+  constexpr std::uint32_t count = 50000;
+  EXPECT_LT(page(many(count)).size() / count, 60U);
+}
+
+TEST(TracePage, is_drawn_by_a_browser) {
+  char folder[] = "/tmp/weir_page_test_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string at = folder;
+  const Timeline timeline = everything();
+  save(timeline, at + "/page.html");
+  save(timeline, at + "/page.json");
+  std::ofstream(at + "/summary.json") << to_json(summarize(timeline), timeline);
+  save(many(20000), at + "/many.html");
+  save(Timeline(), at + "/empty.html");
+  const int status = std::system(("python3 '" WEIR_TEST_PAGE "/look.py' '" + at + "'").c_str());
+  std::filesystem::remove_all(at);
+  ASSERT_TRUE(WIFEXITED(status));
+  constexpr int no_browser = 77;
+  if (WEXITSTATUS(status) == no_browser) GTEST_SKIP() << "there is no Chromium here, or no Python";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
