@@ -58,6 +58,7 @@ void vadd(Context& context);           // vadd.*
 void video(Context& context);          // video.*
 void threads(Context& context);        // threads.*
 void observe(Context& context);        // observe.*
+void trace(Context& context);          // trace.*
 void instructions(Context& context);
 void allocations(Context& context);
 void replay_allocations(Context& context);

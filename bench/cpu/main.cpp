@@ -42,6 +42,7 @@ constexpr Bench benches[] = {
     {"threads", bench::threads},
     {"streams", bench::thousand_streams},
     {"observe", bench::observe},
+    {"trace", bench::trace},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},
     {"graph.allocations", bench::replay_allocations},
