@@ -1,4 +1,4 @@
-// Reading timelines that were written as JSON: trace/write_json.cpp has the format.
+// Reading timelines that were written to files: trace/write_json.cpp has the format of JSON.
 #include <charconv>
 #include <limits>
 #include <string>
@@ -10,6 +10,7 @@
 #include "scenario/file_input.hpp"
 #include "scenario/json_reader.hpp"
 #include "scenario/value.hpp"
+#include "trace_files/page.hpp"
 
 namespace weir::trace {
 
@@ -223,8 +224,19 @@ class Reader final : public scenario::Members {
   std::int64_t sum_ = 0;
 };
 
-Timeline read(scenario::FileInput& input, const std::string& name, const ReadOptions& options, SourceLocation where) {
+Timeline page_of(scenario::FileInput& input, std::size_t limit) {
+  std::string page;
+  for (std::string_view piece = input.next(); !piece.empty(); piece = input.next()) {
+    if (piece.size() > limit - page.size()) throw Fault{"", "it takes more than the limit of memory"};
+    page += piece;
+  }
+  return read_page(page, limit);
+}
+
+Timeline read(scenario::FileInput& input, const std::string& name, bool is_page, const ReadOptions& options,
+              SourceLocation where) {
   try {
+    if (is_page) return page_of(input, options.limit);
     Reader reader(options.limit);
     scenario::read_json(input, reader);
     return reader.finish();
@@ -239,7 +251,7 @@ Timeline read(scenario::FileInput& input, const std::string& name, const ReadOpt
 Timeline load(const std::filesystem::path& path, const ReadOptions& options, SourceLocation where) {
   try {
     scenario::FileInput input(path);
-    return read(input, path.string(), options, where);
+    return read(input, path.string(), path.extension() == ".html", options, where);
   } catch (const scenario::Unreadable& unreadable) {
     throw Error(Errc::invalid_value, "weir::trace::load", path.string(), "it cannot be read: " + unreadable.message,
                 where);
@@ -248,7 +260,7 @@ Timeline load(const std::filesystem::path& path, const ReadOptions& options, Sou
 
 Timeline parse_json(std::string_view text, const std::string& name, const ReadOptions& options, SourceLocation where) {
   scenario::FileInput input(text);
-  return read(input, name, options, where);
+  return read(input, name, false, options, where);
 }
 
 }  // namespace weir::trace

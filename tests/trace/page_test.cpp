@@ -6,12 +6,15 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
+#include <weir/error.hpp>
 #include <weir/trace.hpp>
 
 #include "made.hpp"
@@ -98,7 +101,134 @@ std::string page(const Timeline& timeline) {
   return out.str();
 }
 
+std::string json(const Timeline& timeline) {
+  std::ostringstream out;
+  write_json(timeline, out);
+  return out.str();
+}
+
+/// A folder that is gone when the test is over.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char name[] = "/tmp/weir_page_test_XXXXXX";
+    if (mkdtemp(name) != nullptr) path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string operator/(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// What is wrong with a page; empty if it can be read.
+std::string outcome(const std::string& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+  try {
+    const Timeline timeline = weir::trace::load(file);
+    static_cast<void>(to_json(summarize(timeline), timeline));
+    static_cast<void>(to_json(explain(timeline), timeline));
+    return "";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::invalid_value) << error.what();
+    return error.what();
+  }
+}
+
+constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const std::string head = "<!doctype html>\n<script id=\"timeline\" data-version=\"1\">";
+
+/// The data of a page, unpacked.
+std::string columns_of(const std::string& page) {
+  const std::string mark = "data-version=\"1\">";
+  std::string packed;
+  unsigned held = 0, bits = 0;
+  for (std::size_t i = page.find(mark) + mark.size(); page[i] != '<' && page[i] != '='; ++i) {
+    held = held << 6 | static_cast<unsigned>(digits.find(page[i]));
+    bits += 6;
+    if (bits >= 8) packed.push_back(static_cast<char>(held >> (bits -= 8)));
+  }
+  std::string columns(1 << 16, '\0');
+  uLongf size = columns.size();
+  EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(columns.data()), &size, reinterpret_cast<const Bytef*>(packed.data()),
+                       packed.size()),
+            Z_OK);
+  columns.resize(size);
+  return columns;
+}
+std::string page_of(const std::string& columns) {
+  std::string packed(compressBound(columns.size()), '\0');
+  uLongf size = packed.size();
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(columns.data()),
+                     columns.size()),
+            Z_OK);
+  packed.resize(size);
+  std::string text = head;
+  unsigned held = 0, bits = 0;
+  for (const char c : packed + '\0') {
+    held = held << 8 | static_cast<unsigned char>(c);
+    for (bits += 8; bits >= 6; bits -= 6) text += digits[held >> (bits - 6) & 63];
+  }
+  return text + "</script>";
+}
+
 }  // namespace
+
+TEST(TracePage, is_read_back_as_it_was) {
+  const TemporaryFolder folder;
+  for (const Timeline& timeline : {everything(), many(1000), Timeline()}) {
+    save(timeline, folder / "page.html");
+    EXPECT_EQ(json(weir::trace::load(folder / "page.html")), json(timeline));
+  }
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    const Timeline timeline = trace_test::by_chance(seed);
+    save(timeline, folder / "page.html");
+    ASSERT_EQ(json(weir::trace::load(folder / "page.html")), json(timeline)) << "seed " << seed;
+  }
+}
+
+TEST(TracePage, that_is_damaged_is_an_error) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "page.html";
+  const std::string text = page(everything());
+  const std::string mark = "data-version=\"1\">";
+  const std::size_t data = text.find(mark) + mark.size();
+  const std::size_t end = text.find('<', data);
+  EXPECT_EQ(outcome(file, text), "");
+  EXPECT_NE(outcome(file, "<!doctype html>").find("data: it is missing"), std::string::npos);
+  EXPECT_NE(outcome(file, text.substr(0, data - 3) + "2" + text.substr(data - 2)).find("version"), std::string::npos);
+  EXPECT_NE(outcome(file, text.substr(0, data + 100)).find("ends too early"), std::string::npos);
+  EXPECT_NE(outcome(file, text.substr(0, data + 100) + text.substr(end)).find("ends too early"), std::string::npos);
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    std::string other = text;
+    other[data + random() % (end - data)] = "Az09+/=!"[random() % 8];
+    if (other == text) continue;
+    EXPECT_NE(outcome(file, other), "") << "the data has a sum, " << i;
+  }
+  weir::trace::ReadOptions small;
+  small.limit = 1000;
+  save(many(1000), file);
+  EXPECT_THROW(static_cast<void>(weir::trace::load(file, small)), weir::Error);
+}
+
+TEST(TracePage, whose_numbers_are_wrong_is_an_error_or_another_timeline) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "page.html";
+  std::mt19937 random(4);
+  const std::string whole = columns_of(page(everything()));
+  EXPECT_EQ(outcome(file, page_of(whole)), "");
+  int wrong = 0;
+  for (int i = 0; i < 1500; ++i) {
+    std::string columns = whole;
+    for (unsigned k = 1 + random() % 2; k > 0; --k) columns[random() % columns.size()] = static_cast<char>(random());
+    if (random() % 20 == 0) columns.resize(random() % columns.size());
+    wrong += outcome(file, page_of(columns)).empty() ? 0 : 1;
+  }
+  EXPECT_GT(wrong, 300);
+}
 
 TEST(TracePage, holds_names_that_look_like_markup) {
   const std::string text = page(everything());
@@ -120,17 +250,14 @@ TEST(TracePage, takes_less_than_sixty_bytes_a_command) {
 }
 
 TEST(TracePage, is_drawn_by_a_browser) {
-  char folder[] = "/tmp/weir_page_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string at = folder;
+  const TemporaryFolder folder;
   const Timeline timeline = everything();
-  save(timeline, at + "/page.html");
-  save(timeline, at + "/page.json");
-  std::ofstream(at + "/summary.json") << to_json(summarize(timeline), timeline);
-  save(many(20000), at + "/many.html");
-  save(Timeline(), at + "/empty.html");
-  const int status = std::system(("python3 '" WEIR_TEST_PAGE "/look.py' '" + at + "'").c_str());
-  std::filesystem::remove_all(at);
+  save(timeline, folder / "page.html");
+  save(timeline, folder / "page.json");
+  std::ofstream(folder / "summary.json") << to_json(summarize(timeline), timeline);
+  save(many(20000), folder / "many.html");
+  save(Timeline(), folder / "empty.html");
+  const int status = std::system(("python3 '" WEIR_TEST_PAGE "/look.py' '" + (folder / "") + "'").c_str());
   ASSERT_TRUE(WIFEXITED(status));
   constexpr int no_browser = 77;
   if (WEXITSTATUS(status) == no_browser) GTEST_SKIP() << "there is no Chromium here, or no Python";

@@ -20,17 +20,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include <weir/trace.hpp>
 
 namespace weir::trace {
 
-inline constexpr int page_version = 1;
-
-/// In base64.
+/// In base64. trace_files/page.cpp reads it, and page.html says its version.
 std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> critical_path);
-/// Throws Error(invalid_value) for what to_columns cannot have made.
-Timeline from_columns(std::string_view base64, SourceLocation where);
 
 }  // namespace weir::trace

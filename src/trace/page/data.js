@@ -163,14 +163,7 @@ class Timeline {
     return this.kind[i] >> 6 !== 0;
   }
   nameOf(i) {
-    if (this.name[i] !== 0) return this.texts[this.name[i]];
-    const lane = this.meta.lanes[this.lane(i)];
-    if (lane !== "order") return lane;
-    return this.event[i] === 0 ? "wait for a stream" : `${this.waitsForEvent(i) ? "wait for" : "record"} event ${this.event[i]}`;
-  }
-  waitsForEvent(i) {
-    for (let d = this.behind[i]; d < this.behind[i + 1]; ++d) if (this.meta.ties[this.tie[d]] === "event") return true;
-    return false;
+    return this.name[i] === 0 ? this.meta.lanes[this.lane(i)] : this.texts[this.name[i]];
   }
   streamName(place) {
     const stream = this.streams[place];

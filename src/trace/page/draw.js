@@ -35,8 +35,7 @@ class Painter {
   paint() {
     const view = this.view;
     const [context, width, height] = this.resize(this.canvas);
-    [view.width, view.height] = [width, height];
-    view.scrollBy(0);
+    view.layout(width, height);
     const c = (this.context = context);
     c.font = font;
     c.textBaseline = "middle";

@@ -319,6 +319,7 @@ class Page {
     const {style} = byId("frame");
     if (begins) {
       this.themeBefore = document.documentElement.dataset.theme;
+      this.view.layout(this.view.width, 0);
       const height = Math.min(1200, this.view.rowsHeight + rulerHeight + 1);
       [style.flex, style.height] = ["none", `${height}px`];
       this.setTheme("light");

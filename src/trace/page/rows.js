@@ -98,8 +98,13 @@ class Row {
     this.note = note;
     this.tracks = tracks;
     this.marks = marks;  // a track of what takes no time: records, waits, allocations
-    this.pitch = tracks.length > 1 ? 15 : 20;
-    this.height = kind === "lane" ? Math.max(1, tracks.length) * this.pitch + 8 : kind === "path" ? 28 : 22;
+    this.layout(1);
+  }
+
+  layout(scale) {
+    this.pitch = Math.round((this.tracks.length > 1 ? 15 : 20) * scale);
+    this.height = this.kind === "lane" ? Math.max(1, this.tracks.length) * this.pitch + 8 : this.kind === "path" ? 28 : 22;
+    if (this.kind === "path") this.pitch = 20;
   }
 }
 

@@ -40,6 +40,18 @@ class View {
     this.scroll = 0;
   }
 
+  /** Few rows are taller. */
+  layout(width, height) {
+    const isNew = height !== this.height || this.rows !== this.laidOut;
+    [this.width, this.height, this.laidOut] = [width, height, this.rows];
+    if (isNew) {
+      for (const row of this.rows) row.layout(1);
+      const scale = Math.min(1.6, Math.max(1, (height - rulerHeight) / this.rowsHeight));
+      for (const row of this.rows) row.layout(scale);
+    }
+    this.scrollBy(0);
+  }
+
   get span() {
     return this.to - this.from;
   }

@@ -149,7 +149,7 @@ class Look:
         self.page.key("b")
         self.page.key("b")
         equal(self.selected(), WAIT, "what it waited for")
-        holds("wait for event 1" in self.text("#details"), "a wait for an event says so")
+        holds("#1" in self.text("#details"), "a wait says for which event")
         self.page.key("b")
         equal(self.selected(), RECORD, "the record")
         before = self.evaluate("weirPage.view.span")
