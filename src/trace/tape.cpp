@@ -83,7 +83,7 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
       for (const TapeRecord& record : next->records) dropped_ += record.kind == TapeRecord::Kind::command ? 1 : 0;
     }
   }
-  if (!next) next = std::make_unique<Piece>();
+  if (!next) next = std::make_unique_for_overwrite<Piece>();
   next->count.store(0, std::memory_order_relaxed);
   next->open = true;
   next->writer = writer.place_;

@@ -21,21 +21,36 @@ namespace weir::trace {
 struct TapeRecord {
   enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused };
 
-  std::uint64_t id = 0;  ///< of the command
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::uint64_t stream = 0;
-  std::uint64_t a = 0;  ///< bytes; of a record or wait: the event; of Alloc and Free: the address
-  std::uint64_t b = 0;  ///< elements; of a record or wait: its number; of a graph: its id
-  Text name = none;
-  Text file = none;
-  std::uint32_t line = 0;
-  std::uint32_t thread = 0;
-  Kind kind = Kind::command;
-  Lane lane = Lane::kernel;
-  std::uint8_t what = 0;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
-  bool flag = false;      ///< pageable; of a wait: of a pageable copy
+  std::uint64_t id;  ///< of the command
+  std::int64_t begin;
+  std::int64_t end;
+  std::uint64_t stream;
+  std::uint64_t a;  ///< bytes; of a record or wait: the event; of Alloc and Free: the address
+  std::uint64_t b;  ///< elements; of a record or wait: its number; of a graph: its id
+  Text name;
+  Text file;
+  std::uint32_t line;
+  std::uint32_t thread;
+  Kind kind;
+  Lane lane;
+  std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
+  bool flag;          ///< pageable; of a wait: of a pageable copy
 };
+/// Where each begins. Pieces of them are not: what is written twice costs twice.
+inline constexpr TapeRecord empty_record{.id = 0,
+                                         .begin = 0,
+                                         .end = 0,
+                                         .stream = 0,
+                                         .a = 0,
+                                         .b = 0,
+                                         .name = none,
+                                         .file = none,
+                                         .line = 0,
+                                         .thread = 0,
+                                         .kind = TapeRecord::Kind::command,
+                                         .lane = Lane::kernel,
+                                         .what = 0,
+                                         .flag = false};
 enum class OrderKind : std::uint8_t { record, wait, behind, alloc, free };
 
 /// Records of all threads, bounded: the oldest make room for new ones.
@@ -96,7 +111,7 @@ class Tape::Writer {
       piece_ = tape_.next_piece(*this);
       count_ = 0;
     }
-    return piece_->records[count_] = TapeRecord();
+    return piece_->records[count_] = empty_record;
   }
   void add() { piece_->count.store(count_ + 1, std::memory_order_release); }
   /// Of a text that stays where it is, as those of files and kernels.

@@ -109,7 +109,7 @@ TEST(TraceFiles, by_mutation_are_errors_or_other_timelines) {
   std::mt19937 random(2026);
   const auto below = [&](std::size_t n) { return random() % n; };
   int good = 0, bad = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     std::string other = text;
     for (std::size_t change = 0; change <= below(3); ++change) {
       const std::size_t at = below(other.size());
@@ -121,8 +121,8 @@ TEST(TraceFiles, by_mutation_are_errors_or_other_timelines) {
     }
     ++(outcome(other).empty() ? good : bad);
   }
-  EXPECT_GT(good, 50);
-  EXPECT_GT(bad, 500);
+  EXPECT_GT(good, 20);
+  EXPECT_GT(bad, 200);
 }
 
 // Perfetto's own reader (perfetto 0.59.1, perfetto_trace_pb2) found in these bytes what the comments say, and no unknown field.
