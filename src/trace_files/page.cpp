@@ -109,7 +109,11 @@ class Numbers {
     return value;
   }
   /// How many elements follow: each takes a byte at least.
-  std::size_t count() { return below(rest_.size() + 1); }
+  std::size_t count() {
+    const std::uint64_t value = number();
+    if (value > rest_.size()) fault("the data ends too early");
+    return value;
+  }
   std::string string() {
     const std::size_t size = count();
     std::string text(rest_.substr(0, size));

@@ -220,6 +220,8 @@ TEST(TracePage, whose_numbers_are_wrong_is_an_error_or_another_timeline) {
   std::mt19937 random(4);
   const std::string whole = columns_of(page(everything()));
   EXPECT_EQ(outcome(file, page_of(whole)), "");
+  // A string of one byte, of which there is none.
+  EXPECT_NE(outcome(file, page_of("\1")).find("head: the data ends too early"), std::string::npos);
   int wrong = 0;
   for (int i = 0; i < 1500; ++i) {
     std::string columns = whole;
