@@ -42,6 +42,9 @@ void Command::name(const char* names, std::string& value, const char* type, cons
   };
   app_->add_option(names, value, what)->type_name(type)->check(is_name);
 }
+void Command::names(const char* names, std::vector<std::string>& values, const char* type, const char* what) const {
+  app_->add_option(names, values, what)->type_name(type)->allow_extra_args(false);
+}
 void Command::name_number(const char* names, std::int64_t& value, const char* type, const char* what) const {
   app_->add_option(names, value, what)->type_name(type);
 }

@@ -31,6 +31,8 @@ class Command {
   void text(const char* names, std::string& value, const char* what) const;
   /// The same, but it may not be empty; `type` stands for it in --help.
   void name(const char* names, std::string& value, const char* type, const char* what) const;
+  /// The same, any number of times.
+  void names(const char* names, std::vector<std::string>& values, const char* type, const char* what) const;
   /// A number that has no default to show.
   void name_number(const char* names, std::int64_t& value, const char* type, const char* what) const;
   /// Without a dash, and demanded.

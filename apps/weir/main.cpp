@@ -37,6 +37,7 @@ constexpr const char* footer =
     "  weir run -- PROGRAM ARGS   runs a program; --device says on what\n"
     "  weir check FILE.json       finds what nothing orders in it, and the line that mends it\n"
     "  weir trace -o FILE.html -- PROGRAM ARGS    when each command ran, what overlapped, and why the rest did not\n"
+    "  weir predict FILE.json     how long it takes on a GPU that is not here, and what holds it back\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
   tool::add_devices(root, session);
   tool::add_demo(root, session);
   tool::add_graph(root, session);
+  tool::add_predict(root, session);
   tool::add_record(root, session);
   tool::add_run(root, session);
   tool::add_selftest(root, session);

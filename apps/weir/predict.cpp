@@ -1,0 +1,110 @@
+// `weir predict`: how long a scenario file takes on a device that is not here.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <weir/error.hpp>
+#include <weir/recording.hpp>
+#include <weir/sim.hpp>
+
+#include "files.hpp"
+#include "prediction.hpp"
+#include "session.hpp"
+
+namespace tool {
+
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::vector<std::string> set;
+  std::vector<std::string> expect;
+  std::string timeline;
+};
+
+constexpr const char* footer =
+    "Nothing is run: a model of the device says when each command begins and ends. docs/simulation.md tells what is\n"
+    "modelled, how well, and all fields of profiles. Devices: sim:h200, sim:fermi-1-engine, sim:kepler-2-engines,\n"
+    "sim:cc30, or sim:FILE.json.\n"
+    "\n"
+    "  --set link.h2d_gb_s=110 --set sms=66 --set copy_engines=1\n"
+    "  --expect 'overlap(h2d, kernel) >= 0.8' --expect 'makespan <= 7 ms'\n"
+    "\n"
+    "Exit codes: 0, 1 an expectation is not met, 2 the command line or a file is wrong.";
+
+/// The profile that a device's name means.
+std::string profile_of(const std::string& device) {
+  constexpr std::string_view prefix = "sim:";
+  if (!std::string_view(device).starts_with(prefix))
+    throw UsageError(fmt::format("--device {}: it is sim:PROFILE, such as sim:h200, or sim:FILE.json", device));
+  std::string profile = device.substr(prefix.size());
+  // Devices of one profile are alike.
+  const std::size_t colon = profile.rfind(':');
+  if (colon != std::string::npos && profile.find_first_not_of("0123456789", colon + 1) == std::string::npos)
+    profile.resize(colon);
+  return profile;
+}
+
+weir::sim::Prediction predicted(const weir::Recording& recording, const weir::sim::PredictOptions& options) {
+  try {
+    return weir::sim::predict(recording, options, {});
+  } catch (const weir::Error& error) {
+    if (error.errc() == weir::Errc::invalid_value) throw UsageError(error.what());
+    throw;
+  }
+}
+
+Exit predict(const Session& session, const Options& options) {
+  if (options.files.empty()) throw UsageError("FILE is required (see weir predict --help)");
+  if (options.files.size() > 1) throw UsageError(fmt::format("{}: one file at a time", options.files[1]));
+  if (!options.timeline.empty()) check_timeline(options.timeline);
+  const std::string device = session.device_name.empty() ? "sim:h200" : session.device_name;
+  weir::sim::PredictOptions how{profile_of(device), {}, true};
+  weir::sim::PredictOptions plain{how.profile, {}, false};
+  try {
+    for (const std::string& set : options.set) how.set.push_back(weir::sim::parse_setting(set, {}));
+    for (const std::string& expectation : options.expect) weir::sim::unmet({}, expectation, {});
+  } catch (const weir::Error& error) {
+    throw UsageError(error.what());
+  }
+  const std::vector<weir::Recording> recordings = load_scenarios(options.files);
+  const weir::sim::Prediction prediction = predicted(recordings.front(), how);
+  const Predicted shown{recordings.front(), prediction, options.files.front(), device};
+  if (session.json) {
+    session.print_line(to_json(shown));
+  } else if (how.set.empty()) {
+    session.say(to_text(shown, nullptr));
+  } else {
+    const weir::sim::Prediction as_it_is = predicted(recordings.front(), plain);
+    session.say(to_text(shown, &as_it_is));
+  }
+  if (!options.timeline.empty()) write_timeline(shown, options.timeline);
+  Exit code = Exit::ok;
+  for (const std::string& expectation : options.expect) {
+    const std::string instead = weir::sim::unmet(prediction, expectation, {});
+    if (instead.empty()) continue;
+    fmt::print(stderr, "weir: --expect '{}' is not met: {}\n", expectation, instead);
+    code = Exit::wrong;
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_predict(const Command& app, Session& session) {
+  const Command command = app.add("predict", "Predicts how long a scenario takes on a GPU that is not here");
+  const auto options = std::make_shared<Options>();
+  command.operands("FILE", options->files, "a scenario file, plain or gzip");
+  command.name("--device", session.device_name, "NAME", "sim:PROFILE or sim:FILE.json; left out: sim:h200");
+  command.flag("--json", session.json, "Write JSON for programs instead of text for people");
+  command.names("--set", options->set, "FIELD=NUMBER", "what if: a field of the profile is another; may be repeated");
+  command.names("--expect", options->expect, "TEXT", "exit 1 unless it holds; may be repeated");
+  command.name("--timeline", options->timeline, "FILE", "write trace events (.json) or a picture (.svg)");
+  command.footer(footer);
+  command.when_given([&session, options] { session.run = [&session, options] { return predict(session, *options); }; });
+}
+
+}  // namespace tool

@@ -1,0 +1,33 @@
+// Predictions as the tool shows them: text, JSON, and timelines.
+#pragma once
+
+#include <string>
+
+#include <weir/recording.hpp>
+#include <weir/sim.hpp>
+
+#include "json.hpp"
+
+namespace tool {
+
+/// What is predicted, of which file, for which device.
+struct Predicted {
+  const weir::Recording& recording;
+  const weir::sim::Prediction& prediction;
+  std::string file;
+  std::string device;
+};
+
+/// `plain`: the prediction without --set, or null.
+std::string to_text(const Predicted& predicted, const weir::sim::Prediction* plain);
+Json to_json(const Predicted& predicted);
+/// "6.582 ms"
+std::string duration(double us);
+
+/// By the name's end: .json has trace events, .svg a picture of lanes. Throws UsageError for others, std::runtime_error where it
+/// cannot be written.
+void write_timeline(const Predicted& predicted, const std::string& path);
+/// Throws UsageError unless the name's end is one of these.
+void check_timeline(const std::string& path);
+
+}  // namespace tool

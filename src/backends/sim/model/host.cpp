@@ -1,0 +1,154 @@
+// Host threads: calls, what they cost, and waiting.
+#include <algorithm>
+
+#include "backends/sim/model/simulation.hpp"
+
+namespace weir::sim::model {
+
+void Simulation::make_calls() {
+  while (next_call_ < program_.calls.size() && !waiting_.on) {
+    const Call& call = program_.calls[next_call_];
+    const double time = std::max(clocks_[call.thread], last_begin_);
+    if (time > now_) return at(time, What::call, 0);
+    last_begin_ = time;
+    clocks_[call.thread] = time;
+    result_.calls[next_call_].begin = time;
+    if (!make(call, next_call_)) return;
+    if (!waiting_.on) result_.calls[next_call_].end = clocks_[call.thread];
+    ++next_call_;
+  }
+}
+
+/// False if there is no room in the stream yet.
+bool Simulation::make(const Call& call, std::uint32_t number) {
+  double& clock = clocks_[call.thread];
+  const auto spend = [&](double us) {
+    clock += us;
+    result_.host += us;
+  };
+  switch (call.action) {
+    case Action::enqueue:
+    case Action::launch_graph: {
+      if (streams_[call.stream].unfinished >= profile_.pending_commands) {
+        waiting_.on = true;
+        waiting_.stream = call.stream;
+        return false;
+      }
+      const bool graph = call.action == Action::launch_graph;
+      const double begin = clock;
+      spend(graph ? profile_.host.graph_us : cost_of(program_.tasks[call.task]));
+      if (graph) {
+        launch_graph(call, number, begin);
+      } else {
+        enqueue(call, number, begin);
+      }
+      return true;
+    }
+    case Action::record:
+      spend(profile_.host.record_us);
+      events_[call.target] = streams_[call.stream].tail;
+      return true;
+    case Action::wait_event:
+      spend(profile_.host.wait_us);
+      add_to_tail(call.stream, events_[call.target], false);
+      return true;
+    case Action::wait_stream: {
+      spend(profile_.host.record_us + profile_.host.wait_us);
+      const std::vector<Behind> tail = streams_[call.target].tail;
+      add_to_tail(call.stream, tail, false);
+      return true;
+    }
+    case Action::sync_stream: wait_for(number, streams_[call.stream].tail); return true;
+    case Action::sync_event: wait_for(number, events_[call.target]); return true;
+    case Action::sync_device:
+    case Action::sync_all: {
+      std::vector<Behind> all;
+      for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+        if (call.action == Action::sync_all || program_.streams[i].device == call.target)
+          all.insert(all.end(), streams_[i].tail.begin(), streams_[i].tail.end());
+      }
+      wait_for(number, all);
+      return true;
+    }
+    case Action::query_stream:
+      if (!query(streams_[call.stream].tail, clock)) result_.host += profile_.host.query_us;
+      return true;
+    case Action::query_event:
+      if (!query(events_[call.target], clock)) result_.host += profile_.host.query_us;
+      return true;
+    case Action::work: spend(call.us); return true;
+    case Action::allocate:
+      spend(profile_.host.allocate_us);
+      if (profile_.implicit_synchronization != 0) {
+        for (std::uint32_t i = 0; i < program_.devices; ++i) {
+          if (call.target == none || call.target == i) separate(i, number, clock);
+        }
+      }
+      return true;
+    case Action::give: given_[call.target] = clock; return true;
+    case Action::take:
+      if (given_[call.target] < 0) {
+        waiting_.on = true;
+        waiting_.hand_off = call.target;
+        return false;
+      }
+      clock = std::max(clock, given_[call.target]);
+      return true;
+  }
+  return true;
+}
+
+void Simulation::wait_for(std::uint32_t number, const std::vector<Behind>& targets) {
+  const Call& call = program_.calls[number];
+  double& clock = clocks_[call.thread];
+  for (const Behind& target : targets) {
+    if (commands_[target.command].phase == Phase::ended || awaited_[target.command]) continue;
+    awaited_[target.command] = 1;
+    waiting_.commands.push_back(target.command);
+  }
+  result_.host += profile_.host.synchronize_us;
+  clock += profile_.host.synchronize_us;
+  waiting_.left = waiting_.commands.size();
+  waiting_.earliest = clock;
+  waiting_.on = waiting_.left > 0;
+}
+
+/// Whether all of it has ended. Asking is what older devices check a launch for.
+bool Simulation::query(const std::vector<Behind>& targets, double& clock) {
+  bool ended = true;
+  for (const Behind& target : targets) {
+    ended = ended && commands_[target.command].phase == Phase::ended;
+    if (profile_.dependency_check != 0 && task_of(target.command).work == Work::kernel)
+      check_launch(devices_[commands_[target.command].device], target.command);
+  }
+  if (!ended) clock += profile_.host.query_us;
+  return ended;
+}
+
+void Simulation::wake(std::uint32_t command) {
+  if (!waiting_.on) return;
+  double time = now_;
+  if (waiting_.left > 0) {
+    if (!awaited_[command] || --waiting_.left > 0) return;
+    for (const std::uint32_t awaited : waiting_.commands) awaited_[awaited] = 0;
+    waiting_.commands.clear();
+    const std::uint32_t number = next_call_ - 1;
+    time = std::max(waiting_.earliest, now_ + profile_.host.wake_us);
+    clocks_[program_.calls[number].thread] = time;
+    result_.calls[number].end = time;
+    result_.calls[number].awaited = command;
+  } else if (waiting_.stream != none) {
+    if (streams_[waiting_.stream].unfinished >= profile_.pending_commands) return;
+    waiting_.stream = none;
+    result_.calls[next_call_].awaited = command;
+    clocks_[program_.calls[next_call_].thread] = now_;
+  } else {
+    if (given_[waiting_.hand_off] < 0) return;
+    waiting_.hand_off = none;
+    result_.calls[next_call_].awaited = command;
+  }
+  waiting_.on = false;
+  at(time, What::call, 0);
+}
+
+}  // namespace weir::sim::model

@@ -1,0 +1,125 @@
+// What the model is given, and what it answers: a program as calls of host threads, and when each of its commands ran.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace weir::sim::model {
+
+inline constexpr std::uint32_t none = 0xffffffff;
+
+/// What keeps a device busy. copy_within is within a device's memory, copy_host between two places on the host; nothing is a
+/// graph's beginning or end, or a node that does nothing.
+enum class Work : std::uint8_t { h2d, d2h, copy_within, copy_peer, copy_host, fill, kernel, host_function, nothing };
+
+struct Task {
+  Work work = Work::nothing;
+  bool pageable = false;
+  double bytes = 0;          ///< of a copy or fill; of a kernel, read and written at the memory's rate
+  double block_us = 0;       ///< of each block that has its place
+  double fixed_us = 0;       ///< at least that long, from the first block's begin
+  std::uint32_t blocks = 1;  ///< of a kernel, fill, or copy within the device
+  std::uint32_t threads = 1;
+  std::uint32_t shared_bytes = 0;
+};
+
+/// A graph: tasks in an order in which each comes behind those that it waits for.
+struct Node {
+  std::uint32_t task = none;
+  std::vector<std::uint32_t> after;
+};
+using Graph = std::vector<Node>;
+
+enum class Action : std::uint8_t {
+  enqueue,       ///< the task, in the stream
+  launch_graph,  ///< target: the graph
+  record,        ///< target: the event
+  wait_event,    ///< target: the event
+  wait_stream,   ///< target: the other stream
+  sync_stream,   ///< of the stream
+  sync_event,    ///< target: the event
+  sync_device,   ///< target: the device
+  sync_all,
+  query_stream,  ///< of the stream
+  query_event,   ///< target: the event
+  work,          ///< `us`, on the host
+  allocate,      ///< target: the device, or none for the host
+  give,          ///< target: the hand-off
+  take,          ///< target: the hand-off
+};
+
+struct Call {
+  Action action = Action::work;
+  std::uint32_t thread = 0;
+  std::uint32_t stream = none;
+  std::uint32_t target = none;
+  std::uint32_t task = none;
+  double us = 0;
+};
+
+struct Stream {
+  std::uint32_t device = 0;
+  std::int32_t priority = 0;
+  enum class Kind : std::uint8_t { blocking, non_blocking, legacy } kind = Kind::blocking;
+};
+
+/// In the order of the calls.
+struct Program {
+  std::uint32_t devices = 1;
+  std::uint32_t threads = 1;
+  std::uint32_t events = 0;
+  std::uint32_t hand_offs = 0;
+  std::vector<Stream> streams;
+  std::vector<Task> tasks;
+  std::vector<Graph> graphs;
+  std::vector<Call> calls;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> gives;  ///< task of a host function, hand-off; by tasks
+};
+
+/// Why a command did not begin earlier.
+enum class Cause : std::uint8_t {
+  host,        ///< it was issued only then
+  order,       ///< a command that it comes behind lasted
+  link,        ///< its copy engine was busy
+  copy_order,  ///< its copy engine waited for an earlier copy that could not begin
+  device,      ///< no places on the multiprocessors
+  check,       ///< the dependency check of older devices
+  barrier,     ///< the legacy stream, or implicit synchronisation
+  queue,       ///< a work queue that it shares
+  driver,      ///< the thread of host functions
+};
+
+/// A command, or a node of a graph's launch.
+struct Span {
+  std::uint32_t call = none;
+  std::uint32_t node = none;
+  std::uint32_t task = none;
+  std::uint32_t stream = none;
+  double issued = 0;
+  double ready = 0;
+  double begin = 0;
+  double end = 0;
+  double last_block = 0;  ///< when the last block of a kernel begins
+  Cause ready_by = Cause::host;
+  Cause begin_by = Cause::host;  ///< equal to ready_by if it began when it was ready
+  std::uint32_t behind = none;   ///< the span that made it ready last
+  std::uint32_t holder = none;   ///< the span that its engine was busy with
+};
+
+/// What a host thread did in a call.
+struct HostSpan {
+  double begin = 0;
+  double end = 0;
+  std::uint32_t awaited = none;  ///< the span whose end a wait waited for last
+};
+
+struct Result {
+  double makespan = 0;
+  double host = 0;              ///< time that host threads spent in calls, without waiting
+  std::vector<Span> spans;      ///< in the order in which they were issued
+  std::vector<HostSpan> calls;  ///< one for each call
+  bool stuck = false;           ///< calls are left that wait for what never comes
+};
+
+}  // namespace weir::sim::model

@@ -1,0 +1,211 @@
+// A simulation while it runs: a list of things that will happen, in the order of their times.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "backends/sim/model/places.hpp"
+#include "backends/sim/model/profile.hpp"
+#include "backends/sim/model/program.hpp"
+#include "backends/sim/model/shared_rate.hpp"
+
+namespace weir::sim::model {
+
+class Simulation {
+ public:
+  Simulation(const Program& program, const Profile& profile);
+  Result run();
+
+ private:
+  enum class What : std::uint8_t {
+    call,        ///< the next call may be made
+    ready,       ///< a command
+    move,        ///< a copy's first byte
+    moved,       ///< a copy's last byte, if nothing changed since
+    memory_add,  ///< a cohort begins to use the memory
+    memory,      ///< the next job of a memory is through, if nothing changed since
+    cohort_end,  ///< the first of a cohort's blocks ends
+    places,      ///< a cohort's places may be taken again
+    end,         ///< a command
+  };
+  struct Happening {
+    double time;
+    std::uint64_t order;
+    What what;
+    std::uint32_t subject;
+    std::uint32_t version;
+    bool operator>(const Happening& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+
+  /// When in a command's life another one is let go.
+  enum class Phase : std::uint8_t { issued, taken, started, ended };
+  struct Edge {
+    std::uint32_t to;
+    std::uint32_t next;
+    double hop;
+    Phase phase;
+    Cause cause;
+  };
+  struct Command {
+    std::uint32_t device = 0;
+    std::uint32_t pending = 1;  ///< edges to it, and its own issue
+    std::uint32_t edges = none;
+    std::uint32_t launch = none;  ///< of a kernel that has begun
+    Phase phase = Phase::issued;
+    bool crowds = false;  ///< its hop grows with those that wait for the same engine
+    double taken = 0, started = 0;
+    double crowded = 0;  ///< what crowding added
+  };
+  /// What the next command of a stream comes behind.
+  struct Behind {
+    std::uint32_t command;
+    Cause cause;
+    bool same_stream;
+  };
+  struct StreamState {
+    std::vector<Behind> tail;
+    std::uint32_t last = none;         ///< its last command
+    std::uint32_t legacy_seen = none;  ///< the legacy stream's command that its next ones come behind already
+    std::uint32_t queue = 0;
+    std::uint32_t unfinished = 0;
+    std::uint32_t ready_copy[3] = {none, none, none};
+  };
+  struct Engine {
+    std::set<std::pair<std::uint64_t, std::uint32_t>> ready;
+    std::deque<std::uint32_t> issued;  ///< only where copies begin in that order
+    std::uint32_t running = none;
+    std::uint32_t served = none;  ///< the stream of the last copy
+    std::uint32_t last = none;    ///< that copy
+    bool moving = false;
+    double left = 0, since = 0, rate = 0;
+    std::uint32_t version = 0;
+  };
+  struct Launch {
+    std::uint32_t command;
+    double left;
+    double resident = 0;
+    std::uint32_t cohorts = 0;
+    double end = 0;
+  };
+  struct Cohort {
+    std::uint32_t launch;
+    double blocks;
+    double begin;
+    double lag;  ///< from the first block's begin to the last one's
+  };
+  struct Device {
+    Device(const Profile& profile);
+    Engine engines[3];  ///< copies in, copies out, to another device
+    Places places;
+    SharedRate memory;
+    std::uint32_t memory_version = 0;
+    std::set<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>> kernels;  ///< that have blocks to begin
+    std::uint32_t resident = 0;                                                ///< kernels
+    std::uint32_t freed_by = none;
+    double freed = 0, lag_until = 0;
+    bool changed = false;
+    std::vector<std::uint32_t> streams;
+    std::vector<std::uint32_t> unstarted;   ///< kernels that were issued and have blocks to begin
+    std::vector<std::uint32_t> checked;     ///< kernels that those issued from now on come behind
+    std::uint32_t legacy = none;            ///< the legacy stream's last command
+    std::vector<std::uint32_t> queue_last;  ///< of each work queue, the last command
+  };
+
+  // simulation.cpp
+  void at(double time, What what, std::uint32_t subject, std::uint32_t version = 0);
+  void happen(const Happening& happening);
+  void take(std::uint32_t command);
+  void end(std::uint32_t command);
+  void let_go(std::uint32_t command, Phase phase, double time);
+  double time_of(std::uint32_t command, Phase phase) const;
+  void come_behind(std::uint32_t from, std::uint32_t to, Phase phase, double hop, Cause cause);
+  void one_less(std::uint32_t to, double time, Cause cause, std::uint32_t from);
+  void make_ready(std::uint32_t command);
+
+  // host.cpp
+  void make_calls();
+  bool make(const Call& call, std::uint32_t number);
+  void wait_for(std::uint32_t number, const std::vector<Behind>& targets);
+  bool query(const std::vector<Behind>& targets, double& clock);
+  void wake(std::uint32_t command);
+
+  // issue.cpp
+  double cost_of(const Task& task) const;
+  double way_of(const Task& task) const;
+  double hop(const Task& from, const Task& to, bool same_stream, Cause cause, bool in_graph) const;
+  std::uint32_t add_command(std::uint32_t call, std::uint32_t task, std::uint32_t stream, std::uint32_t device,
+                            double issued, double ready);
+  void enqueue(const Call& call, std::uint32_t number, double issued);
+  void launch_graph(const Call& call, std::uint32_t number, double issued);
+  void enter_stream(std::uint32_t command, std::uint32_t stream);
+  void check_dependencies(std::uint32_t command, const Task& task, std::uint32_t behind);
+  void check_launch(Device& device, std::uint32_t kernel);
+  void legacy_rules(std::uint32_t command, std::uint32_t stream);
+  void share_queue(std::uint32_t command, std::uint32_t stream);
+  void separate(std::uint32_t device, std::uint32_t call, double time);
+  void add_to_tail(std::uint32_t stream, const std::vector<Behind>& events, bool same_stream);
+
+  // engines.cpp
+  std::uint32_t engine_of(Work work) const;
+  void start_commands(Device& device);
+  void start_copy(Device& device, std::uint32_t engine);
+  std::uint32_t choose_copy(Device& device, std::uint32_t engine) const;
+  void move(std::uint32_t command);
+  void moved(std::uint32_t command);
+  void set_rates(Device& device);
+  bool copies_running(const Device& device) const;
+  void start_host_function(std::uint32_t command);
+  void add_to_memory(std::uint32_t cohort);
+  void memory_changed(std::uint32_t device);
+
+  // kernels.cpp
+  void start_kernels(Device& device);
+  void start_cohort(Device& device, std::uint32_t launch, double blocks);
+  void cohort_end(std::uint32_t cohort);
+  void free_places(std::uint32_t cohort);
+
+  const Task& task_of(std::uint32_t command) const;
+  std::uint32_t crowd(std::uint32_t command) const;
+
+  const Program& program_;
+  const Profile& profile_;
+  Result result_;
+  double now_ = 0;
+  std::uint64_t happenings_ = 0;
+  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> list_;
+
+  std::vector<Command> commands_;
+  std::vector<Edge> edges_;
+  std::vector<StreamState> streams_;
+  std::vector<std::vector<Behind>> events_;
+  std::vector<Device> devices_;
+  std::vector<Launch> launches_;
+  std::vector<Cohort> cohorts_;
+  std::vector<std::uint32_t> free_cohorts_;
+  std::uint32_t driver_last_ = none;
+  double driver_free_ = 0;
+
+  // The host: calls are made in the order of the list, each when its thread is free and the one before has begun.
+  std::uint32_t next_call_ = 0;
+  double last_begin_ = 0;
+  std::vector<double> clocks_;
+  std::vector<double> given_;
+  struct Waiting {
+    bool on = false;
+    std::vector<std::uint32_t> commands;
+    std::size_t left = 0;
+    double earliest = 0;
+    std::uint32_t stream = none;  ///< whose room it waits for
+    std::uint32_t hand_off = none;
+  } waiting_;
+  std::vector<std::uint8_t> awaited_;  ///< of each command, whether the host waits for it
+};
+
+}  // namespace weir::sim::model

@@ -1,0 +1,136 @@
+// What predictions refuse, and that the message names it.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <weir/error.hpp>
+#include <weir/recording.hpp>
+#include <weir/sim.hpp>
+
+namespace {
+
+using weir::sim::Prediction;
+
+std::string scenario(const std::string& program) {
+  return R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"blocking"}],"buffers":[],"program":[)" +
+         program + "]}";
+}
+
+const std::string one_kernel =
+    R"({"op":"launch","id":"k","stream":"s","cost":{"block_ns":1000,"blocks":1,"threads":32}})";
+
+/// What predicting throws; empty if it does not.
+std::string refusal(const std::string& program, const weir::sim::PredictOptions& options) {
+  try {
+    weir::sim::predict(weir::parse_recording(scenario(program)), options);
+    return {};
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::invalid_value);
+    return error.what();
+  }
+}
+
+void expect_in(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+}
+
+class ProfileFiles : public testing::Test {
+ protected:
+  ProfileFiles()
+      : path_(std::filesystem::temp_directory_path() / ("weir profile " + std::to_string(getpid()) + ".json")) {}
+  ~ProfileFiles() override {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  /// The H200's with a part replaced.
+  std::string with(const std::string& part, const std::string& instead) {
+    std::string text(weir::sim::profile_text("h200"));
+    const std::size_t at = text.find(part);
+    EXPECT_NE(at, std::string::npos) << part;
+    text.replace(at, part.size(), instead);
+    std::ofstream(path_) << text;
+    return refusal(one_kernel, {path_.string(), {}, false});
+  }
+  std::filesystem::path path_;
+};
+
+TEST_F(ProfileFiles, C5_a_file_is_a_device_as_good_as_those_inside) {
+  EXPECT_EQ(with("h200", "mine"), "");
+  EXPECT_EQ(weir::sim::predict(weir::parse_recording(scenario(one_kernel)), {path_.string(), {}, false}).profile,
+            "mine");
+}
+
+TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) {
+  const struct {
+    const char *part, *instead, *message;
+  } cases[] = {
+      {"weir.sim_profile", "weir.scenario", "format: it is \"weir.sim_profile\""},
+      {"\"version\": 1", "\"version\": 2", "version: this version of Weir reads 1"},
+      {"\"name\": \"h200\",", "", "name: it is missing"},
+      {"\"about\"", "\"abuot\"", "abuot: there is no such member"},
+      {"\"sms\"", "\"smx\"", "device.smx: there is no such field"},
+      {"\"launch_us\"", "\"lunch_us\"", "host.lunch_us: there is no such field"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 0", "device.sms.value: it is from 1 to"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 1.5", "device.sms.value: it is a whole number"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": \"132\"", "device.sms.value: it is a number"},
+      {"\"sms\": {\"value\": 132, ", "\"sms\": {", "device.sms"},
+      {"\"unit\": \"GB/s\"", "\"unit\": \"MB/s\"", "it is \"GB/s\""},
+      {"\"spread\": [", "\"spread\": [1e9, ", "it is the least and the greatest value"},
+      {"\"hop\": {", "\"hops\": {", "hops: there is no such member"},
+      {"\"format\"", "format", "parse error at line 2"},
+  };
+  for (const auto& one : cases) expect_in(with(one.part, one.instead), one.message);
+  std::string text(weir::sim::profile_text("h200"));
+  const std::size_t begin = text.find("\"blocks\": {"), end = text.find("},\n \"interval\"");
+  ASSERT_NE(begin, std::string::npos);
+  text.erase(begin, end + 3 - begin);
+  std::ofstream(path_) << text;
+  expect_in(refusal(one_kernel, {path_.string(), {}, false}), "blocks.turnaround_us: it is missing");
+}
+
+TEST(Refusals, profiles_that_are_not_there) {
+  expect_in(refusal(one_kernel, {"h100", {}, false}), "there are cc30, fermi-1-engine, h200, kepler-2-engines");
+  expect_in(refusal(one_kernel, {"/nowhere/card.json", {}, false}), "it cannot be read");
+  EXPECT_THROW(weir::sim::profile_text("h100"), weir::Error);
+}
+
+TEST(Refusals, programs_that_the_device_cannot_run) {
+  expect_in(refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"blocks":1,"block_ns":1,"threads":4096}})", {}),
+            "blocks of 4096 threads fit on no multiprocessor of h200");
+  expect_in(
+      refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"blocks":1,"block_ns":1,"shared_bytes":1000000}})", {}),
+      "1000000 bytes of shared memory fit on no multiprocessor");
+  expect_in(refusal(R"({"op":"take","name":"never"})", {}), "never ends");
+}
+
+TEST(Refusals, settings) {
+  expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false}), "there is no field smx");
+  expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false}), "sms: it is from 1 to");
+  expect_in(refusal(one_kernel, {"h200", {{"copy_engines", 1.5}}, false}), "copy_engines: it is a whole number");
+  for (const char* text : {"sms", "=3", "sms=", "sms=many", "sms=3 4", "sms=inf"})
+    EXPECT_THROW(weir::sim::parse_setting(text), weir::Error) << text;
+  EXPECT_EQ(weir::sim::parse_setting("link.h2d_gb_s=110.5").value, 110.5);
+}
+
+TEST(Refusals, expectations_hold_or_say_what_is_instead) {
+  Prediction prediction;
+  prediction.makespan_us = 6500;
+  prediction.busy_us = {400, 100, 0, 200, 0, 0, 0};
+  prediction.h2d_kernel_us = 150;
+  for (const char* text : {"makespan <= 7 ms", "makespan>6499us", "makespan < 0.0066 s", "busy(h2d) >= 400000 ns",
+                           "overlap(h2d, kernel) >= 0.75", "overlap(kernel,h2d) < 0.76", "host <= 1us"})
+    EXPECT_EQ(weir::sim::unmet(prediction, text), "") << text;
+  EXPECT_EQ(weir::sim::unmet(prediction, "makespan <= 6 ms"), "makespan is 6500.000 us");
+  EXPECT_EQ(weir::sim::unmet(prediction, "overlap(h2d, d2h) >= 0.1"), "overlap(h2d, d2h) is 0.000");
+  for (const char* text :
+       {"", "makespan", "makespan <= 7", "makespan <= ms", "makespan <= 7 min", "speed > 1 ms", "overlap(h2d) > 1",
+        "overlap(h2d, gpu) > 1", "overlap(h2d, h2d) > 1", "overlap(h2d, memory) > 1", "overlap(h2d, kernel) > 1 ms",
+        "busy(dma) > 1 ms", "busy(h2d > 1 ms"})
+    EXPECT_THROW(weir::sim::unmet(prediction, text), weir::Error) << text;
+}
+
+}  // namespace

@@ -1,0 +1,132 @@
+// `weir predict`: what it prints, its exit codes, and what it refuses.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "tool.hpp"
+
+namespace {
+
+using nlohmann::json;
+using tool_test::Result;
+
+class PredictVerb : public testing::Test {
+ protected:
+  PredictVerb() {
+    folder_ = std::filesystem::temp_directory_path() / ("weir predict " + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    // Two chunks in two streams: copy in 16 MiB, a kernel of 200 us, copy out.
+    std::string program;
+    for (const std::string s : {"0", "1"}) {
+      program += R"({"op":"copy","id":"in)" + s + R"(","stream":"s)" + s + R"(","from":"host","to":"data"},)";
+      program += R"({"op":"launch","id":"k)" + s + R"(","stream":"s)" + s +
+                 R"(","name":"Smooth<int>","cost":{"block_ns":200000,"blocks":132,"threads":128}},)";
+      program += R"({"op":"copy","id":"out)" + s + R"(","stream":"s)" + s + R"(","from":"data","to":"host"},)";
+    }
+    file_ = (folder_ / "chunks.json").string();
+    std::ofstream(file_)
+        << R"({"format":"weir.scenario","version":1,"streams":[{"name":"s0","kind":"non_blocking"},{"name":"s1","kind":"non_blocking"}],
+      "buffers":[{"name":"host","kind":"pinned","bytes":16777216},{"name":"data","kind":"device","bytes":16777216}],"program":[)"
+        << program << R"({"op":"synchronize","all":true}]})";
+  }
+  ~PredictVerb() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string content(const std::string& path) const {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  std::filesystem::path folder_;
+  std::string file_;
+};
+
+TEST_F(PredictVerb, C12_tells_the_time_what_is_busy_and_what_held_it_back) {
+  const Result result = tool_test::run({"predict", file_});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part : {"on sim:h200 (9 in 10: ", "h2d and d2h", "What held it back", "link", "chunks.json:3 (out0)",
+                           "What would gain:", "--set link.h2d_gb_s=111.06"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+}
+
+TEST_F(PredictVerb, json_has_all_numbers_and_is_the_same_each_time) {
+  const Result result = tool_test::run({"predict", file_, "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, tool_test::run({"predict", file_, "--json"}).out);
+  const json value = json::parse(result.out);
+  EXPECT_EQ(value["device"], "sim:h200");
+  EXPECT_EQ(value["profile"], "h200");
+  EXPECT_EQ(value["commands"].size(), 6U);
+  EXPECT_EQ(value["commands"][1]["id"], "k0");
+  EXPECT_EQ(value["commands"][1]["engine"], "kernel");
+  EXPECT_NEAR(value["commands"][1]["end_us"].get<double>() - value["commands"][1]["begin_us"].get<double>(), 200, 0.2);
+  // Two copies in at 55.5 GB/s one after the other, a kernel, a copy out; copies of both ways slow each other down for a while.
+  EXPECT_NEAR(value["makespan_us"].get<double>(), 2 * 302.1 + 200 + 302.8 + 25, 15);
+  EXPECT_LT(value["low_us"], value["makespan_us"]);
+  EXPECT_GT(value["high_us"], value["makespan_us"]);
+  double sum = 0, last = 0;
+  for (const json& part : value["critical_path"]) {
+    EXPECT_NEAR(part["begin_us"].get<double>(), last, 0.002);
+    last = part["end_us"];
+    sum += last - part["begin_us"].get<double>();
+  }
+  EXPECT_NEAR(sum, value["makespan_us"].get<double>(), 0.05);
+}
+
+TEST_F(PredictVerb, what_if_shows_it_beside_the_profile_as_it_is) {
+  const Result result = tool_test::run({"predict", file_, "--set", "link.h2d_gb_s=5.553", "--set", "sms=66"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("without --set: 1.1"), std::string::npos) << result.out;
+}
+
+TEST_F(PredictVerb, C10_on_one_copy_engine_depth_first_overlaps_nothing) {
+  const Result result = tool_test::run({"predict", file_, "--device", "sim:fermi-1-engine", "--expect",
+                                        "overlap(h2d, kernel) >= 0.1", "--expect", "makespan <= 1 s"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "weir: --expect 'overlap(h2d, kernel) >= 0.1' is not met: overlap(h2d, kernel) is 0.000\n");
+}
+
+TEST_F(PredictVerb, timelines_are_trace_events_and_pictures) {
+  const std::string trace = (folder_ / "t.json").string(), picture = (folder_ / "t.svg").string();
+  ASSERT_EQ(tool_test::run({"predict", file_, "--timeline", trace}).exit_code, 0);
+  ASSERT_EQ(tool_test::run({"predict", file_, "--timeline", picture}).exit_code, 0);
+  const json events = json::parse(content(trace))["traceEvents"];
+  int complete = 0;
+  for (const json& event : events) complete += event["ph"] == "X";
+  EXPECT_EQ(complete, 6);
+  const std::string svg = content(picture);
+  EXPECT_NE(svg.find("<svg"), std::string::npos);
+  EXPECT_NE(svg.find("Smooth&lt;int&gt;"), std::string::npos);
+  EXPECT_EQ(tool_test::run({"predict", file_, "--timeline", "/nowhere/t.svg"}).exit_code, 3);
+}
+
+TEST_F(PredictVerb, nonsense_is_refused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "FILE is required"},
+      {{"/nowhere.json"}, "cannot be read"},
+      {{file_, file_}, "one file at a time"},
+      {{file_, "--device", "cpu"}, "it is sim:PROFILE"},
+      {{file_, "--device", "sim:h100"}, "there is no profile \"h100\""},
+      {{file_, "--set", "sms"}, "it is FIELD=NUMBER"},
+      {{file_, "--set", "smx=3"}, "there is no field smx"},
+      {{file_, "--expect", "makespan <= 7"}, "has no unit"},
+      {{file_, "--timeline", "t.png"}, "its name ends in .json or .svg"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    std::vector<std::string> all = {"predict"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Result result = tool_test::run(all);
+    EXPECT_EQ(result.exit_code, 2) << message;
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
