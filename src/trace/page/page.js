@@ -69,8 +69,8 @@ class Page {
         this.view.show(closer[0] - margin, closer[1] + margin);
       }
       this.view.reveal(item, closer === true);
-      byId("details").setAttribute("aria-label", spoken(this.timeline, item));
     }
+    byId("spoken").textContent = item ? spoken(this.timeline, item) : "";
     if (this.table.open) this.table.fill();
     this.repaint();
   }
@@ -112,12 +112,11 @@ class Page {
   search(text) {
     this.view.search(text);
     this.match = -1;
-    const count = this.view.found.length;
-    byId("found").textContent = this.view.matches ? `${countText(count)} found` : "";
+    byId("found").textContent = this.view.matches ? `${countText(this.view.matchCount)} found` : "";
     this.repaint();
   }
   searchKey(event) {
-    const {found} = this.view;
+    const found = event.key === "Enter" ? this.view.found : [];
     if (event.key === "Escape") {
       byId("search").value = "";
       this.search("");

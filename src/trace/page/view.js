@@ -15,7 +15,7 @@ class View {
     this.hovered = null;
     this.measured = null;  // [from, to]
     this.matches = null;  // of texts, by their places
-    this.found = [];
+    this.matchCount = 0;
     this.findEnds();
     this.showAll();
   }
@@ -191,13 +191,12 @@ class View {
     return null;
   }
 
-  /** Commands whose name, line or stream has the text: their places by begin. */
+  /** Commands whose name, line, kind or stream has the text. */
   search(text) {
     const wanted = text.trim().toLowerCase();
     const t = this.timeline;
     if (wanted === "") {
       this.matches = null;
-      this.found = [];
       return;
     }
     const has = (one) => one.toLowerCase().includes(wanted);
@@ -207,17 +206,26 @@ class View {
     const line = /^(.*):(\d+)$/.exec(wanted);
     const files = line ? Uint8Array.from(t.texts, (one) => one.toLowerCase().endsWith(line[1])) : null;
     const matches = new Uint8Array(t.count);
-    const found = [];
+    this.matchCount = 0;
     for (let i = 0; i < t.count; ++i) {
       const name = t.name[i] === 0 ? lanes[t.lane(i)] : names[t.name[i]];
       const place = t.file[i] !== 0 && (names[t.file[i]] || (files && files[t.file[i]] && t.line[i] === Number(line[2])));
       if (name || place || streams[t.stream[i]] || lanes[t.lane(i)]) {
         matches[i] = 1;
-        if (t.state(i) !== "pending") found.push(i);
+        ++this.matchCount;
       }
     }
-    found.sort((a, b) => t.begin[a] - t.begin[b]);
     this.matches = matches;
-    this.found = found;
+    this.sorted = null;
+  }
+  /** Their places by begin, put in order when somebody goes there. */
+  get found() {
+    if (!this.matches) return [];
+    if (!this.sorted) {
+      const places = [];
+      for (let i = 0; i < this.matches.length; ++i) if (this.matches[i]) places.push(i);
+      this.sorted = sortBy(places, (i) => this.spanOf({what: "command", place: i})[0]);
+    }
+    return this.sorted;
   }
 }

@@ -130,9 +130,22 @@ class Look:
         for text in ("c0", "made.cpp:1", "s0 on sim:0", "pageable memory", "1.00 MiB (1,048,576)", "10.5 GB/s", "100 µs",
                      "the call took 103 µs"):
             holds(text in details, f"{text!r} is missing: {details}")
+        held_up = self.evaluate("Array.from(document.querySelectorAll('#details .links button'), (one) => one.innerText)")
+        equal([one.split()[0] for one in held_up], ["order"], "what waited for it")
         at = self.place("wait", 0)
         self.page.click(at["x"], at["y"])
         holds("Host waits: stream s2" in self.text("#details") and "made.cpp:99" in self.text("#details"), "a wait's details")
+
+    def shows_reasons(self):
+        reason = self.evaluate("JSON.parse(byId('held').textContent).reasons[0]")
+        self.evaluate("document.querySelector('.reason').click()")
+        self.page.settle()
+        equal(self.selected(), reason["held"]["command"], "a click on a reason")
+        shown = self.evaluate("[weirPage.view.from, weirPage.view.to]")
+        gap = reason["end_ns"] - reason["begin_ns"]
+        holds(shown[0] < reason["begin_ns"] and reason["end_ns"] < shown[1] < reason["end_ns"] + 2 * gap + 1000, f"{shown} is shown")
+        self.evaluate("byId('fit').click()")
+        holds(self.evaluate("weirPage.view.span >= weirPage.view.last - weirPage.view.first"), "the button does not show all")
 
     def is_used_by_keys(self):
         self.page.key("Escape")
@@ -146,6 +159,7 @@ class Look:
         self.page.key("n")
         equal(self.selected(), OUT, "the next of the row")
         holds("Saxpy" in self.text("#details"), "what it waited for is missing")
+        equal(self.text("#spoken"), "c5, stream s2, at 310.000 µs, took 90.0 µs", "what a screen reader says")
         self.page.key("b")
         self.page.key("b")
         equal(self.selected(), WAIT, "what it waited for")
@@ -219,6 +233,9 @@ class Look:
         self.evaluate("byId('search').focus()")
         self.page.type("nothing is called so")
         holds(self.evaluate(painted) < 10, "a search dims")
+        self.evaluate("byId('search').value = ''")
+        self.page.type("Saxpy")
+        holds(self.evaluate(painted) > 100, "a search dims what it found")
 
     def says_what_is_wrong(self):
         text = (self.folder / "page.html").read_text()
@@ -231,7 +248,7 @@ class Look:
     def all(self):
         self.open("page.html")
         for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_by_click,
-                     self.is_used_by_keys, self.searches, self.has_a_table, self.has_views):
+                     self.shows_reasons, self.is_used_by_keys, self.searches, self.has_a_table, self.has_views):
             part()
         self.open("empty.html")
         equal(self.text("#status"), "No command was recorded.", "an empty page")
