@@ -18,6 +18,9 @@ using sim::model::none;
 
 namespace {
 
+/// Each takes some 200 bytes of the model's memory.
+constexpr std::size_t most_nodes = 20'000'000;
+
 class Translator {
  public:
   Translator(const Recording& recording, const sim::model::Profile& profile)
@@ -119,6 +122,8 @@ class Translator {
       case Op::enable_node: return graphs_.enable(command);
       case Op::launch_graph: {
         const std::uint32_t graph = graphs_.current(command.target);
+        if (graph != none) nodes_ += made_.program.graphs[graph].size();
+        if (nodes_ > most_nodes) throw std::string("the launches of graphs run more than 20,000,000 nodes");
         if (graph != none) put(Action::launch_graph, command, place, graph);
         return;
       }
@@ -142,6 +147,7 @@ class Translator {
   std::map<std::uint32_t, std::uint32_t> hand_offs_;
   std::vector<recorded::Use> uses_;
   std::size_t guessed_ = 0;
+  std::size_t nodes_ = 0;  ///< that launches of graphs run
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ using sim::model::Work;
 namespace {
 
 constexpr double most_blocks = 4294967295.0;
+constexpr double most_waves = 1000;
 
 std::uint32_t whole(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xffffffff));
@@ -73,6 +74,13 @@ Task Tasks::kernel(std::span<const recorded::Use> uses, const std::optional<reco
         profile_.sms * std::min(profile_.blocks_per_sm, std::floor(profile_.threads_per_sm / task.threads));
     task.blocks = whole(static_cast<std::uint64_t>(
         std::clamp(std::ceil(task.bytes / (16.0 * task.threads)), 1.0, std::clamp(most, 1.0, most_blocks))));
+  }
+  // A grid of very many waves is one of fewer, longer blocks: each wave costs the model an event.
+  const double waves = task.blocks / (profile_.sms * profile_.blocks_per_sm);
+  if (waves > most_waves) {
+    const double together = std::ceil(waves / most_waves);
+    task.blocks = whole(static_cast<std::uint64_t>(std::ceil(task.blocks / together)));
+    task.block_us *= together;
   }
   // A duration alone is that of one block, which holds its place as long.
   if (!grid && task.bytes <= 0 && task.fixed_us > task.block_us) task.block_us = task.fixed_us;

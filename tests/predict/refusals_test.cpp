@@ -107,6 +107,23 @@ TEST(Refusals, programs_that_the_device_cannot_run) {
   expect_in(refusal(R"({"op":"take","name":"never"})", {}), "never ends");
 }
 
+TEST(Refusals, graphs_whose_launches_run_more_nodes_than_fit_in_memory) {
+  std::string program = R"({"op":"build_graph","graph":"g","nodes":[)";
+  for (int i = 0; i < 3000; ++i)
+    program += (i == 0 ? "" : ",") + std::string(R"({"name":"n)") + std::to_string(i) + R"(","op":"empty"})";
+  program += "]}";
+  for (int i = 0; i < 6700; ++i) program += R"(,{"op":"launch_graph","stream":"s","graph":"g"})";
+  expect_in(refusal(program, {}), "more than 20,000,000 nodes");
+}
+
+TEST(Refusals, not_kernels_of_very_many_blocks) {
+  const std::string kernel =
+      R"({"op":"launch","stream":"s","cost":{"blocks":4294967295,"block_ns":1000,"threads":256}})";
+  const Prediction prediction = weir::sim::predict(weir::parse_recording(scenario(kernel)), {"cc30", {}, false});
+  const double waves = 4294967295.0 / 16;
+  EXPECT_NEAR(prediction.makespan_us / waves, 1, 0.002);
+}
+
 TEST(Refusals, settings) {
   expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false}), "there is no field smx");
   expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false}), "sms: it is from 1 to");
