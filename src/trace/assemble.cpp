@@ -184,12 +184,12 @@ class Assembler {
         command.end = moment((*at)->end);
         const bool takes_none = command.lane == Lane::order || command.lane == Lane::memory;
         command.state = command.end > command.begin || takes_none ? State::ran : State::skipped;
-      } else if (command.lane == Lane::memory) {
+      } else if (command.lane == Lane::memory || command.lane == Lane::order) {
         end_with_what_it_follows(command);
       }
     }
   }
-  /// Memory is made and ends in the stream's order without a span of its own.
+  /// Memory is made and ends in the stream's order, without a span of its own; of records and waits not every backend tells one.
   void end_with_what_it_follows(Command& command) {
     std::int64_t end = command.call;
     for (const Dependency& on : made_.dependencies_of(command)) {

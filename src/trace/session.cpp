@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <fstream>
 #include <thread>
 #include <utility>

@@ -7,9 +7,13 @@
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
 // A place that is none is written as -1.
-#include <array>
+#include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <weir/trace.hpp>
 

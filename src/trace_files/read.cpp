@@ -1,7 +1,10 @@
 // Reading timelines that were written to files: trace/write_json.cpp has the format of JSON.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <weir/error.hpp>

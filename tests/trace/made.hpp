@@ -1,6 +1,7 @@
 // Timelines made by hand, and by chance.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <random>

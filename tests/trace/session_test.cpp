@@ -1,6 +1,7 @@
 // What sessions record: commands with what they wait for, waits of the host, ranges; bounded, and in files that survive the program.
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -268,6 +270,25 @@ TEST(TraceProcess, that_is_killed_leaves_a_whole_file) {
   EXPECT_TRUE(outcome.ended) << outcome.output;
   EXPECT_EQ(outcome.status & 0x7f, SIGKILL) << outcome.output;
   EXPECT_TRUE(contents(file.path).ends_with("]}\n"));
+}
+
+WEIR_SCENE(works_and_forks) {
+  Marker marker;
+  weir::Stream s;
+  mark(s, marker);
+  s.synchronize();
+  const pid_t child = fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  weir_test::insist(status == 0, "the child ends well");
+  mark(s, marker);
+}
+
+TEST(TraceProcess, that_forks_has_the_timeline_to_itself) {
+  const TemporaryFile file(".json");
+  EXPECT_TRUE(ended_well(weir_test::play("works_and_forks", {"WEIR_TRACE=" + file.path.string()})));
+  EXPECT_NE(contents(file.path).find("\"commands\": 2,"), std::string::npos);
 }
 
 WEIR_SCENE(works_and_ends) {
