@@ -159,6 +159,7 @@ class Painter {
       c.fillRect(from, y + height - 2.5, width, 2.5);
     }
     if (width > 28 && height > 10) {
+      c.globalAlpha = this.dimmed(track, at) ? 0.3 : 1;
       c.fillStyle = track.what === "range" ? this.color("text") : "#fff";
       this.text(c, this.titleOf(track, at), Math.max(from, labelWidth) + 5, y + height / 2 + 0.5,
                 until - Math.max(from, labelWidth) - 9);

@@ -159,6 +159,7 @@ class Look:
         self.page.key("n")
         equal(self.selected(), OUT, "the next of the row")
         holds("Saxpy" in self.text("#details"), "what it waited for is missing")
+        holds("c6" in self.text("#details"), "what waited for it is missing")
         equal(self.text("#spoken"), "c5, stream s2, at 310.000 µs, took 90.0 µs", "what a screen reader says")
         self.page.key("b")
         self.page.key("b")
@@ -192,6 +193,9 @@ class Look:
         self.evaluate("byId('search').value = ''")
         self.page.type("made.cpp:6")
         equal(self.evaluate("Array.from(weirPage.view.found)"), [OUT], "search by line")
+        self.evaluate("byId('search').value = ''")
+        self.page.type("made.cpp")
+        equal(self.evaluate("weirPage.view.found"), [IN, PENDING, EVIL, RECORD, WAIT, SAXPY, OUT, HOST], "matches by time")
         self.page.key("Escape")
         equal(self.evaluate("weirPage.view.matches"), None, "the end of a search")
 
