@@ -74,7 +74,8 @@ Exit predict(const Session& session, const Options& options) {
   const weir::sim::Prediction prediction = predicted(recordings.front(), how);
   const Predicted shown{recordings.front(), prediction, options.files.front(), device};
   if (session.json) {
-    session.print_line(to_json(shown));
+    const std::string line = to_json(shown) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);
   } else if (how.set.empty()) {
     session.say(to_text(shown, nullptr));
   } else {

@@ -1,14 +1,16 @@
-// Predictions as text and JSON.
+// Predictions as text and JSON. Names of scenarios hold nothing that JSON would escape.
 #include "prediction.hpp"
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "json.hpp"
 #include "session.hpp"
 
 namespace tool {
@@ -76,6 +78,38 @@ std::string gained(const Prediction& prediction) {
   return text;
 }
 
+// Lists may have a million elements: they are written as they go, not as values first.
+
+std::string id_json(const Predicted& predicted, std::size_t command) {
+  return command == no_command ? "null" : "\"" + predicted.recording.id(command) + "\"";
+}
+
+std::string path_json(const Predicted& predicted) {
+  std::string text;
+  for (const weir::sim::PathPart& part : predicted.prediction.critical_path) {
+    fmt::format_to(std::back_inserter(text), R"({}{{"cause":"{}","command":{},"begin_us":{},"end_us":{}}})",
+                   text.empty() ? "" : ",", weir::sim::name_of(part.cause), id_json(predicted, part.command),
+                   thousandths(part.begin_us), thousandths(part.end_us));
+  }
+  return text;
+}
+
+std::string commands_json(const Predicted& predicted) {
+  std::string text;
+  for (const weir::sim::PredictedCommand& one : predicted.prediction.commands) {
+    const bool known = one.stream != weir::recorded::none;
+    const char* stream = known ? predicted.recording.text(predicted.recording.streams()[one.stream].name) : "";
+    fmt::format_to(
+        std::back_inserter(text),
+        R"({}{{"id":{},"stream":{}{}{},"engine":"{}","issued_us":{},"ready_us":{},"begin_us":{},"end_us":{},"held_by":"{}","holder":{}}})",
+        text.empty() ? "" : ",", id_json(predicted, one.command), known ? "\"" : "", known ? stream : "null",
+        known ? "\"" : "", weir::sim::name_of(one.engine), thousandths(one.issued_us), thousandths(one.ready_us),
+        thousandths(one.begin_us), thousandths(one.end_us), weir::sim::name_of(one.held_by),
+        id_json(predicted, one.holder));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string duration(double us) {
@@ -86,8 +120,10 @@ std::string duration(double us) {
 
 std::string to_text(const Predicted& predicted, const Prediction* plain) {
   const Prediction& prediction = predicted.prediction;
-  std::string text = fmt::format("{}: {} on {} (9 in 10: {} to {})\n", predicted.file, duration(prediction.makespan_us),
-                                 predicted.device, duration(prediction.low_us), duration(prediction.high_us));
+  std::string text = fmt::format("{}: {} on {}", predicted.file, duration(prediction.makespan_us), predicted.device);
+  if (prediction.high_us > prediction.low_us)
+    text += fmt::format(" (9 in 10: {} to {})", duration(prediction.low_us), duration(prediction.high_us));
+  text += "\n";
   if (plain != nullptr) {
     text += fmt::format("without --set: {}, so it is {:+.1f} %\n", duration(plain->makespan_us),
                         plain->makespan_us > 0 ? 100 * (prediction.makespan_us / plain->makespan_us - 1) : 0);
@@ -117,52 +153,32 @@ std::string to_text(const Predicted& predicted, const Prediction* plain) {
   return text;
 }
 
-Json to_json(const Predicted& predicted) {
+std::string to_json(const Predicted& predicted) {
   const Prediction& prediction = predicted.prediction;
-  const auto id = [&](std::size_t command) {
-    return command == no_command ? Json() : Json(predicted.recording.id(command));
-  };
-  Json commands = Json::array(), path = Json::array(), gains = Json::array();
-  for (const weir::sim::PredictedCommand& one : prediction.commands) {
-    const bool known = one.stream != weir::recorded::none;
-    commands.push_back(
-        {{"id", id(one.command)},
-         {"stream", known ? Json(predicted.recording.text(predicted.recording.streams()[one.stream].name)) : Json()},
-         {"engine", weir::sim::name_of(one.engine)},
-         {"issued_us", thousandths(one.issued_us)},
-         {"ready_us", thousandths(one.ready_us)},
-         {"begin_us", thousandths(one.begin_us)},
-         {"end_us", thousandths(one.end_us)},
-         {"held_by", weir::sim::name_of(one.held_by)},
-         {"holder", id(one.holder)}});
-  }
-  for (const weir::sim::PathPart& part : prediction.critical_path) {
-    path.push_back({{"cause", weir::sim::name_of(part.cause)},
-                    {"command", id(part.command)},
-                    {"begin_us", thousandths(part.begin_us)},
-                    {"end_us", thousandths(part.end_us)}});
-  }
+  Json gains = Json::array();
   for (const weir::sim::Gain& gain : prediction.gains)
     gains.push_back({{"change", gain.change}, {"makespan_us", thousandths(gain.makespan_us)}});
   const auto busy = [&](Engine engine) { return thousandths(prediction.busy_us[static_cast<std::size_t>(engine)]); };
-  return {{"format", "weir.prediction"},
-          {"version", 1},
-          {"program", predicted.file},
-          {"device", predicted.device},
-          {"profile", prediction.profile},
-          {"makespan_us", thousandths(prediction.makespan_us)},
-          {"low_us", thousandths(prediction.low_us)},
-          {"high_us", thousandths(prediction.high_us)},
-          {"host_us", thousandths(prediction.host_us)},
-          {"busy_us", {{"h2d", busy(Engine::h2d)}, {"d2h", busy(Engine::d2h)}, {"kernel", busy(Engine::kernel)}}},
-          {"overlap_us",
-           {{"h2d_d2h", thousandths(prediction.h2d_d2h_us)},
-            {"h2d_kernel", thousandths(prediction.h2d_kernel_us)},
-            {"d2h_kernel", thousandths(prediction.d2h_kernel_us)}}},
-          {"critical_path", path},
-          {"gains", gains},
-          {"estimated", Json(prediction.estimated)},
-          {"commands", commands}};
+  const Json value = {
+      {"format", "weir.prediction"},
+      {"version", 1},
+      {"program", predicted.file},
+      {"device", predicted.device},
+      {"profile", prediction.profile},
+      {"makespan_us", thousandths(prediction.makespan_us)},
+      {"low_us", thousandths(prediction.low_us)},
+      {"high_us", thousandths(prediction.high_us)},
+      {"host_us", thousandths(prediction.host_us)},
+      {"busy_us", {{"h2d", busy(Engine::h2d)}, {"d2h", busy(Engine::d2h)}, {"kernel", busy(Engine::kernel)}}},
+      {"overlap_us",
+       {{"h2d_d2h", thousandths(prediction.h2d_d2h_us)},
+        {"h2d_kernel", thousandths(prediction.h2d_kernel_us)},
+        {"d2h_kernel", thousandths(prediction.d2h_kernel_us)}}},
+      {"gains", gains},
+      {"estimated", Json(prediction.estimated)}};
+  std::string text = value.line();
+  text.pop_back();
+  return text + ",\"critical_path\":[" + path_json(predicted) + "],\"commands\":[" + commands_json(predicted) + "]}";
 }
 
 }  // namespace tool

@@ -6,8 +6,6 @@
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
 
-#include "json.hpp"
-
 namespace tool {
 
 /// What is predicted, of which file, for which device.
@@ -20,7 +18,8 @@ struct Predicted {
 
 /// `plain`: the prediction without --set, or null.
 std::string to_text(const Predicted& predicted, const weir::sim::Prediction* plain);
-Json to_json(const Predicted& predicted);
+/// One object, on one line without its end.
+std::string to_json(const Predicted& predicted);
 /// "6.582 ms"
 std::string duration(double us);
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "exit.hpp"
+#include "json.hpp"
 #include "prediction.hpp"
 
 namespace tool {
