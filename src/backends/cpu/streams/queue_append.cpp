@@ -1,8 +1,10 @@
 // The producers' side of a queue: from commands to records. The hot path of every asynchronous call on the CPU.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
@@ -19,7 +21,10 @@ constexpr std::size_t most_staged_bytes = 1
                                           << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
 constexpr std::size_t ahead = 256;                ///< how far before they are written records are asked for, in bytes
 constexpr std::uint64_t usual_patience = 8192;
-constexpr auto stall_patience = std::chrono::microseconds(50);
+// A consumer that is kept from its core for a moment must not look held up: its backlog would grow meanwhile.
+constexpr auto stall_patience = std::chrono::milliseconds(1);
+constexpr auto between_looks = std::chrono::microseconds(20);
+constexpr int busy_looks = 64;
 
 [[noreturn]] void refuse_memory(std::size_t bytes, const Origin& command) {
   throw Error(Errc::out_of_memory, "weir: submitting a command", "host memory",
@@ -216,14 +221,17 @@ void CpuQueue::hold_back() {
   for (int tries = 0; last - seen > usual_patience / 2; ++tries) {
     if (tries < 16) {
       pause(16);
-    } else {
+    } else if (tries < busy_looks) {
       yield();
+    } else {
+      std::this_thread::sleep_for(between_looks);
     }
     const std::uint64_t now_done = completed();
     const auto now = Clock::now();
     if (now_done != seen) {
       seen = now_done;
       last_advance = now;
+      tries = std::min(tries, busy_looks / 2);
     } else if (now - last_advance > stall_patience) {
       producer_.patience = 2 * (last - seen);
       return;
