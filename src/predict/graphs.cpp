@@ -66,19 +66,17 @@ std::uint32_t Graphs::add_list(Built& graph, std::span<const recorded::Node> nod
   return begin == none ? none : add(graph, none, std::move(ends), {});
 }
 
-void Graphs::keep(std::uint32_t name, Built graph) { graphs_[name] = std::move(graph); }
-
 void Graphs::build(const recorded::Command& command) {
   Built graph;
   add_list(graph, recording_.nodes(command), none, {});
-  keep(command.target, std::move(graph));
+  graphs_[command.target] = std::move(graph);
 }
 
-std::uint32_t Graphs::current(std::uint32_t name) const {
+std::uint32_t Graphs::current(std::uint32_t name) {
   const auto found = graphs_.find(name);
   if (found == graphs_.end()) return none;
   // Made at the first launch; changes come before it, or make another one.
-  Built& graph = const_cast<Built&>(found->second);
+  Built& graph = found->second;
   if (graph.made == none) {
     graph.made = static_cast<std::uint32_t>(program_.graphs.size());
     sim::model::Graph made = graph.nodes;
@@ -128,7 +126,7 @@ void Graphs::end_capture(const recorded::Command& command) {
   const auto found = std::find_if(captures_.begin(), captures_.end(),
                                   [&](const Capture& one) { return one.origin == command.stream; });
   if (found == captures_.end()) return;
-  keep(command.target, std::move(found->graph));
+  graphs_[command.target] = std::move(found->graph);
   captures_.erase(found);
 }
 

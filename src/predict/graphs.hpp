@@ -30,7 +30,7 @@ class Graphs {
   /// Whether the command belonged to a capture, and is done with.
   bool captured(const recorded::Command& command, std::size_t place);
   /// The graph of that name as it is now, for a launch; sim::model::none if it was never made.
-  std::uint32_t current(std::uint32_t name) const;
+  std::uint32_t current(std::uint32_t name);
   /// Whether a graph has nodes whose runs depend on values.
   bool conditional() const { return conditional_; }
 
@@ -56,7 +56,6 @@ class Graphs {
   std::uint32_t add_list(Built& graph, std::span<const recorded::Node> nodes, std::uint32_t begin,
                          const std::string& path);
   std::uint32_t add_child(Built& graph, std::uint32_t name, std::uint32_t begin, const std::string& path);
-  void keep(std::uint32_t name, Built graph);
   /// To change it: a launch before the change keeps what it had.
   Built* changed(const recorded::Command& command, std::uint32_t& node);
   Capture* capture_of(std::uint32_t stream);

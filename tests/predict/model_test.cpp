@@ -221,6 +221,20 @@ TEST_F(ModelTest, the_legacy_stream_separates_blocking_streams_alone) {
   EXPECT_EQ(result.spans[1].ready_by, Cause::barrier);
 }
 
+TEST_F(ModelTest, a_graph_in_the_legacy_stream_separates_as_a_whole) {
+  const std::uint32_t blocking = stream(Stream::Kind::blocking), legacy = stream(Stream::Kind::legacy);
+  Task node;
+  node.work = Work::kernel;
+  node.block_us = 10;
+  program.graphs.push_back({{task(node), {}}});
+  kernel(blocking, 5);
+  call(Action::launch_graph, legacy, 0);
+  kernel(blocking, 5);
+  const Result result = run();
+  expect(result, 2, 5, 15);
+  expect(result, 4, 15, 20);
+}
+
 TEST_F(ModelTest, a_full_stream_lets_the_host_wait) {
   profile.pending_commands = 2;
   const std::uint32_t s = stream();

@@ -50,12 +50,12 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
       return true;
     case Action::wait_event:
       spend(profile_.host.wait_us);
-      add_to_tail(call.stream, events_[call.target], false);
+      add_to_tail(call.stream, events_[call.target]);
       return true;
     case Action::wait_stream: {
       spend(profile_.host.record_us + profile_.host.wait_us);
       const std::vector<Behind> tail = streams_[call.target].tail;
-      add_to_tail(call.stream, tail, false);
+      add_to_tail(call.stream, tail);
       return true;
     }
     case Action::sync_stream: wait_for(number, streams_[call.stream].tail); return true;

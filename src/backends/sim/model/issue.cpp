@@ -76,7 +76,7 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
     const double us = hop(from, task, behind.same_stream, behind.cause, false);
     commands_[command].crowds = commands_[command].crowds || (us > 0 && from.work != task.work);
     come_behind(behind.command, command, Phase::ended, us, behind.cause);
-    if (profile_.dependency_check != 0 && behind.same_stream) check_dependencies(command, task, behind.command);
+    if (profile_.dependency_check != 0 && behind.same_stream) check_dependencies(command, behind.command);
   }
   if (profile_.dependency_check != 0 && task.work == Work::kernel) {
     Device& device = devices_[commands_[command].device];
@@ -87,12 +87,11 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
   }
   share_queue(command, stream);
   state.tail.assign(1, {command, Cause::order, true});
-  state.last = command;
   ++state.unfinished;
 }
 
 /// `behind` is the command before it in its stream.
-void Simulation::check_dependencies(std::uint32_t command, const Task&, std::uint32_t behind) {
+void Simulation::check_dependencies(std::uint32_t command, std::uint32_t behind) {
   if (task_of(behind).work != Work::kernel) return;
   Device& device = devices_[commands_[command].device];
   for (const std::uint32_t kernel : device.unstarted) {
@@ -146,13 +145,13 @@ void Simulation::separate(std::uint32_t device, std::uint32_t call, double time)
   one_less(join, time, Cause::host, none);
 }
 
-void Simulation::add_to_tail(std::uint32_t stream, const std::vector<Behind>& events, bool same_stream) {
+void Simulation::add_to_tail(std::uint32_t stream, const std::vector<Behind>& events) {
   std::vector<Behind>& tail = streams_[stream].tail;
   for (const Behind& event : events) {
     const bool known =
         std::any_of(tail.begin(), tail.end(), [&](const Behind& behind) { return behind.command == event.command; });
     if (!known && !(tail.size() > 0 && commands_[event.command].phase == Phase::ended))
-      tail.push_back({event.command, event.cause, same_stream});
+      tail.push_back({event.command, event.cause, false});
   }
   if (tail.size() <= 8) return;
   // One that stands for all, so that lists stay short.
@@ -226,7 +225,7 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   }
   StreamState& state = streams_[call.stream];
   state.tail.assign(1, {last, Cause::order, true});
-  state.last = last;
+  if (program_.streams[call.stream].kind == Stream::Kind::legacy) devices_[device].legacy = last;
   ++state.unfinished;
   one_less(last, 0, Cause::host, none);
 }

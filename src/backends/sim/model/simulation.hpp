@@ -61,7 +61,6 @@ class Simulation {
     Phase phase = Phase::issued;
     bool crowds = false;  ///< its hop grows with those that wait for the same engine
     double taken = 0, started = 0;
-    double crowded = 0;  ///< what crowding added
   };
   /// What the next command of a stream comes behind.
   struct Behind {
@@ -71,7 +70,6 @@ class Simulation {
   };
   struct StreamState {
     std::vector<Behind> tail;
-    std::uint32_t last = none;         ///< its last command
     std::uint32_t legacy_seen = none;  ///< the legacy stream's command that its next ones come behind already
     std::uint32_t queue = 0;
     std::uint32_t unfinished = 0;
@@ -145,12 +143,12 @@ class Simulation {
   void enqueue(const Call& call, std::uint32_t number, double issued);
   void launch_graph(const Call& call, std::uint32_t number, double issued);
   void enter_stream(std::uint32_t command, std::uint32_t stream);
-  void check_dependencies(std::uint32_t command, const Task& task, std::uint32_t behind);
+  void check_dependencies(std::uint32_t command, std::uint32_t behind);
   void check_launch(Device& device, std::uint32_t kernel);
   void legacy_rules(std::uint32_t command, std::uint32_t stream);
   void share_queue(std::uint32_t command, std::uint32_t stream);
   void separate(std::uint32_t device, std::uint32_t call, double time);
-  void add_to_tail(std::uint32_t stream, const std::vector<Behind>& events, bool same_stream);
+  void add_to_tail(std::uint32_t stream, const std::vector<Behind>& events);
 
   // engines.cpp
   std::uint32_t engine_of(Work work) const;
