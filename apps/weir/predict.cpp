@@ -23,6 +23,7 @@ struct Options {
   std::vector<std::string> set;
   std::vector<std::string> expect;
   std::string timeline;
+  bool by_bytes = false;
 };
 
 constexpr const char* footer =
@@ -62,8 +63,8 @@ Exit predict(const Session& session, const Options& options) {
   if (options.files.size() > 1) throw UsageError(fmt::format("{}: one file at a time", options.files[1]));
   if (!options.timeline.empty()) check_timeline(options.timeline);
   const std::string device = session.device_name.empty() ? "sim:h200" : session.device_name;
-  weir::sim::PredictOptions how{profile_of(device), {}, true};
-  weir::sim::PredictOptions plain{how.profile, {}, false};
+  weir::sim::PredictOptions how{profile_of(device), {}, true, options.by_bytes};
+  weir::sim::PredictOptions plain{how.profile, {}, false, options.by_bytes};
   try {
     for (const std::string& set : options.set) how.set.push_back(weir::sim::parse_setting(set, {}));
     for (const std::string& expectation : options.expect) weir::sim::unmet({}, expectation, {});
@@ -101,6 +102,8 @@ void add_predict(const Command& app, Session& session) {
   command.operands("FILE", options->files, "a scenario file, plain or gzip");
   command.name("--device", session.device_name, "NAME", "sim:PROFILE or sim:FILE.json; left out: sim:h200");
   command.flag("--json", session.json, "Write JSON for programs instead of text for people");
+  command.flag("--by-bytes", options->by_bytes,
+               "kernels last as the bytes that they use take, as for a recording of a CPU");
   command.names("--set", options->set, "FIELD=NUMBER", "what if: a field of the profile is another; may be repeated");
   command.names("--expect", options->expect, "TEXT", "exit 1 unless it holds; may be repeated");
   command.name("--timeline", options->timeline, "FILE", "write trace events (.json) or a picture (.svg)");

@@ -29,6 +29,8 @@ struct PredictOptions {
   std::string profile = "h200";  ///< a profile's name, or the path of a file that ends in .json
   std::vector<Setting> set = {};
   bool gains = true;  ///< also predict what changes would gain
+  /// Kernels last as long as the bytes of their uses take, whatever their costs say: for recordings of another device.
+  bool by_bytes = false;
 };
 
 inline constexpr std::size_t no_command = std::numeric_limits<std::size_t>::max();

@@ -146,7 +146,7 @@ double Prediction::overlap(Engine a, Engine b) const {
 Prediction predict(const Recording& recording, const PredictOptions& options, SourceLocation where) {
   try {
     const model::Profile profile = profile_of(options);
-    const predict::Translated translated = predict::translate(recording, profile);
+    const predict::Translated translated = predict::translate(recording, profile, options.by_bytes);
     const model::Result result = model::simulate(translated.program, profile);
     if (result.stuck) throw std::string("a wait of the program never ends");
     Prediction prediction;

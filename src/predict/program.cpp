@@ -23,8 +23,11 @@ constexpr std::size_t most_nodes = 20'000'000;
 
 class Translator {
  public:
-  Translator(const Recording& recording, const sim::model::Profile& profile)
-      : recording_(recording), tasks_(recording, profile), graphs_(recording, tasks_, made_.program) {}
+  Translator(const Recording& recording, const sim::model::Profile& profile, bool by_bytes)
+      : recording_(recording),
+        tasks_(recording, profile, by_bytes),
+        by_bytes_(by_bytes),
+        graphs_(recording, tasks_, made_.program) {}
 
   Translated translate() {
     declare();
@@ -37,8 +40,7 @@ class Translator {
     }
     made_.program.hand_offs = static_cast<std::uint32_t>(hand_offs_.size());
     if (guessed_ > 0) {
-      made_.estimated.push_back(std::to_string(guessed_) +
-                                " kernels without a cost last as the bytes of their uses take");
+      made_.estimated.push_back("kernels that last as the bytes of their uses take: " + std::to_string(guessed_));
     }
     if (graphs_.conditional()) made_.estimated.push_back("conditional nodes run their first body once");
     return std::move(made_);
@@ -76,7 +78,7 @@ class Translator {
     for (std::size_t i = 0; i < command.use_count; ++i) uses_.push_back(recording_.use(command, i));
     const std::optional<recorded::Cost> cost = recording_.cost(command);
     sim::model::Task task = tasks_.make(command.op, uses_, cost);
-    if (!cost && task.work == sim::model::Work::kernel) ++guessed_;
+    if ((!cost || by_bytes_) && task.work == sim::model::Work::kernel) ++guessed_;
     const auto number = static_cast<std::uint32_t>(made_.program.tasks.size());
     made_.program.tasks.push_back(task);
     std::vector<std::uint32_t> given;
@@ -143,6 +145,7 @@ class Translator {
   const Recording& recording_;
   Translated made_;
   Tasks tasks_;
+  bool by_bytes_;
   Graphs graphs_;
   std::map<std::uint32_t, std::uint32_t> hand_offs_;
   std::vector<recorded::Use> uses_;
@@ -152,8 +155,8 @@ class Translator {
 
 }  // namespace
 
-Translated translate(const Recording& recording, const sim::model::Profile& profile) {
-  return Translator(recording, profile).translate();
+Translated translate(const Recording& recording, const sim::model::Profile& profile, bool by_bytes) {
+  return Translator(recording, profile, by_bytes).translate();
 }
 
 }  // namespace weir::predict

@@ -18,7 +18,7 @@ struct Translated {
   std::vector<std::string> estimated;  ///< what is a guess, one text for each kind
 };
 
-/// Throws invalid_value for what the devices of the profile cannot run, with the command's id.
-Translated translate(const Recording& recording, const sim::model::Profile& profile);
+/// `by_bytes`: kernels have no cost but their uses. Throws invalid_value for what the devices of the profile cannot run, with the command's id.
+Translated translate(const Recording& recording, const sim::model::Profile& profile, bool by_bytes);
 
 }  // namespace weir::predict

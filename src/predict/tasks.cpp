@@ -32,7 +32,7 @@ Task Tasks::make(Op op, std::span<const recorded::Use> uses, const std::optional
   Task task;
   switch (op) {
     case Op::launch:
-    case Op::external: return kernel(uses, cost);
+    case Op::external: return kernel(uses, by_bytes_ ? std::nullopt : cost);
     case Op::copy: return copy(uses[0], uses[1]);
     case Op::fill:
       task.work = Work::fill;

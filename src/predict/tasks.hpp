@@ -15,7 +15,8 @@ namespace weir::predict {
 
 class Tasks {
  public:
-  Tasks(const Recording& recording, const sim::model::Profile& profile) : recording_(recording), profile_(profile) {}
+  Tasks(const Recording& recording, const sim::model::Profile& profile, bool by_bytes)
+      : recording_(recording), profile_(profile), by_bytes_(by_bytes) {}
 
   /// Throws what is wrong with it: a text.
   sim::model::Task make(recorded::Op op, std::span<const recorded::Use> uses,
@@ -28,6 +29,7 @@ class Tasks {
 
   const Recording& recording_;
   const sim::model::Profile& profile_;
+  bool by_bytes_;
 };
 
 }  // namespace weir::predict

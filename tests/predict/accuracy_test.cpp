@@ -66,7 +66,8 @@ struct Errors {
   std::vector<double> widths;
 
   void add(const std::string& scenario, double measured) {
-    const weir::sim::Prediction prediction = weir::sim::predict(weir::parse_recording(scenario), {"h200", {}, false});
+    const weir::sim::Prediction prediction =
+        weir::sim::predict(weir::parse_recording(scenario), {"h200", {}, false, false});
     percent.push_back(100 * std::abs(prediction.makespan_us / measured - 1));
     inside += prediction.low_us <= measured && measured <= prediction.high_us;
     widths.push_back(100 * (prediction.high_us - prediction.low_us) / prediction.makespan_us);

@@ -53,14 +53,14 @@ class ProfileFiles : public testing::Test {
     EXPECT_NE(at, std::string::npos) << part;
     text.replace(at, part.size(), instead);
     std::ofstream(path_) << text;
-    return refusal(one_kernel, {path_.string(), {}, false});
+    return refusal(one_kernel, {path_.string(), {}, false, false});
   }
   std::filesystem::path path_;
 };
 
 TEST_F(ProfileFiles, C5_a_file_is_a_device_as_good_as_those_inside) {
   EXPECT_EQ(with("h200", "mine"), "");
-  EXPECT_EQ(weir::sim::predict(weir::parse_recording(scenario(one_kernel)), {path_.string(), {}, false}).profile,
+  EXPECT_EQ(weir::sim::predict(weir::parse_recording(scenario(one_kernel)), {path_.string(), {}, false, false}).profile,
             "mine");
 }
 
@@ -89,12 +89,12 @@ TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) 
   ASSERT_NE(begin, std::string::npos);
   text.erase(begin, end + 3 - begin);
   std::ofstream(path_) << text;
-  expect_in(refusal(one_kernel, {path_.string(), {}, false}), "blocks.turnaround_us: it is missing");
+  expect_in(refusal(one_kernel, {path_.string(), {}, false, false}), "blocks.turnaround_us: it is missing");
 }
 
 TEST(Refusals, profiles_that_are_not_there) {
-  expect_in(refusal(one_kernel, {"h100", {}, false}), "there are cc30, fermi-1-engine, h200, kepler-2-engines");
-  expect_in(refusal(one_kernel, {"/nowhere/card.json", {}, false}), "it cannot be read");
+  expect_in(refusal(one_kernel, {"h100", {}, false, false}), "there are cc30, fermi-1-engine, h200, kepler-2-engines");
+  expect_in(refusal(one_kernel, {"/nowhere/card.json", {}, false, false}), "it cannot be read");
   EXPECT_THROW(weir::sim::profile_text("h100"), weir::Error);
 }
 
@@ -119,15 +119,28 @@ TEST(Refusals, graphs_whose_launches_run_more_nodes_than_fit_in_memory) {
 TEST(Refusals, not_kernels_of_very_many_blocks) {
   const std::string kernel =
       R"({"op":"launch","stream":"s","cost":{"blocks":4294967295,"block_ns":1000,"threads":256}})";
-  const Prediction prediction = weir::sim::predict(weir::parse_recording(scenario(kernel)), {"cc30", {}, false});
+  const Prediction prediction = weir::sim::predict(weir::parse_recording(scenario(kernel)), {"cc30", {}, false, false});
   const double waves = 4294967295.0 / 16;
   EXPECT_NEAR(prediction.makespan_us / waves, 1, 0.002);
 }
 
+TEST(Predictions, by_bytes_a_recording_of_another_device_lasts_as_its_uses_take) {
+  const std::string text =
+      R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"blocking"}],
+      "buffers":[{"name":"d","kind":"device","bytes":400000000}],"program":[{"op":"launch","stream":"s",
+      "uses":[{"buffer":"d","access":"inout"}],"cost":{"ns":50000000}},{"op":"synchronize","stream":"s"}]})";
+  const weir::Recording recording = weir::parse_recording(text);
+  EXPECT_NEAR(weir::sim::predict(recording).makespan_us, 50000, 20);
+  const Prediction prediction = weir::sim::predict(recording, {"h200", {}, false, true});
+  EXPECT_NEAR(prediction.makespan_us, 800000 / 4250.0, 15);
+  ASSERT_EQ(prediction.estimated.size(), 1U);
+  EXPECT_EQ(prediction.estimated[0], "kernels that last as the bytes of their uses take: 1");
+}
+
 TEST(Refusals, settings) {
-  expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false}), "there is no field smx");
-  expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false}), "sms: it is from 1 to");
-  expect_in(refusal(one_kernel, {"h200", {{"copy_engines", 1.5}}, false}), "copy_engines: it is a whole number");
+  expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false, false}), "there is no field smx");
+  expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false, false}), "sms: it is from 1 to");
+  expect_in(refusal(one_kernel, {"h200", {{"copy_engines", 1.5}}, false, false}), "copy_engines: it is a whole number");
   for (const char* text : {"sms", "=3", "sms=", "sms=many", "sms=3 4", "sms=inf"})
     EXPECT_THROW(weir::sim::parse_setting(text), weir::Error) << text;
   EXPECT_EQ(weir::sim::parse_setting("link.h2d_gb_s=110.5").value, 110.5);
