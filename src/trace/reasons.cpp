@@ -22,6 +22,12 @@ struct Bound {
   std::int64_t end = -1;
 };
 
+/// The longest of the times that it held something, and when all of them could have been saved.
+struct Cause {
+  Held held;
+  std::vector<Interval> saved;
+};
+
 class Explainer {
  public:
   explicit Explainer(const Timeline& timeline) : timeline_(timeline) {}
@@ -216,21 +222,22 @@ class Explainer {
     return held;
   }
 
-  /// What one line causes again and again is one.
+  /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;
-    const auto [at, is_new] = all_.try_emplace(std::tuple(held.reason, held.file, held.line), held);
+    const auto [at, is_new] = all_.try_emplace(std::tuple(held.reason, held.file, held.line), Cause{held, {}});
+    auto& [known, saved] = at->second;
+    saved.push_back({held.begin, held.begin + held.saves});
     if (is_new) return;
-    Held& known = at->second;
-    const std::int64_t saves = known.saves + held.saves;
     const std::uint64_t count = known.count + 1;
     if (held.end - held.begin > known.end - known.begin) known = std::move(held);
-    known.saves = saves;
     known.count = count;
   }
   std::vector<Held> sorted() {
     std::vector<Held> made;
-    for (auto& [key, held] : all_) {
+    for (auto& [key, cause] : all_) {
+      auto& [held, saved] = cause;
+      held.saves = length(joined(std::move(saved)));
       add_words(held, timeline_);
       made.push_back(std::move(held));
     }
@@ -242,7 +249,7 @@ class Explainer {
   std::vector<std::pair<Bound, std::int64_t>> bounds_;  ///< what ended last, and when what ended before that did
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> gaps_;  ///< device and end to begin
   std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> by_end_;
-  std::map<std::tuple<Reason, Text, std::uint32_t>, Held> all_;
+  std::map<std::tuple<Reason, Text, std::uint32_t>, Cause> all_;
 };
 
 }  // namespace

@@ -176,6 +176,19 @@ TEST(TraceReasons, kernels_of_one_stream_are_no_finding) {
   EXPECT_TRUE(explain(made.timeline).empty());
 }
 
+TEST(TraceReasons, commands_that_one_line_holds_at_once_lose_that_time_once) {
+  Made made;
+  const auto busy = made.add(0, Lane::kernel, 0, 0, 30 * us);
+  const auto record = made.add(0, Lane::order, 1 * us, 30 * us, 30 * us, {{busy, Tie::stream_order}});
+  for (std::uint32_t stream = 1; stream <= 3; ++stream) {
+    made.add(stream, Lane::kernel, 10 * us, 30 * us, 40 * us, {{record, Tie::event}});
+  }
+  const Held one = only(made.timeline);
+  EXPECT_EQ(one.reason, Reason::event);
+  EXPECT_EQ(one.count, 3u);
+  EXPECT_EQ(one.saves, 20 * us);
+}
+
 TEST(TraceReasons, a_host_that_waited_or_copied_or_was_late) {
   for (const auto& [what, reason] :
        {std::pair("s0", Reason::host_wait), std::pair("pageable copy", Reason::pageable_copy),

@@ -108,7 +108,7 @@ TEST(TraceSession, has_commands_in_the_order_of_the_calls_with_what_they_come_be
 }
 
 TEST(TraceSession, knows_sizes_and_directions_of_copies_and_which_held_the_host) {
-  weir::Stream s;
+  weir::Stream s(weir::device("cpu"));
   Session session;
   auto device = weir::zeros<float>(s, 1000);
   auto pinned = weir::empty<float>(weir::pinned, 1000);

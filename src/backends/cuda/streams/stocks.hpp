@@ -23,10 +23,10 @@ class CudaDevice;
 /// Thread rule: any thread. Takes by threads that may call the driver; gives need no call.
 class Stocks {
  public:
-  static constexpr std::size_t events = 512;       ///< that order work
-  static constexpr std::size_t timed_events = 64;  ///< that measure time
-  static constexpr std::size_t streams = 64;       ///< blocking ones, and as many non-blocking ones, of priority 0
-  static constexpr std::size_t other_streams = 8;  ///< of any other kind, once one of it was asked for
+  static constexpr std::size_t events = 512;        ///< that order work
+  static constexpr std::size_t timed_events = 512;  ///< that measure time
+  static constexpr std::size_t streams = 64;        ///< blocking ones, and as many non-blocking ones, of priority 0
+  static constexpr std::size_t other_streams = 8;   ///< of any other kind, once one of it was asked for
   static constexpr std::size_t flags = 512;
 
   explicit Stocks(CudaDevice& device) : device_(device) {}
