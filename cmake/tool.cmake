@@ -11,7 +11,7 @@ target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
 target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
 target_link_libraries(weir_tool PRIVATE weir::tools weir::weir CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
 # All kernels of the demos and of selftest.
-weir_kernel_sources(weir_tool ${PROJECT_SOURCE_DIR}/apps/weir/work.cpp)
+weir_kernel_sources(weir_tool ${PROJECT_SOURCE_DIR}/apps/weir/work.cpp ${PROJECT_SOURCE_DIR}/apps/weir/checks_work.cpp)
 if(NOT WEIR_WITH_CUDA)
   target_precompile_headers(weir_tool PRIVATE <fmt/format.h> <weir/weir.hpp>)
 endif()

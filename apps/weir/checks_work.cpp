@@ -2,11 +2,10 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include <weir/algorithm.hpp>
 #include <weir/array.hpp>
@@ -146,8 +145,8 @@ Verdict priorities_are_kept(weir::Device device) {
   }
   // Of 50. Without priorities it would be among the last, with them it is at best the 10th, and seldom beyond the 25th.
   const std::uint32_t place = place_of_urgent(device, least, greatest);
-  return judgement.expect(place <= 40,
-                          fmt::format("{} of 50 long kernels ended before the last of 10 urgent ones did", place - 1));
+  return judgement.expect(
+      place <= 40, std::to_string(place - 1) + " of 50 long kernels ended before the last of 10 urgent ones did");
 }
 
 Verdict scoped_stream_waits(weir::Device device) {

@@ -109,4 +109,13 @@ Tape::Contents Tape::read() const {
   return contents;
 }
 
+std::string readable(std::string_view name) {
+  constexpr std::string_view mangled = "_GLOBAL__N__";
+  std::string made(name);
+  for (std::size_t at = made.find(mangled); at != std::string::npos; at = made.find(mangled, at + 1)) {
+    made.replace(at, std::min(made.find("::", at), made.size()) - at, "{anonymous}");
+  }
+  return made;
+}
+
 }  // namespace weir::trace

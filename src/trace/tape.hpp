@@ -53,6 +53,9 @@ inline constexpr TapeRecord empty_record{.id = 0,
                                          .flag = false};
 enum class OrderKind : std::uint8_t { record, wait, behind, alloc, free };
 
+/// nvcc's names of anonymous namespaces, as _GLOBAL__N__b9b6481a_8_work_cpp_a20acb89, are {anonymous}.
+std::string readable(std::string_view name);
+
 /// Records of all threads, bounded: the oldest make room for new ones.
 class Tape {
  public:
@@ -146,7 +149,7 @@ class Tape::Writer {
   };
   Text known(const char* at, std::string_view text) {
     const auto [place, is_new] = known_.try_emplace(at, none);
-    if (is_new) place->second = tape_.intern(text);
+    if (is_new) place->second = tape_.intern(readable(text));
     return place->second;
   }
   Last last_file_;

@@ -22,6 +22,13 @@
 #include "support/child.hpp"
 #include "support/gate.hpp"
 
+// As nvcc names an anonymous namespace.
+namespace compiled_by_nvcc::_GLOBAL__N__b9b6481a_8_work_cpp_a20acb89 {
+struct Nothing {
+  void operator()(std::size_t) const {}
+};
+}  // namespace compiled_by_nvcc::_GLOBAL__N__b9b6481a_8_work_cpp_a20acb89
+
 namespace {
 
 using weir::trace::Lane;
@@ -105,6 +112,16 @@ TEST(TraceSession, has_commands_in_the_order_of_the_calls_with_what_they_come_be
   EXPECT_TRUE(std::string(timeline.text(timeline.commands[0].file)).ends_with("session_test.cpp"));
   EXPECT_NE(timeline.program.find("weir_trace_tests"), std::string::npos);
   EXPECT_EQ(timeline.note, "");
+}
+
+TEST(TraceSession, names_kernels_in_anonymous_namespaces_readably_whoever_compiled_them) {
+  const weir::Stream s(weir::device("cpu"));
+  Session session;
+  weir::launch(s, 1, compiled_by_nvcc::_GLOBAL__N__b9b6481a_8_work_cpp_a20acb89::Nothing{});
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.commands.size(), 1u);
+  EXPECT_EQ(timeline.name_of(timeline.commands[0]), "compiled_by_nvcc::{anonymous}::Nothing");
 }
 
 TEST(TraceSession, knows_sizes_and_directions_of_copies_and_which_held_the_host) {
