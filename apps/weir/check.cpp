@@ -2,15 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -81,45 +77,21 @@ void print(const Session& session, const weir::CheckReport& report) {
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
-/// A file of a name that nobody else has, gone with the object.
-class TemporaryFile {
- public:
-  TemporaryFile() : path_(std::filesystem::temp_directory_path() / "weir-check-XXXXXX.json.gz") {
-    const int file = mkstemps(path_.data(), 8);
-    if (file < 0) throw std::runtime_error(fmt::format("{}: cannot be made", path_));
-    close(file);
-  }
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// The program runs first, and what it asked of Weir is checked when it has ended.
 Exit check_program(const Session& session, const Options& options) {
   if (!options.files.empty()) throw UsageError(fmt::format("{}: either files or a program", options.files.front()));
   const weir::CheckOptions how = check_options(session, options);
-  const TemporaryFile file;
-  const RecordedProgram ended = record_program(session.program, file.path(), session.device_name);
-  if (!ended.recorded) {
-    throw std::runtime_error(
-        fmt::format("{} made no call of Weir, or did not end by exit() (its exit code is {}): nothing was checked",
-                    session.program.front(), ended.code));
-  }
-  const weir::Recording recording = weir::load_recording(file.path());
+  const auto [recording, exit_code] = run_and_load(session.program, session.device_name, "checked");
   const std::string device = recording.devices().empty() ? "cpu" : recording.text(recording.devices().front().name);
   weir::ScenarioChecker checker(recording, how, session.program.front(), device);
   checker.all();
   weir::CheckReport report = checker.report();
   report.program = session.program.front();
-  report.program_exit = ended.code;
+  report.program_exit = exit_code;
   if (recording.about != weir::recorded::none)
     report.unchecked.push_back({"commands", recording.text(recording.about)});
   print(session, report);
-  return report.errors > 0 ? Exit::wrong : ended.code != 0 ? Exit::failed : Exit::ok;
+  return report.errors > 0 ? Exit::wrong : exit_code != 0 ? Exit::failed : Exit::ok;
 }
 
 Exit check(const Session& session, const Options& options) {

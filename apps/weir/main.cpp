@@ -37,7 +37,7 @@ constexpr const char* footer =
     "  weir run -- PROGRAM ARGS   runs a program; --device says on what\n"
     "  weir check FILE.json       finds what nothing orders in it, and the line that mends it\n"
     "  weir trace -o FILE.html -- PROGRAM ARGS    when each command ran, what overlapped, and why the rest did not\n"
-    "  weir predict FILE.json     how long it takes on a GPU that is not here, and what holds it back\n"
+    "  weir predict -- PROGRAM    how long it takes on a GPU that is not here, and what holds it back\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"

@@ -1,4 +1,4 @@
-// `weir predict`: how long a scenario file takes on a device that is not here.
+// `weir predict`: how long a scenario file or a program takes on a device that is not here.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -12,6 +12,7 @@
 
 #include "files.hpp"
 #include "prediction.hpp"
+#include "program.hpp"
 #include "session.hpp"
 
 namespace tool {
@@ -27,14 +28,19 @@ struct Options {
 };
 
 constexpr const char* footer =
-    "Nothing is run: a model of the device says when each command begins and ends. docs/simulation.md tells what is\n"
+    "weir predict [options] -- PROGRAM ARGS... runs a program as it is, records what it asks of Weir, and predicts "
+    "that. Its\n"
+    "kernels last as long as the bytes of their uses take.\n"
+    "\n"
+    "Of a FILE nothing is run: a model of the device says when each command begins and ends. docs/simulation.md tells "
+    "what is\n"
     "modelled, how well, and all fields of profiles. Devices: sim:h200, sim:fermi-1-engine, sim:kepler-2-engines,\n"
     "sim:cc30, or sim:FILE.json.\n"
     "\n"
     "  --set link.h2d_gb_s=110 --set sms=66 --set copy_engines=1\n"
     "  --expect 'overlap(h2d, kernel) >= 0.8' --expect 'makespan <= 7 ms'\n"
     "\n"
-    "Exit codes: 0, 1 an expectation is not met, 2 the command line or a file is wrong.";
+    "Exit codes: 0, 1 an expectation is not met, 2 the command line or a file is wrong, 3 the program failed.";
 
 /// The profile that a device's name means.
 std::string profile_of(const std::string& device) {
@@ -59,32 +65,42 @@ weir::sim::Prediction predicted(const weir::Recording& recording, const weir::si
 }
 
 Exit predict(const Session& session, const Options& options) {
-  if (options.files.empty()) throw UsageError("FILE is required (see weir predict --help)");
+  const bool runs = !session.program.empty();
+  if (runs && !options.files.empty())
+    throw UsageError(fmt::format("{}: either a file or a program", options.files.front()));
+  if (!runs && options.files.empty()) throw UsageError("FILE is required, or -- PROGRAM (see weir predict --help)");
   if (options.files.size() > 1) throw UsageError(fmt::format("{}: one file at a time", options.files[1]));
   if (!options.timeline.empty()) check_timeline(options.timeline);
   const std::string device = session.device_name.empty() ? "sim:h200" : session.device_name;
-  weir::sim::PredictOptions how{profile_of(device), {}, true, options.by_bytes};
-  weir::sim::PredictOptions plain{how.profile, {}, false, options.by_bytes};
+  weir::sim::PredictOptions how{profile_of(device), {}, true, runs || options.by_bytes};
+  weir::sim::PredictOptions plain{how.profile, {}, false, how.by_bytes};
   try {
     for (const std::string& set : options.set) how.set.push_back(weir::sim::parse_setting(set, {}));
     for (const std::string& expectation : options.expect) weir::sim::unmet({}, expectation, {});
   } catch (const weir::Error& error) {
     throw UsageError(error.what());
   }
-  const std::vector<weir::Recording> recordings = load_scenarios(options.files);
-  const weir::sim::Prediction prediction = predicted(recordings.front(), how);
-  const Predicted shown{recordings.front(), prediction, options.files.front(), device};
+  LoadedProgram ended{weir::Recording(), 0};
+  std::vector<weir::Recording> files;
+  if (runs) {
+    ended = run_and_load(session.program, {}, "predicted");
+  } else {
+    files = load_scenarios(options.files);
+  }
+  const weir::Recording& recording = runs ? ended.recording : files.front();
+  const weir::sim::Prediction prediction = predicted(recording, how);
+  const Predicted shown{recording, prediction, runs ? session.program.front() : options.files.front(), device};
   if (session.json) {
     const std::string line = to_json(shown) + "\n";
     std::fwrite(line.data(), 1, line.size(), stdout);
   } else if (how.set.empty()) {
     session.say(to_text(shown, nullptr));
   } else {
-    const weir::sim::Prediction as_it_is = predicted(recordings.front(), plain);
+    const weir::sim::Prediction as_it_is = predicted(recording, plain);
     session.say(to_text(shown, &as_it_is));
   }
   if (!options.timeline.empty()) write_timeline(shown, options.timeline);
-  Exit code = Exit::ok;
+  Exit code = ended.code == 0 ? Exit::ok : Exit::failed;
   for (const std::string& expectation : options.expect) {
     const std::string instead = weir::sim::unmet(prediction, expectation, {});
     if (instead.empty()) continue;
@@ -108,7 +124,10 @@ void add_predict(const Command& app, Session& session) {
   command.names("--expect", options->expect, "TEXT", "exit 1 unless it holds; may be repeated");
   command.name("--timeline", options->timeline, "FILE", "write trace events (.json) or a picture (.svg)");
   command.footer(footer);
-  command.when_given([&session, options] { session.run = [&session, options] { return predict(session, *options); }; });
+  command.when_given([&session, options] {
+    session.takes_program = true;
+    session.run = [&session, options] { return predict(session, *options); };
+  });
 }
 
 }  // namespace tool

@@ -4,7 +4,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -114,6 +117,38 @@ RecordedProgram record_program(const std::vector<std::string>& words, const std:
   const auto before = written(output);
   const int code = run_program(words, switches);
   return {code, written(output) != before};
+}
+
+namespace {
+
+/// A file of a name that nobody else has, gone with the object.
+class TemporaryFile {
+ public:
+  TemporaryFile() : path_(std::filesystem::temp_directory_path() / "weir-program-XXXXXX.json.gz") {
+    const int file = mkstemps(path_.data(), 8);
+    if (file < 0) throw std::runtime_error(fmt::format("{}: cannot be made", path_));
+    close(file);
+  }
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done) {
+  const TemporaryFile file;
+  const RecordedProgram ended = record_program(words, file.path(), device);
+  if (!ended.recorded) {
+    throw std::runtime_error(
+        fmt::format("{} made no call of Weir, or did not end by exit() (its exit code is {}): nothing was {}",
+                    words.front(), ended.code, done));
+  }
+  return {weir::load_recording(file.path()), ended.code};
 }
 
 }  // namespace tool

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <weir/recording.hpp>
+
 namespace tool {
 
 /// What is set in the program's environment beside what the tool has.
@@ -23,5 +25,12 @@ struct RecordedProgram {
 };
 RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
                                const std::string& device, const char* variable = "WEIR_RECORD");
+
+/// The same, and the recording. Throws std::runtime_error, which says that nothing was `done`, where there is none.
+struct LoadedProgram {
+  weir::Recording recording;
+  int code;
+};
+LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done);
 
 }  // namespace tool

@@ -107,6 +107,21 @@ TEST_F(PredictVerb, timelines_are_trace_events_and_pictures) {
   EXPECT_EQ(tool_test::run({"predict", file_, "--timeline", "/nowhere/t.svg"}).exit_code, 3);
 }
 
+TEST_F(PredictVerb, runs_a_program_and_predicts_what_it_asked_for) {
+  const Result result = tool_test::run({"predict", "--json", "--", tool_test::tool_path(), "run", file_});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json value = json::parse(result.out.substr(result.out.find("{\"format\"")));
+  EXPECT_EQ(value["program"], tool_test::tool_path());
+  // Kernels last as their uses' bytes take, and here they use none.
+  EXPECT_GT(value["busy_us"]["h2d"].get<double>(), 2 * 300.0);
+  EXPECT_LT(value["busy_us"]["kernel"].get<double>(), 50.0);
+  EXPECT_NE(value["estimated"].size(), 0u);
+  EXPECT_EQ(tool_test::run({"predict", "--", "sh", "-c", "exit 5"}).exit_code, 3);
+  EXPECT_EQ(
+      tool_test::run({"predict", "--expect", "makespan <= 1 us", "--", tool_test::tool_path(), "run", file_}).exit_code,
+      1);
+}
+
 TEST_F(PredictVerb, nonsense_is_refused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "FILE is required"},
