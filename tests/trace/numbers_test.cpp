@@ -177,7 +177,7 @@ TEST(TraceReasons, kernels_of_one_stream_are_no_finding) {
 }
 
 TEST(TraceReasons, commands_that_one_line_holds_at_once_lose_that_time_once) {
-  Made made;
+  Made made(4);
   const auto busy = made.add(0, Lane::kernel, 0, 0, 30 * us);
   const auto record = made.add(0, Lane::order, 1 * us, 30 * us, 30 * us, {{busy, Tie::stream_order}});
   for (std::uint32_t stream = 1; stream <= 3; ++stream) {
