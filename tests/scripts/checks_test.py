@@ -119,5 +119,22 @@ class Locks(Planted):
         self.refused("/// Guarded by the device's lock.\n")
 
 
+class Skipped(Planted):
+    def skipped(self, reason, *runs):
+        log = "".join(f"{i + 1}/9 Testing: {run}\n" for i, run in enumerate(runs))
+        log += f"9/9 Testing: errors.all\n/a/b.cpp:7: Skipped\n{reason}\n"
+        return self.check("skipped", {"Testing/Temporary/LastTest.log": log})
+
+    def test_tests_of_two_devices_want_a_run_with_two(self):
+        reason = "needs two devices of backend 'cpu', and there is one: set WEIR_CPU_DEVICES=2"
+        status, output = self.skipped(reason)
+        self.assertEqual(status, 1, output)
+        self.assertIn("wrongly skipped: errors.all", output)
+        self.assertEqual(self.skipped(reason, "errors.two_devices")[0], 0)
+
+    def test_other_backends_have_as_many_as_they_have(self):
+        self.assertEqual(self.skipped("needs two devices of backend 'toy', and there is one")[0], 0)
+
+
 if __name__ == "__main__":
     unittest.main()

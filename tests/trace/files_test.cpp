@@ -28,15 +28,7 @@ std::string json_of(const Timeline& timeline) {
 
 /// What is wrong with a text; empty if it is a timeline.
 std::string outcome(const std::string& text) {
-  try {
-    const Timeline timeline = weir::trace::parse_json(text);
-    static_cast<void>(to_json(summarize(timeline), timeline));
-    static_cast<void>(to_json(explain(timeline), timeline));
-    return "";
-  } catch (const weir::Error& error) {
-    EXPECT_EQ(error.errc(), weir::Errc::invalid_value) << error.what();
-    return error.what();
-  }
+  return trace_test::what_is_wrong([&] { return weir::trace::parse_json(text); });
 }
 
 Timeline whole() {

@@ -7,6 +7,9 @@
 #include <random>
 #include <string>
 
+#include <gtest/gtest.h>
+
+#include <weir/error.hpp>
 #include <weir/trace.hpp>
 
 namespace trace_test {
@@ -14,6 +17,20 @@ namespace trace_test {
 using weir::trace::Lane;
 using weir::trace::Tie;
 using weir::trace::Timeline;
+
+/// What `read` throws of a timeline that cannot be read; empty if it can, and can be summed up and explained.
+template <class Read>
+std::string what_is_wrong(Read read) {
+  try {
+    const Timeline timeline = read();
+    static_cast<void>(to_json(summarize(timeline), timeline));
+    static_cast<void>(to_json(explain(timeline), timeline));
+    return "";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::invalid_value) << error.what();
+    return error.what();
+  }
+}
 
 /// Lines count the commands, from 1 on, in the file "made.cpp".
 class Made {

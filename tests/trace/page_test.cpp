@@ -126,15 +126,7 @@ class TemporaryFolder {
 /// What is wrong with a page; empty if it can be read.
 std::string outcome(const std::string& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
-  try {
-    const Timeline timeline = weir::trace::load(file);
-    static_cast<void>(to_json(summarize(timeline), timeline));
-    static_cast<void>(to_json(explain(timeline), timeline));
-    return "";
-  } catch (const weir::Error& error) {
-    EXPECT_EQ(error.errc(), weir::Errc::invalid_value) << error.what();
-    return error.what();
-  }
+  return trace_test::what_is_wrong([&] { return weir::trace::load(file); });
 }
 
 constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -12,7 +12,6 @@ namespace weir::cuda {
 void CudaQueue::submit(const Command& command) {
   if (capture_ != nullptr) capture_->expect(*this, command.where);
   Watched watched(*this, command);
-  // A host function asks who else is in one (submit_call()).
   const RoomCall room;
   visit_op(
       command.op, [&](const Launch& launch) { submit_launch(command, launch); },

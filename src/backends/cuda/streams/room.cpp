@@ -3,7 +3,6 @@
 
 #include <array>
 #include <chrono>
-#include <memory>
 #include <new>
 
 namespace weir::cuda {
