@@ -94,7 +94,7 @@ void CpuDevice::keep_failure_of(CpuQueue& queue) noexcept {
   const detail::LockGuard guard(queues_mutex_);
   // Counted first: who finds that the queue has it no more finds the count, and waits for this lock.
   lost_.fetch_add(1, std::memory_order_release);
-  queue.lose_failure(++losses_);
+  if (!queue.lose_failure(++losses_)) lost_.fetch_sub(1, std::memory_order_release);
 }
 
 void CpuDevice::after_synchronize() {

@@ -122,10 +122,10 @@ void CpuQueue::drain() noexcept {
 
 void CpuQueue::retire() noexcept { settle(QueueStrand::retire()); }
 
-void CpuQueue::lose_failure(std::uint64_t order) noexcept {
+bool CpuQueue::lose_failure(std::uint64_t order) noexcept {
   const std::uint64_t last = tail();
   const bool legacy_knows = !blocking() || legacy_waited_ == last;
-  failures_.lose(last, order, legacy_knows);
+  return failures_.lose(last, order, legacy_knows);
 }
 
 /// By whom the strand told so.

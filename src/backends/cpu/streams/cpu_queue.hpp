@@ -134,8 +134,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   /// Throws the failure at or before `sequence`; forgets it if asked.
   void throw_failure(std::uint64_t sequence, bool forget);
   QueueFailures& failures() { return failures_; }
-  /// The stream is gone, and its failure is the device's `order`th that was lost. The lock of for_each_queue is held.
-  void lose_failure(std::uint64_t order) noexcept;
+  /// The stream is gone, and its failure is the device's `order`th that was lost; false if somebody was told of it
+  /// meanwhile. The lock of for_each_queue is held.
+  bool lose_failure(std::uint64_t order) noexcept;
 
   /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
   std::uint64_t run_popped(Runner& runner);

@@ -63,8 +63,9 @@ std::shared_ptr<const Error> QueueFailures::report(std::uint64_t sequence, std::
   return error;
 }
 
-void QueueFailures::lose(std::uint64_t until, std::uint64_t order, bool legacy_knows) noexcept {
+bool QueueFailures::lose(std::uint64_t until, std::uint64_t order, bool legacy_knows) noexcept {
   SpinGuard guard(lock_);
+  if (!failure_.error) return false;
   spare_->failure = std::exchange(failure_, Failure{});
   spare_->until = until;
   spare_->order = order;
@@ -73,6 +74,7 @@ void QueueFailures::lose(std::uint64_t until, std::uint64_t order, bool legacy_k
   while (*end) end = &(*end)->next;
   *end = std::move(spare_);
   failed_.store(false, std::memory_order_release);
+  return true;
 }
 
 std::shared_ptr<const Error> QueueFailures::report_lost() noexcept {

@@ -55,8 +55,8 @@ class QueueFailures {
   // old one inherits, until the device reports it. `order` numbers them on the device. The device's lock is held in all.
 
   /// The stream that ends with the command `until` failed. `legacy_knows`: the legacy stream waits for the failed command,
-  /// or need not.
-  void lose(std::uint64_t until, std::uint64_t order, bool legacy_knows) noexcept;
+  /// or need not. False: a host thread was told of the failure meanwhile, and nothing is lost.
+  bool lose(std::uint64_t until, std::uint64_t order, bool legacy_knows) noexcept;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   /// The order of the oldest.
   std::uint64_t oldest_lost() const noexcept { return lost_ ? lost_->order : none; }
