@@ -7,7 +7,8 @@ namespace weir::cpu {
 namespace {
 
 std::shared_ptr<const Error> some_error() {
-  return std::make_shared<const Error>(Errc::kernel_failed, "weir::launch", "a stream", "kernel threw", SourceLocation{});
+  return std::make_shared<const Error>(Errc::kernel_failed, "weir::launch", "a stream", "kernel threw",
+                                       SourceLocation{});
 }
 
 TEST(QueueFailures, WhatTheHostWasToldOfIsNotLost) {
