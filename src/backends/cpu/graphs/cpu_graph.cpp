@@ -211,7 +211,7 @@ void CpuGraph::offer() {
   CpuQueue* lane = nullptr;
   try {
     lane = &take_lane();
-    lane->append_ticket(*this, none, level_, loud && !wide());
+    lane->append_ticket(*this, none, present_level(), loud && !wide());
   } catch (const std::exception&) {
     // No memory for a ticket: those who are here do the work.
     if (lane != nullptr) give_lane(*lane);

@@ -98,6 +98,7 @@ class CpuGraph final : public detail::GraphExecutable {
   void offer();
   bool wide() const { return heaps_.size() > 1; }
   bool any_ready() const;
+  int present_level() const { return level_.load(std::memory_order_relaxed); }
   CpuQueue& take_lane();
   void give_lane(CpuQueue& lane) noexcept;
   void add_record(std::uint32_t node, const detail::GraphForm& form, const QueueOptions& timeline);
@@ -122,7 +123,8 @@ class CpuGraph final : public detail::GraphExecutable {
   CpuQueue* queue_ = nullptr;
   std::uint64_t sequence_ = 0;  ///< of the launch in its queue
   std::uint64_t replays_ = 0;   ///< finished ones
-  int level_ = 0;
+  /// A helper of this replay that took nothing of it may look when the next one begins: either level serves its ticket.
+  std::atomic<int> level_{0};
   std::int64_t began_ = 0;
   std::int64_t lasted_ = 0;  ///< the last replay, in nanoseconds; 0: unknown
   std::atomic<bool> loud_{false};

@@ -56,11 +56,12 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
       complete();
       return;
     }
-    level_ = queue.level();
+    level_.store(queue.level(), std::memory_order_relaxed);
     participate(0, runner, worker);
     return;
   }
-  level_ = std::min(queue.level(), std::max(0, plan_->most_urgent + WorkerPool::levels - 1));
+  level_.store(std::min(queue.level(), std::max(0, plan_->most_urgent + WorkerPool::levels - 1)),
+               std::memory_order_relaxed);
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
   over_.store(false, std::memory_order_relaxed);
@@ -86,7 +87,7 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
     if (wide() && any_ready()) offer();  // the ticket stood for all heaps' segments
   }
   while (segment != none) {
-    const int level = level_;  // the next replay may have another, but it begins behind this segment
+    const int level = present_level();  // the next replay may have another, but it begins behind this segment
     runner.level = level;
     segment = run(segment, runner, part);
     if (segment == none) segment = take(part);
@@ -106,7 +107,7 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
     }
     const bool turn = --share == 0;
     if (turn) share = fair_share;
-    if (pool.more_urgent_than(level_) || runner.must_leave() ||
+    if (pool.more_urgent_than(present_level()) || runner.must_leave() ||
         (turn && pool.ready() > tickets_.load(std::memory_order_relaxed))) {
       settle(part);  // never the end: the segment is still to be run
       push(&segment, 1, part);
@@ -242,7 +243,7 @@ bool CpuGraph::defer(std::uint32_t index) {
   retain();
   CpuQueue& lane = take_lane();
   lane.append_wait(*mark.queue, mark.sequence, Origin{});
-  lane.append_ticket(*this, index, level_, true);
+  lane.append_ticket(*this, index, present_level(), true);
   return true;
 }
 
