@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include <weir/error.hpp>
@@ -25,6 +26,8 @@ std::shared_ptr<const Error> failure_of(const FailedCommand& command, std::excep
 
 /// A stream failed, and nobody was told so far. What is still so at the end of the process is printed then.
 void note_unseen(const std::shared_ptr<const Error>& failure) noexcept;
+/// Prints what the program should know and did not ask for, unless the user wants no such lines.
+void say_unasked(const std::string& text);
 /// Throws a failure to the host, which has seen it now.
 [[noreturn]] void throw_seen(const Error& failure);
 /// Reads the environment, and makes what failures without memory need. Called once, before anything can fail; what is

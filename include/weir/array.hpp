@@ -255,18 +255,14 @@ class ArrayBase : public detail::ArrayTag {
 
   /// A new array on `stream` with the same elements. Asynchronous for device memory (W7).
   auto clone(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
-  /// The elements, read on the legacy stream of the device (W15): waits for all blocking streams, needs no other wait.
+  /// The elements, as they are behind everything that any stream was given to do with the array, and behind all blocking
+  /// streams of its device (W15): needs no other wait. Read on the legacy stream, or on a stream of its own while a
+  /// blocking stream of the device captures: another thread's capture goes on. What the array's streams failed by is
+  /// thrown, and stays with them. Throws capture_unsupported on a thread that captures.
   std::vector<std::remove_cv_t<T>> to_host(SourceLocation where = SourceLocation::current()) const;
-  template <class S>
-    requires(std::is_convertible_v<const S&, StreamRef> || std::is_same_v<S, Device>)
-  std::vector<std::remove_cv_t<T>> to_host(const S&)
-  const {
-    static_assert(
-        !std::is_same_v<S, S>,
-        "weir::Array::to_host takes no stream: it reads on the legacy stream, which waits for all blocking ones; "
-        "weir::copy(stream, values, array) reads on a stream of yours");
-    return {};
-  }
+  /// The elements, read in the order of `stream`, for which the host waits; nothing else is waited for. Throws
+  /// capture_unsupported if the stream captures.
+  std::vector<std::remove_cv_t<T>> to_host(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
 
   /// For the library.
   detail::Storage* storage() const { return storage_; }

@@ -82,8 +82,8 @@ struct ElementOf<X> {
 template <class X>
 using element_of = typename ElementOf<X>::type;
 
-/// Throws capture_unsupported on a thread that captures: reading back waits for the device (W15).
-void check_readback(const char* operation, SourceLocation where);
+/// Array::to_host. `stream` empty: behind all that use the memory.
+void read_back(StreamRef stream, Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where);
 /// `stream` empty: chosen by rule W17.
 void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLocation where);
 void fill(StreamRef stream, const Endpoint& to, const void* value, SourceLocation where);
@@ -156,11 +156,18 @@ auto ArrayBase<T>::clone(StreamRef stream, SourceLocation where) const {
 template <class T>
 std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) const {
   detail::check_call("weir::Array::to_host", where);
-  detail::check_readback("weir::Array::to_host", where);
   detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
   std::vector<std::remove_cv_t<T>> values(size());
-  detail::copy(legacy_stream(detail::storage_device(storage)), detail::endpoint(values), detail::endpoint(*this),
-               where);
+  detail::read_back({}, storage, detail::endpoint(values), detail::endpoint(*this), where);
+  return values;
+}
+template <class T>
+std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(StreamRef stream, SourceLocation where) const {
+  detail::check_call("weir::Array::to_host", where);
+  if (stream.state() == nullptr) detail::refuse_stream("weir::Array::to_host", where);
+  detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
+  std::vector<std::remove_cv_t<T>> values(size());
+  detail::read_back(stream, storage, detail::endpoint(values), detail::endpoint(*this), where);
   return values;
 }
 

@@ -39,6 +39,10 @@ class Graph {
   /// The first node of this name. Throws invalid_value if there is none.
   Node find(std::string_view name, SourceLocation where = SourceLocation::current()) const;
   std::size_t size(SourceLocation where = SourceLocation::current()) const;
+  /// The same as size().
+  std::size_t node_count(SourceLocation where = SourceLocation::current()) const { return size(where); }
+  /// Whether it has no nodes: its replays do nothing.
+  bool empty(SourceLocation where = SourceLocation::current()) const { return size(where) == 0; }
 
   // Changes: replays that were launched before keep what they had, later ones use the new. A call that fails changes
   // nothing. #include <weir/graph_update.hpp> (or weir.hpp) for those that take kernels and arrays.
@@ -87,14 +91,25 @@ class Graph {
   detail::GraphState* state_ = nullptr;
 };
 
+/// Whose waits end a capture. In every mode a wait for a stream that captures, for its device or for all devices does, on
+/// any thread; and so does the legacy stream while a blocking one captures (R115, R116, R125, R148).
+enum class CaptureMode : std::uint8_t {
+  global,      ///< also any other wait of the host, and pinned memory that is made, on any thread
+  per_thread,  ///< the same on the thread that began it alone (R117, R120 to R122); CUDA's thread-local mode
+  relaxed,     ///< nothing else; and any thread may end it (R117, R133)
+};
+
 /// Begins a capture on `stream`: from here on its calls are recorded instead of executed. Other streams, of other devices
 /// too, join by waiting for an event that was recorded in the capture, and must be joined back (W20).
 /// Until the end, these are errors, and discard the capture: waiting for or asking about a capturing stream, its device or
-/// an event that it recorded; waiting for anything, or pinning memory, on the thread that began the capture; the legacy
+/// an event that it recorded; waiting for anything, or pinning memory, on the thread that began the capture (CaptureMode
+/// says more or less of it); the legacy
 /// stream while a blocking stream captures; waiting for an event from outside.
 /// Throws capture_unsupported for a legacy stream and for one that is capturing already.
 void capture_begin(StreamRef stream, SourceLocation where = SourceLocation::current());
-/// Ends a capture and instantiates its graph. Throws capture_invalidated after an error inside, capture_unjoined,
+void capture_begin(StreamRef stream, CaptureMode mode, SourceLocation where = SourceLocation::current());
+/// Ends a capture and instantiates its graph. A graph without nodes, while commands of the thread that captured went to
+/// other streams, is said on stderr, unless WEIR_REPORT_UNSEEN=0. Throws capture_invalidated after an error inside, capture_unjoined,
 /// capture_wrong_thread: the capture is discarded, and its streams execute again (R124, R130, R133). Throws
 /// capture_unmatched on another stream than it began on: the capture is then invalid, and ends as such on its own (R114).
 /// Throws not_capturing, and changes nothing, if there is none (R113).
@@ -113,11 +128,12 @@ struct CaptureInfo {
 /// The capture that the stream takes part in; none if it does not capture (R134). From any thread.
 std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where = SourceLocation::current());
 
-/// A capture for a block. Without finish(), as when an exception leaves the block, it is discarded.
+/// A capture for a block, whose stream is the current one of the thread until the end. Without finish(), as when an
+/// exception leaves the block, it is discarded.
 class ScopedCapture {
  public:
   /// On a stream, or on a device's current stream.
-  explicit ScopedCapture(StreamArg stream);
+  explicit ScopedCapture(StreamArg stream, CaptureMode mode = CaptureMode::per_thread);
   ~ScopedCapture();
   ScopedCapture(const ScopedCapture&) = delete;
   ScopedCapture& operator=(const ScopedCapture&) = delete;
@@ -125,16 +141,25 @@ class ScopedCapture {
   Graph finish(SourceLocation where = SourceLocation::current());
 
  private:
+  void end_current() noexcept;
+
   StreamRef stream_;
+  Device previous_device_;
+  StreamRef previous_stream_;
+  bool current_ = true;
   std::uint64_t capture_;
 };
 
-/// The graph of what `body()` does on `stream`, and on streams that join it by waiting. What the body does on any other
-/// stream is no part of the capture, and runs at once, as in CUDA. An exception of the body ends the capture and passes
-/// through.
+/// The graph of what `body()` does on `stream`, which is the current stream meanwhile, and on streams that join it by
+/// waiting. What the body does on any other stream is no part of the capture, and runs at once, as in CUDA. An exception
+/// of the body ends the capture and passes through.
 template <class Body>
 Graph capture(StreamArg stream, Body&& body) {
-  ScopedCapture scope(stream);
+  return capture(stream, CaptureMode::per_thread, static_cast<Body&&>(body));
+}
+template <class Body>
+Graph capture(StreamArg stream, CaptureMode mode, Body&& body) {
+  ScopedCapture scope(stream, mode);
   static_cast<Body&&>(body)();
   return scope.finish(stream.where);
 }

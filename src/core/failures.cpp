@@ -82,6 +82,8 @@ class Unseen {
     if (more > 0) std::fprintf(stderr, "weir: %zu more failures that nobody asked about\n", more);
   }
 
+  bool wanted() const { return wanted_; }
+
  private:
   Unseen() {
     const char* value = std::getenv("WEIR_REPORT_UNSEEN");
@@ -121,6 +123,10 @@ ErrorPointer failure_of(const FailedCommand& command, std::exception_ptr cause) 
     const Unseen& all = Unseen::instance();
     return command.code == Errc::kernel_failed ? all.spare_kernel : all.spare_function;
   }
+}
+
+void say_unasked(const std::string& text) {
+  if (Unseen::instance().wanted()) std::fprintf(stderr, "weir: %s\n", text.c_str());
 }
 
 void note_unseen(const ErrorPointer& failure) noexcept { Unseen::instance().add(failure); }

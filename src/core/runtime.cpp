@@ -213,6 +213,25 @@ void Runtime::tell_open_streams(Observer& observer) {
   }
 }
 
+StreamRef Runtime::find_stream(StreamId id) {
+  if (id == 0) return {};
+  const LockGuard guard(streams_mutex_);
+  for (StreamState* state : all_streams_) {
+    if (state->id.load(std::memory_order_acquire) == id) return {state, id};
+  }
+  return {};
+}
+
+std::vector<StreamRef> Runtime::blocking_streams(const DeviceState& device) {
+  std::vector<StreamRef> found;
+  const LockGuard guard(streams_mutex_);
+  for (StreamState* state : all_streams_) {
+    const StreamId id = state->id.load(std::memory_order_acquire);
+    if (id != 0 && state->device == &device && state->blocking) found.push_back({state, id});
+  }
+  return found;
+}
+
 void Runtime::share_stream(StreamState& stream, StreamId id, SourceLocation where) {
   const LockGuard guard(told_mutex_);
   if (stream.shared || stream.id.load(std::memory_order_relaxed) != id) return;

@@ -92,6 +92,10 @@ class Runtime {
   StreamRef open_stream(DeviceState& device, const StreamOptions& options, bool legacy = false,
                         std::optional<void*> native = {}, SourceLocation where = {});
   void close_stream(StreamRef stream) noexcept;
+  /// The open stream of this number; empty if it is gone.
+  StreamRef find_stream(StreamId id);
+  /// Those that are open; others may open and close meanwhile.
+  std::vector<StreamRef> blocking_streams(const DeviceState& device);
   /// Waits for all devices; failures stay where they are.
   void drain_all() noexcept;
   /// Tells the observer of the streams that are open, and calls `then`; none opens or closes meanwhile.
@@ -167,8 +171,8 @@ inline EventState& any_state_of(EventRef event, const char* operation, SourceLoc
 std::string describe(const StreamState& stream);
 std::string describe(Device device);
 
-/// What every submission looks at, one load: what observers watch (the bits of Watch), must launches block.
-enum Hooks : std::uint32_t { policies = 1u << 30, launch_blocking = 1u << 31 };
+/// What every submission looks at, one load: what observers watch (the bits of Watch), must launches block, does anybody capture.
+enum Hooks : std::uint32_t { captures_watched = 1u << 29, policies = 1u << 30, launch_blocking = 1u << 31 };
 extern std::atomic<std::uint32_t> hooks;
 
 }  // namespace weir::detail

@@ -1,4 +1,7 @@
 // Reading an array back needs no other wait: it happens on the legacy stream (W15).
+#include <atomic>
+#include <thread>
+
 #include "arrays_support.hpp"
 
 using namespace weir_test;
@@ -45,6 +48,82 @@ TEST_P(ArrayReadback, does_not_wait_for_non_blocking_streams) {
   std::vector<int> values;
   EXPECT_TRUE(returns_while_held(gate, [&] { values = a.to_host(); }));
   EXPECT_EQ(values, std::vector<int>(100, 7));
+}
+
+// free:   [hold]--[a = 0, 1, ...]
+// legacy:                         [read a]     the array knows that the stream was given it
+TEST_P(ArrayReadback, waits_for_a_non_blocking_stream_that_was_given_the_array) {
+  weir::Stream home(device());
+  weir::Stream writer = free_stream(device(), "writer");
+  auto a = weir::zeros<int>(home, 1000);
+  home.synchronize();
+  Gate gate;
+  gate.hold(writer);
+  weir::launch(writer, 1000, Count{}, weir::out(a), 5);
+  std::vector<int> values;
+  EXPECT_TRUE(blocks_until_open(device(), gate, [&] { values = a.to_host(); }));
+  EXPECT_EQ(values, counted(1000, 5));
+}
+
+// free:   [hold]----------[a = 0, 1, ...]
+// other:                  [mark]             a blocking stream is not held because somebody reads
+TEST_P(ArrayReadback, holds_no_other_stream_while_it_waits_for_a_non_blocking_one) {
+  weir::Stream writer = free_stream(device(), "writer");
+  weir::Stream other(device());
+  auto a = weir::zeros<int>(writer, 100);
+  Gate gate;
+  gate.hold(writer);
+  std::atomic<bool> reads{false};
+  std::thread reader([&] {
+    reads = true;
+    a.to_host();
+  });
+  EXPECT_TRUE(eventually([&] { return reads.load(); }));
+  Marker marker;
+  mark(other, marker);
+  EXPECT_TRUE(eventually([&] { return marker.value() == 1; }));
+  gate.open();
+  reader.join();
+}
+
+TEST_P(ArrayReadback, leaves_another_threads_capture_alone) {
+  weir::Stream captured(device());
+  weir::Stream home(device());
+  auto a = weir::full<int>(home, 100, 7);
+  Marker marker;
+  weir::capture_begin(captured);  // a blocking stream: nobody may use the legacy stream
+  mark(captured, marker);
+  std::vector<int> values;
+  std::thread([&] { values = a.to_host(); }).join();
+  const weir::Graph graph = weir::capture_end(captured);
+  EXPECT_EQ(values, std::vector<int>(100, 7));
+  EXPECT_EQ(graph.node_count(), 1u);
+}
+
+// t:      [hold]-----[a = 9]
+// s:      [a = 7][read a]        nothing but the stream's own order
+TEST_P(ArrayReadback, on_a_stream_waits_for_that_stream_alone) {
+  weir::Stream s = free_stream(device(), "s");
+  weir::Stream t(device());
+  auto a = weir::full<int>(s, 100, 7);
+  Gate gate;
+  gate.hold(t);
+  std::vector<int> values;
+  EXPECT_TRUE(returns_while_held(gate, [&] { values = a.to_host(s); }));
+  EXPECT_EQ(values, std::vector<int>(100, 7));
+  Gate own;
+  own.hold(s);
+  weir::fill(s, a, 8);
+  EXPECT_TRUE(blocks_until_open(device(), own, [&] { values = a.to_host(s); }));
+  EXPECT_EQ(values, std::vector<int>(100, 8));
+}
+
+TEST_P(ArrayReadback, on_a_stream_that_captures_is_an_error) {
+  weir::Stream s(device());
+  const auto a = weir::zeros<int>(s, 8);
+  weir::capture_begin(s);
+  EXPECT_TRUE(fails_with(weir::Errc::capture_unsupported, [&] { a.to_host(s); }, {"weir::Array::to_host"}));
+  EXPECT_TRUE(fails_with(weir::Errc::capture_invalidated, [&] { weir::capture_end(s); }));
 }
 
 TEST_P(ArrayReadback, of_slices_steps_and_transposed_arrays_is_in_the_order_of_their_indices) {

@@ -59,6 +59,17 @@ TEST_F(FailuresAcross, a_stream_that_waits_for_failed_work_fails_with_the_same_e
   }
 }
 
+//  a: [fails]           non-blocking: the legacy stream does not wait for it
+//  legacy: [read x]
+TEST_F(FailuresAcross, reading_an_array_back_throws_what_a_stream_failed_by_that_was_given_it) {
+  weir::Stream a(device_, {.blocking = false});
+  const auto x = weir::zeros<int>(a, 8);
+  fail(a, "the culprit");
+  EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { x.to_host(); }, {"the culprit"}));
+  EXPECT_TRUE(fails_with(weir::Errc::kernel_failed, [&] { a.synchronize(); }, {"the culprit"}));
+  EXPECT_EQ(x.to_host(), std::vector<int>(8, 0));
+}
+
 //  a: [fails]|e                      reported and forgotten by a ...
 //  b: [hold ......] wait(e) [mark: skipped]                          ... while b, which needs its result, has yet to run
 TEST_F(FailuresAcross, a_report_in_the_meantime_does_not_let_waiting_work_run_on_bad_data) {

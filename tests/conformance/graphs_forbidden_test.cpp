@@ -217,6 +217,47 @@ TEST_P(GraphsForbidden, OtherThreadsMayWaitForOtherStreams) {  // R148: the mode
   EXPECT_TRUE(fails_with(Errc::capture_invalidated, [&] { weir::capture_end(s); }));
 }
 
+TEST_P(GraphsForbidden, AGlobalCaptureForbidsWaitsOfAllThreads) {  // R148, R121
+  weir::Stream s(device(), {.blocking = false});
+  weir::Stream t(device());
+  const auto breaks_from_outside = [&](const char* call, auto&& offence) {
+    SCOPED_TRACE(call);
+    weir::capture_begin(s, weir::CaptureMode::global);
+    std::thread([&] { EXPECT_TRUE(fails_with(Errc::capture_unsupported, offence, {call})); }).join();
+    EXPECT_TRUE(fails_with(Errc::capture_invalidated, [&] { weir::capture_end(s); }));
+  };
+  breaks_from_outside("weir::synchronize_stream", [&] { t.synchronize(); });
+  breaks_from_outside("weir::Stream::done", [&] { t.done(); });
+  breaks_from_outside("weir::empty", [] { weir::empty<int>(weir::pinned, 16); });
+}
+
+TEST_P(GraphsForbidden, ARelaxedCaptureForbidsWaitsForItselfAlone) {  // R115 to R117, R120
+  weir::Stream s(device(), {.blocking = false});
+  weir::Stream t(device());
+  const weir::Event event = t.record();
+  weir::capture_begin(s, weir::CaptureMode::relaxed);
+  t.synchronize();
+  EXPECT_TRUE(t.done());
+  event.synchronize();
+  weir::empty<int>(weir::pinned, 16);
+  EXPECT_EQ(weir::capture_end(s).size(), 0u);
+  weir::capture_begin(s, weir::CaptureMode::relaxed);
+  EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { s.synchronize(); }));
+  EXPECT_TRUE(fails_with(Errc::capture_invalidated, [&] { weir::capture_end(s); }));
+  weir::capture_begin(s, weir::CaptureMode::relaxed);
+  EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { device().synchronize(); }));
+  EXPECT_TRUE(fails_with(Errc::capture_invalidated, [&] { weir::capture_end(s); }));
+}
+
+TEST_P(GraphsForbidden, ARelaxedCaptureMayEndInAnotherThread) {  // R133
+  weir::Stream s(device());
+  Marker marker;
+  weir::capture_begin(s, weir::CaptureMode::relaxed);
+  mark(s, marker);
+  std::thread([&] { EXPECT_EQ(weir::capture_end(s).size(), 1u); }).join();
+  EXPECT_FALSE(weir::is_capturing(s));
+}
+
 TEST_P(GraphsForbidden, AnExceptionOfTheBodyEndsTheCaptureAndPasses) {
   weir::Stream s(device());
   weir::Stream t(device());

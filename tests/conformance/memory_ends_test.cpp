@@ -243,7 +243,7 @@ TEST_P(MemoryEnds, R88_arrays_whose_last_owner_is_a_host_function_are_given_back
 // held: [hold 1]--[reads pinned memory that is dead]
 // s:    [hold 2]--[reads other pinned memory that is dead]     given back when s is through
 TEST_P(MemoryEnds, a_held_stream_keeps_no_pinned_memory_of_others) {
-  if (!on("cpu")) GTEST_SKIP() << "on a GPU pinned memory is kept for use again";
+  if (!on("cpu") || !weir::devices("cuda").empty()) GTEST_SKIP() << "on a GPU pinned memory is kept for use again";
   weir::Stream held = free_stream(device(), "held");
   weir::Stream s = free_stream(device(), "s");
   const auto target = weir::zeros<int>(s, 16 * n);

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/any_device.hpp"
 #include "support/gate.hpp"
@@ -254,6 +255,52 @@ TEST_P(CurrentStream, N4_a_scoped_timer_hands_name_and_time_to_its_sink_once) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(name, "assemble");
   EXPECT_GE(time, 1.9f);
+}
+
+struct AddOne {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+TEST_P(CurrentStream, a_captured_stream_is_the_current_one_of_its_body) {
+  const weir::ScopedDevice on(device());
+  const weir::StreamRef before = weir::get_stream(device());
+  weir::Stream s(device());
+  auto x = weir::zeros<int>(s, 100);
+  s.synchronize();
+  const weir::Graph graph = weir::capture(s, [&] {
+    EXPECT_EQ(weir::get_stream(), s);
+    weir::launch(100, AddOne{}, weir::inout(x));
+  });
+  EXPECT_EQ(graph.node_count(), 1u);
+  EXPECT_FALSE(graph.empty());
+  EXPECT_EQ(x.to_host(), std::vector<int>(100, 0));
+  EXPECT_EQ(weir::get_stream(device()), before);
+  EXPECT_THROW(weir::capture(s, [] { throw std::out_of_range("mine"); }), std::out_of_range);
+  EXPECT_EQ(weir::get_stream(device()), before);
+  weir::ScopedCapture scope(s);
+  weir::launch(100, AddOne{}, weir::inout(x));
+  EXPECT_EQ(scope.finish().size(), 1u);
+  EXPECT_EQ(weir::get_stream(device()), before);
+}
+
+TEST_P(CurrentStream, a_capture_that_records_nothing_while_its_thread_works_elsewhere_says_so) {
+  weir::Stream s(device(), {.name = "captured"});
+  weir::Stream other(device(), {.blocking = false, .name = "elsewhere"});
+  Marker marker;
+  const auto said = [&](auto&& body) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(weir::capture(s, body).empty());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said([] {}), "");
+  const std::string text = said([&] {
+    mark(other, marker);
+    mark(other, marker);
+  });
+  other.synchronize();
+  for (const char* part : {"'captured'", "recorded nothing", "weir::launch at ", "'elsewhere'", "1 more", "empty"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
 }
 
 }  // namespace

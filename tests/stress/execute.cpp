@@ -304,16 +304,27 @@ void Machine::capture_graph(std::size_t number, const Command& c, Scopes& scopes
     }
   };
   Graph& graph = graphs_[index(c.graph)];
-  if (c.salt % 3 == 0) {
+  // A scope makes its stream the current one, and ends that; the program's own changes stay.
+  const auto changes_current = [](const Command& inner) {
+    return inner.kind == Kind::enter || inner.kind == Kind::leave || inner.kind == Kind::set_current;
+  };
+  const auto& commands = graph_of(program_, c).body;
+  const bool by_calls = std::any_of(commands.begin(), commands.end(), changes_current);
+  const auto with_own_current = [&, current = get_stream(stream(c).device()), device = default_device()] {
+    set_stream(current);
+    set_default_device(device);
+    body();
+  };
+  if (by_calls || c.salt % 3 == 0) {
     capture_begin(stream(c));
     body();
     graph = capture_end(stream(c));
   } else if (c.salt % 3 == 1) {
     ScopedCapture scope(stream(c));
-    body();
+    with_own_current();
     graph = scope.finish();
   } else {
-    graph = capture(stream(c), body);
+    graph = capture(stream(c), with_own_current);
   }
   if (is_capturing(stream(c))) complain("a stream captures on");
 }

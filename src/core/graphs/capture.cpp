@@ -11,6 +11,7 @@
 #include "core/graphs/legacy_guard.hpp"
 #include "core/graphs/marks.hpp"
 #include "core/observers.hpp"
+#include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -18,6 +19,9 @@ namespace weir::detail {
 std::atomic<int> active_captures{0};
 
 namespace {
+
+/// Whether the thread has begun a capture that may not have ended.
+thread_local bool thread_captures = false;
 
 struct Captures {
   std::vector<std::unique_ptr<Capture>> active;
@@ -55,7 +59,7 @@ WEIR_NEEDS(captures_lock()) std::unique_ptr<Capture> take(Capture& capture, bool
   const auto found = std::find_if(active.begin(), active.end(), [&](const auto& one) { return one.get() == &capture; });
   std::unique_ptr<Capture> taken = std::move(*found);
   active.erase(found);
-  active_captures.fetch_sub(1, std::memory_order_release);
+  if (active_captures.fetch_sub(1, std::memory_order_release) == 1) hooks.fetch_and(~captures_watched);
   return taken;
 }
 
@@ -159,14 +163,24 @@ void leave_capture(StreamState& stream) noexcept {
   recorder->stream = nullptr;  // its nodes stay, and have to be joined all the same
 }
 
+namespace {
+/// On this thread, whatever the wait is for (R117, R121, R148).
+bool forbids_waits(const Capture& capture) {
+  return capture.mode == CaptureMode::global ||
+         (capture.mode == CaptureMode::per_thread && capture.thread == std::this_thread::get_id());
+}
+}  // namespace
+
 void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, const char* operation,
                         const std::string& object, SourceLocation where) {
   const LockGuard guard(captures_lock());
   std::vector<Capture*> broken;
   Errc code = Errc::capture_unsupported;
-  std::string reason = "this thread is capturing: wait after the end of the capture, or order streams by events";
+  std::string reason =
+      "this thread is capturing, or another one by CaptureMode::global: wait after the end of the capture, or order "
+      "streams by events";
   for (const auto& capture : captures().active) {
-    bool hit = capture->thread == std::this_thread::get_id();
+    bool hit = forbids_waits(*capture);
     for (const Recorder* recorder : capture->recorders) {
       const StreamState* state = recorder->stream;
       if (state == nullptr) continue;
@@ -198,7 +212,19 @@ void ask_about_captured(StreamRef stream, Command& command) {
   ask_policies(stream, command);
 }
 
-void check_readback(const char* operation, SourceLocation where) { check_host_wait(operation, "array", where); }
+void note_elsewhere(const StreamState& stream, const char* operation, SourceLocation where) {
+  if (!thread_captures) return;
+  const LockGuard guard(captures_lock());
+  bool any = false;
+  for (const auto& capture : captures().active) {
+    if (capture->thread != std::this_thread::get_id()) continue;
+    any = true;
+    if (capture->elsewhere++ > 0) continue;
+    capture->first_elsewhere = std::string(operation) + " at " + where.file_name() + ":" +
+                               std::to_string(where.line()) + " went to " + describe(stream);
+  }
+  thread_captures = any;
+}
 
 }  // namespace weir::detail
 
@@ -242,7 +268,9 @@ std::optional<CaptureInfo> capture_info(StreamRef stream, SourceLocation where) 
   return info;
 }
 
-void capture_begin(StreamRef stream, SourceLocation where) {
+void capture_begin(StreamRef stream, SourceLocation where) { capture_begin(stream, CaptureMode::per_thread, where); }
+
+void capture_begin(StreamRef stream, CaptureMode mode, SourceLocation where) {
   constexpr const char* operation = "weir::capture_begin";
   StreamState& state = state_of(stream, operation, where);
   if (state.legacy) {
@@ -257,6 +285,7 @@ void capture_begin(StreamRef stream, SourceLocation where) {
   auto capture = std::make_unique<Capture>();
   capture->id = captures().next++;
   capture->thread = std::this_thread::get_id();
+  capture->mode = mode;
   captures().active.reserve(captures().active.size() + 1);
   Recorder& recorder = open_recorder(*capture, stream);
   try {
@@ -270,6 +299,8 @@ void capture_begin(StreamRef stream, SourceLocation where) {
   const std::uint64_t id = capture->id;
   captures().active.push_back(std::move(capture));
   active_captures.fetch_add(1, std::memory_order_release);
+  thread_captures = true;
+  hooks.fetch_or(captures_watched);
   if (watched(Watch::commands)) {
     tell(Watch::commands, [&](Observer& observer) { observer.capture_began(id, stream.id(), where); });
   }
@@ -279,7 +310,7 @@ namespace {
 /// Why a capture gives no graph. Throws if it goes on: it ends elsewhere.
 std::optional<Error> why_refused(Capture& capture, Recorder& recorder, const char* operation, const StreamState& state,
                                  SourceLocation where) {
-  if (capture.thread != std::this_thread::get_id()) {
+  if (capture.thread != std::this_thread::get_id() && capture.mode != CaptureMode::relaxed) {
     return Error(Errc::capture_wrong_thread, operation, describe(state),
                  "another thread began this capture: it is discarded", where);
   }
@@ -337,21 +368,45 @@ Graph capture_end(StreamRef stream, SourceLocation where) {
   }
   if (no_memory) std::rethrow_exception(no_memory);
   if (refused) throw Error(*refused);
+  if (capture->form.nodes.empty() && capture->elsewhere > 0) {
+    const std::size_t more = capture->elsewhere - 1;
+    say_unasked("the capture on " + describe(state) + " recorded nothing, while " + capture->first_elsewhere +
+                (more > 0 ? ", and " + std::to_string(more) + " more commands of its thread to other streams" : "") +
+                ": the graph is empty");
+  }
   return instantiate(std::move(capture->form), capture->id, *state.device, driver_graph, operation, where);
 }
 
-ScopedCapture::ScopedCapture(StreamArg stream) : stream_(stream.stream) {
-  capture_begin(stream.stream, stream.where);
+ScopedCapture::ScopedCapture(StreamArg stream, CaptureMode mode)
+    : stream_(stream.stream),
+      previous_device_(default_device(stream.where)),
+      previous_stream_(
+          get_stream(Device(state_of(stream.stream, "weir::capture_begin", stream.where).device), stream.where)) {
+  set_stream(previous_stream_, stream.where);  // what needs memory comes first: below it cannot fail
+  capture_begin(stream.stream, mode, stream.where);
+  set_stream(stream.stream, stream.where);
+  thread_data().default_device = stream_.state()->device;
   const LockGuard guard(captures_lock());
   capture_ = stream_.state()->recorder.load(std::memory_order_relaxed)->capture->id;
 }
 
+void ScopedCapture::end_current() noexcept {
+  if (!std::exchange(current_, false)) return;
+  ThreadData& thread = thread_data();
+  thread.default_device = previous_device_.state();
+  thread.current[position_of(*previous_stream_.state()->device)] = previous_stream_;
+}
+
 ScopedCapture::~ScopedCapture() {
+  end_current();
   std::unique_ptr<Capture> discarded;
   const LockGuard guard(captures_lock());
   if (Capture* capture = find_capture(capture_)) discarded = discard(*capture);
 }
 
-Graph ScopedCapture::finish(SourceLocation where) { return capture_end(stream_, where); }
+Graph ScopedCapture::finish(SourceLocation where) {
+  end_current();
+  return capture_end(stream_, where);
+}
 
 }  // namespace weir

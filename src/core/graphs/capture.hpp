@@ -78,6 +78,7 @@ class Capture {
  public:
   std::uint64_t id = 0;
   std::thread::id thread;
+  CaptureMode mode = CaptureMode::per_thread;
   bool by_hand = false;  ///< a GraphBuilder's: forbids nothing, knows no events
   Recorder* origin = nullptr;
   std::vector<Recorder*> recorders;
@@ -91,6 +92,8 @@ class Capture {
   };
   std::vector<std::vector<Outside>> outside;
   std::optional<Error> broken;                           ///< the first error: the capture is void
+  std::size_t elsewhere = 0;                             ///< commands of its thread that went to other streams
+  std::string first_elsewhere;                           ///< what the first of them was
   std::vector<EventRef> timed;                           ///< recorded by nodes
   std::unordered_map<BufferId, std::uint32_t> kept;      ///< arrays made here: how often nodes hold them
   std::unordered_map<const void*, BufferId> raw;         ///< pool memory without an array made here
@@ -160,6 +163,9 @@ inline void check_device_wait(DeviceState* device, const char* operation, Source
     check_waits_slowly(nullptr, device, true, operation, device != nullptr ? "device " + device->name : "all devices",
                        where);
 }
+
+/// A command that is not captured, of a thread that may be capturing.
+void note_elsewhere(const StreamState& stream, const char* operation, SourceLocation where);
 
 /// Asks the policies about a command that is about to be recorded.
 void ask_about_captured(StreamRef stream, Command& command);

@@ -7,11 +7,16 @@ namespace weir::detail {
 
 namespace {
 
+thread_local bool goes_elsewhere = false;
+
 class LegacyGuard final : public Queue {
  public:
   explicit LegacyGuard(DeviceState& device) : stream_(*device.legacy.state()) {}
 
-  void submit(const Command& command) override { refuse(operation_of(command.op), command.where); }
+  void submit(const Command& command) override {
+    if (goes_elsewhere) throw LegacyCaptured();
+    refuse(operation_of(command.op), command.where);
+  }
   std::unique_ptr<Signal> wait_for_signal(const Command& command) override {
     refuse("weir::Stream::wait", command.where);
     return nullptr;
@@ -41,6 +46,9 @@ class LegacyGuard final : public Queue {
 };
 
 }  // namespace
+
+LegacyElsewhere::LegacyElsewhere() noexcept { goes_elsewhere = true; }
+LegacyElsewhere::~LegacyElsewhere() { goes_elsewhere = false; }
 
 void make_legacy_guard(DeviceState& device) {
   if (device.legacy_guard == nullptr) device.legacy_guard = new LegacyGuard(device);

@@ -43,6 +43,7 @@ bool returned_when_done(const Op& op) {
     }
   }
   if (recorded) return;
+  if (now & captures_watched) note_elsewhere(stream, operation, command.where);
   if (waits) {
     HostWait wait = stream_wait(stream, id, command.where, HostWait::Source::pageable_copy);
     wait.kind = HostWait::Kind::command;

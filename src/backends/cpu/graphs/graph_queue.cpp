@@ -31,7 +31,7 @@ void CpuQueue::start_graph(GraphRecord& record, Runner& runner, bool worker) {
 
 void CpuQueue::finish_graph(GraphRecord& record) {
   if (record.id != 0) {
-    detail::report_ran(record.id, stream_, {Clock::time_point(Clock::duration(record.begin)), Clock::now()});
+    detail::report_ran(record.id, stream(), {Clock::time_point(Clock::duration(record.begin)), Clock::now()});
   }
   record.graph->finished(*record.plan);
 }

@@ -83,7 +83,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::unique_ptr<detail::Signal> wait_for_signal(const Command& command) override;
   void follow(Queue& other, StreamId owner) override;
   bool done() override;
-  bool is_over(StreamId) override { return done(); }
+  /// A queue goes to another stream when nothing in it is pending.
+  bool is_over(StreamId owner) override { return stream() != owner || done() || stream() != owner; }
   void signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) override { signal_behind(tail(), signal); }
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
@@ -91,6 +92,7 @@ class CpuQueue final : public Queue, private QueueStrand {
 
   CpuDevice& device() { return device_; }
   const std::string& label() const { return label_; }
+  StreamId stream() const { return stream_.load(std::memory_order_relaxed); }
   bool legacy() const { return legacy_; }
   bool blocking() const { return blocking_.load(std::memory_order_relaxed); }
   int level() const { return level_.load(std::memory_order_relaxed); }
@@ -207,7 +209,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   CpuDevice& device_;
   WorkerPool& pool_;
   std::string label_;
-  StreamId stream_ = 0;
+  std::atomic<StreamId> stream_{0};
   std::atomic<int> level_{0};  ///< a worker that gives the queue up may look once its stream is another one
   /// Memory whose home was this queue's former stream is freed by threads that do not know who opens the queue meanwhile.
   std::atomic<bool> blocking_{true};

@@ -44,7 +44,7 @@ bool CpuQueue::park(const SignalRecord& wait) { return wait.arrival->park(*this)
 void CpuQueue::finish_signal(SignalRecord& record) {
   if (const auto& failure = record.arrival->failure(); failure && !internal_) failures_.fail(done_ + 1, failure);
   record.arrival->release();
-  if (record.id != 0) detail::report_ran(record.id, stream_, {Clock::now(), Clock::now()});
+  if (record.id != 0) detail::report_ran(record.id, stream(), {Clock::now(), Clock::now()});
 }
 
 }  // namespace weir::cpu

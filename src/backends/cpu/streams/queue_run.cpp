@@ -95,7 +95,7 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       if (graph) {
         finish_graph(static_cast<GraphRecord&>(*record));
       } else if (record->id != 0) {
-        detail::report_ran(record->id, stream_, {Clock::now(), Clock::now()});
+        detail::report_ran(record->id, stream(), {Clock::now(), Clock::now()});
       }
     } else if (kind == RecordKind::signal) {
       const std::uint64_t ran = done_ - first;
@@ -248,14 +248,14 @@ void CpuQueue::fail(Record& record, Errc code, const char* what, std::string_vie
                                                                      : "weir::host_call";
   auto error = detail::failure_of({code, operation, what, name, label_, record.where}, std::move(cause));
   detail::note_unseen(error);
-  detail::report_failed(stream_, 0, *error);
+  detail::report_failed(stream(), 0, *error);
   failures_.fail(done_ + 1, std::move(error));
 }
 
 void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen) {
   if (internal_) return;
   if (auto theirs = source.failures_.inherited_at(sequence, reports_seen)) {
-    detail::report_failed(stream_, source.stream_, *theirs);
+    detail::report_failed(stream(), source.stream(), *theirs);
     failures_.fail(done_ + 1, std::move(theirs));
   }
 }

@@ -168,7 +168,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     case RecordKind::graph:
     case RecordKind::next_chunk: break;
   }
-  if (observed) detail::report_ran(record.id, stream_, {begin, Clock::now()});
+  if (observed) detail::report_ran(record.id, stream(), {begin, Clock::now()});
 }
 
 /// After a failure: nothing runs on bad data, and nothing leaks.
@@ -186,7 +186,7 @@ void CpuQueue::skip(Record& record) {
   }
   if (!record.observed()) return;
   const auto now = Clock::now();
-  detail::report_ran(record.id, stream_, {now, now});
+  detail::report_ran(record.id, stream(), {now, now});
 }
 
 }  // namespace weir::cpu
