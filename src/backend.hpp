@@ -22,6 +22,8 @@
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
 
+#include "collective_call.hpp"
+
 namespace weir {
 
 class Backend;
@@ -290,6 +292,11 @@ class Backend {
   /// Default: not_supported.
   virtual detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,
                                                SourceLocation where);
+
+  /// What runs collectives among queues of these devices. Default: null, there is nothing.
+  virtual std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& /*devices*/) {
+    return nullptr;
+  }
 
   // All of a device's queues.
 

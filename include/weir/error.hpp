@@ -51,6 +51,9 @@ enum class Errc {
   graph_cycle,           ///< nodes that would wait for each other
   not_a_graph_file,      ///< a file that holds no graph, or a damaged one
   hazard,                ///< a checker refused work that is not ordered with other work on the same memory
+  rank_failed,           ///< a collective that another rank cannot take part in any more
+  collective_timeout,    ///< a collective whose other ranks did not come in time
+  collective_mismatch,   ///< ranks of a communicator that called different collectives
 };
 
 const std::error_category& error_category() noexcept;

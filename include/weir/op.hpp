@@ -78,6 +78,7 @@ struct EventState;
 struct PoolState;
 struct GraphState;
 class HostFunction;
+struct CollectivePart;
 }  // namespace detail
 
 /// Runs a kernel over `extent` elements, or over `extent` blocks of `threads` threads with `shared_bytes` of memory each.
@@ -154,7 +155,20 @@ struct GraphLaunch {
   std::uint64_t id = 0;  ///< the graph's, unique in the process: that of its capture, nodes and Node::graph()
 };
 
-using Op = std::variant<Launch, Copy, Fill, Alloc, Free, Record, Wait, HostCall, External, GraphLaunch>;
+/// One rank's part in a collective: later commands of the stream come behind what the collective does for this rank, which
+/// comes behind what every rank's stream had before its part.
+struct Collective {
+  detail::CollectivePart* part;
+  const char* call;                ///< "all_reduce"
+  std::uint64_t communicator = 0;  ///< unique in the process
+  std::uint64_t number = 0;  ///< among the communicator's, from 1 on, the same on all ranks; sends count for their pair
+  int rank = 0;
+  int size = 0;           ///< how many ranks the communicator has
+  int peer = -1;          ///< the root, or the other rank of a send or receive; -1: none is special
+  std::size_t bytes = 0;  ///< of this rank's larger side
+};
+
+using Op = std::variant<Launch, Copy, Fill, Alloc, Free, Record, Wait, HostCall, External, GraphLaunch, Collective>;
 
 /// An op in its stream. Pointers and spans inside are valid for the duration of the call that hands the command over;
 /// whoever keeps a command copies what it needs.

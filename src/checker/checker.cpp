@@ -90,7 +90,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   void before(const Command& command, Waits&) override {
     const bool decides = std::holds_alternative<Launch>(command.op) || std::holds_alternative<Copy>(command.op) ||
                          std::holds_alternative<Fill>(command.op) || std::holds_alternative<HostCall>(command.op) ||
-                         std::holds_alternative<External>(command.op);
+                         std::holds_alternative<External>(command.op) || std::holds_alternative<Collective>(command.op);
     if (!decides || command.graph != 0) return;  // what is captured does not run
     refuse_if_found(command.where, [&] {
       std::vector<recorded::Use> uses;

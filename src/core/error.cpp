@@ -47,6 +47,9 @@ const char* text_of(Errc code) {
     case Errc::graph_cycle: return "cycle in a graph";
     case Errc::not_a_graph_file: return "not a graph file";
     case Errc::hazard: return "hazard";
+    case Errc::rank_failed: return "a rank failed";
+    case Errc::collective_timeout: return "ranks did not come in time";
+    case Errc::collective_mismatch: return "different collectives";
   }
   return "unknown error";
 }

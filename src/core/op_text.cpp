@@ -47,6 +47,14 @@ std::string bytes_of(const void* value, std::size_t bytes) {
   return text;
 }
 
+std::string collective_text(const Collective& collective) {
+  std::string text = std::string(collective.call) + " " + std::to_string(collective.number) + " of communicator " +
+                     std::to_string(collective.communicator) + ", rank " + std::to_string(collective.rank) + " of " +
+                     std::to_string(collective.size);
+  if (collective.peer >= 0) text += ", with " + std::to_string(collective.peer);
+  return text + ", " + std::to_string(collective.bytes) + " bytes";
+}
+
 }  // namespace
 
 std::string to_text(const Op& op) {
@@ -66,7 +74,8 @@ std::string to_text(const Op& op) {
       [](const Record& record) { return "record event " + std::to_string(record.event_id); },
       [](const Wait& wait) { return "wait event " + std::to_string(wait.event_id); },
       [](const HostCall&) { return std::string("host_call"); }, [](const External&) { return std::string("external"); },
-      [](const GraphLaunch&) { return std::string("graph"); });
+      [](const GraphLaunch&) { return std::string("graph"); },
+      [](const Collective& collective) { return collective_text(collective); });
 }
 
 std::string to_text(const Command& command) {

@@ -133,7 +133,11 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
         is(Op::external);
         uses_.add(work.uses, MemoryKind::device, work.device, uses);
       },
-      [&](const GraphLaunch&) {});
+      [&](const GraphLaunch&) {},
+      [&](const Collective&) {
+        is(Op::external);
+        uses_.add(work.uses, MemoryKind::device, work.device, uses);
+      });
 }
 
 }  // namespace weir::recorded

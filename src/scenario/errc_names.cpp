@@ -43,6 +43,9 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::graph_cycle: return "graph_cycle";
     case Errc::not_a_graph_file: return "not_a_graph_file";
     case Errc::hazard: return "hazard";
+    case Errc::rank_failed: return "rank_failed";
+    case Errc::collective_timeout: return "collective_timeout";
+    case Errc::collective_mismatch: return "collective_mismatch";
   }
   return "unknown";
 }

@@ -108,6 +108,11 @@ void describe(const weir::Command& command, Tape::Writer& writer, TapeRecord& re
         record.lane = Lane::graph;
         record.a = bytes_of(command.uses);
         record.b = graph.id;
+      },
+      [&](const Collective& collective) {
+        record.lane = Lane::external;
+        record.name = writer.text(collective.call);
+        record.a = bytes_of(command.uses);
       });
 }
 

@@ -12,6 +12,7 @@
 #include <weir/dlpack.hpp>
 
 #include "backend.hpp"
+#include "backends/cpu/collectives/cpu_transport.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/address_map.hpp"
@@ -126,6 +127,12 @@ class CpuBackend final : public Backend {
   detail::EventState& open_event(int device, bool timed) override { return at(device).open_event(timed); }
   detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void*, SourceLocation) override {
     return new CpuGraph(at(device), form);
+  }
+
+  std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override {
+    std::vector<CpuDevice*> theirs;
+    for (const int device : devices) theirs.push_back(&at(device));
+    return std::make_unique<CpuTransport>(std::move(theirs));
   }
 
   detail::PoolState& default_pool(int device) override { return at(device).default_pool(); }

@@ -326,6 +326,11 @@ std::optional<Error> why_refused(Capture& capture, Recorder& recorder, const cha
       return error;
     }
   }
+  if (capture.open_collectives != 0) {
+    return Error(Errc::capture_isolation, operation, describe(state),
+                 "ranks of this process have yet to call a collective that was captured: all belong to one graph",
+                 where);
+  }
   if (const std::string loose = unjoined_stream(capture, *capture.origin); !loose.empty()) {
     return Error(Errc::capture_unjoined, operation, describe(state),
                  "stream '" + loose + "' joined the capture and was not joined back: let this stream wait for it",

@@ -105,11 +105,14 @@ class Capture {
   };
   std::vector<Ended> ended;
   std::unordered_map<BufferId, std::uint32_t> made_by;  ///< nodes that begin what was made here
-  bool calls = false;          ///< host functions are in it: what comes behind may have to be skipped
-  bool allocates_raw = false;  ///< memory without an array: known by its address, which is its own
+  bool calls = false;                  ///< host functions are in it: what comes behind may have to be skipped
+  std::uint32_t open_collectives = 0;  ///< that some rank has yet to call
+  bool allocates_raw = false;          ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);
+  /// A node that was added empty gets what it does.
+  void complete(std::uint32_t node, NodeKind kind, std::shared_ptr<const Payload> payload);
   /// A node is out of the form again, as if it had never been added.
   void take_back(const FormNode& node) noexcept;
   bool raw_contains(BufferId buffer) const {

@@ -35,7 +35,8 @@ class LegacyGuard final : public Queue {
         [](const Fill&) { return "weir::fill"; }, [](const Alloc&) { return "weir::Pool::allocate"; },
         [](const Free&) { return "weir::Pool::free"; }, [](const Record&) { return "weir::Stream::record"; },
         [](const Wait&) { return "weir::Stream::wait"; }, [](const HostCall&) { return "weir::host_call"; },
-        [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
+        [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; },
+        [](const Collective& collective) { return collective.call; });
   }
   void refuse(const char* operation, SourceLocation where) {
     check_waits_slowly(&stream_, nullptr, false, operation, describe(stream_), where);

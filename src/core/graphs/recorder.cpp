@@ -19,7 +19,8 @@ const char* operation_of(const Op& op) {
       [](const Fill&) { return "weir::fill"; }, [](const Alloc&) { return "weir::Pool::allocate"; },
       [](const Free&) { return "weir::Pool::free"; }, [](const Record&) { return "weir::Stream::record"; },
       [](const Wait&) { return "weir::Stream::wait"; }, [](const HostCall&) { return "weir::host_call"; },
-      [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; });
+      [](const External&) { return "weir::external"; }, [](const GraphLaunch&) { return "weir::Graph::launch"; },
+      [](const Collective& collective) { return collective.call; });
 }
 
 /// For more, and for as many again, that many children cost no more than their nodes.
@@ -47,7 +48,8 @@ NodeKind kind_of(const Op& op) {
       [](const Fill&) { return NodeKind::fill; }, [](const Alloc&) { return NodeKind::alloc; },
       [](const Free&) { return NodeKind::free; }, [](const Record&) { return NodeKind::record; },
       [](const Wait&) { return NodeKind::wait; }, [](const HostCall&) { return NodeKind::host_call; },
-      [](const External&) { return NodeKind::external; }, [](const GraphLaunch&) { return NodeKind::graph; });
+      [](const External&) { return NodeKind::external; }, [](const GraphLaunch&) { return NodeKind::graph; },
+      [](const Collective&) { return NodeKind::launch; });
 }
 
 std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload,
@@ -81,6 +83,14 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
   }
   recorder.tails.assign(1, index);
   return index;
+}
+
+void Capture::complete(std::uint32_t node, NodeKind kind, std::shared_ptr<const Payload> payload) {
+  for (const Storage* storage : payload->arrays()) {
+    if (storage->captured_in == id) ++kept[storage->buffer];
+  }
+  form.nodes[node].kind = kind;
+  form.nodes[node].payload = NodePayload(std::move(payload));
 }
 
 void Capture::take_back(const FormNode& node) noexcept {

@@ -173,8 +173,8 @@ class ToyQueue final : public Queue {
           const SharedFailure theirs = static_cast<ToyEvent*>(wait.event)->found();
           if (theirs != nullptr && !pending(failure_)) fail(theirs->error);
         },
-        [](const Alloc&) {}, [](const Free&) {},  // told to observers alone
-        [](const GraphLaunch&) {});               // there are none
+        [](const Alloc&) {}, [](const Free&) {},               // told to observers alone
+        [](const GraphLaunch&) {}, [](const Collective&) {});  // there are none
     if (command.id != 0) detail::report_ran(command.id, stream_, {begin, Clock::now()});
   }
   void synchronize(const char*, SourceLocation) override {

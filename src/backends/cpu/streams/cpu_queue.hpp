@@ -131,6 +131,15 @@ class CpuQueue final : public Queue, private QueueStrand {
   void help_by(CpuQueue& lane) { help_at(lane, lane.tail()); }
   /// `loud` false: no worker is woken for it.
   void append_ticket(CpuGraph& graph, std::uint32_t segment, int level, bool loud);
+
+  // For collectives.
+
+  /// In a transport's queue: gathers the parts, and runs the call.
+  std::uint64_t append_gather(detail::CollectiveCall& call, CpuTransport& transport);
+  void append_share(detail::CollectiveCall& call);
+  /// This queue is parked on a part: who waits for it may help that queue.
+  void help_in(CpuQueue& lane, std::uint64_t number);
+
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
@@ -176,6 +185,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit_fill(const Command& command, const Fill& fill);
   void submit_call(const Command& command, detail::HostFunction* function, bool external);
   void submit_graph(const Command& command, CpuGraph& graph);
+  void submit_collective(const Command& command, detail::CollectivePart& part);
 
   // the consumer (queue_run.cpp)
   std::uint64_t run(Runner& runner, std::uint64_t until, bool worker);
@@ -191,7 +201,14 @@ class CpuQueue final : public Queue, private QueueStrand {
   bool park(const WaitRecord& wait);
   bool park(const SignalRecord& wait);
   void finish_signal(SignalRecord& record);
-  void help_source(const WaitRecord& wait, Runner& runner);
+  // collectives (queue_collective.cpp): false, the queue is parked
+  [[nodiscard]] bool take_part(CollectiveRecord& record, Runner& runner, bool worker);
+  [[nodiscard]] bool gather(GatherRecord& record, Runner& runner, bool worker);
+  void run_share(ShareRecord& record, Runner& runner);
+  void run_chunks(detail::CollectiveCall& call, Runner& runner);
+  bool park(CollectiveRecord& record);
+  CpuQueue* collective_lane(std::uint64_t& number) const;
+  void help_source(CpuQueue& source, std::uint64_t sequence, Runner& runner);
   void park_head();
   void inherit_failure(CpuQueue& source, std::uint64_t sequence, std::uint32_t reports_seen);
   void fail(Record& record, Errc code, const char* what, std::string_view name, std::exception_ptr cause);
@@ -225,6 +242,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::atomic<std::uint64_t> replay_{0};
   std::atomic<CpuQueue*> replay_timeline_{nullptr};
   std::atomic<std::uint64_t> replay_number_{0};
+  /// Where the collective is gathered that this queue is parked on. A hint: whoever finds an old one helps in vain.
+  std::atomic<CpuQueue*> lane_{nullptr};
+  std::atomic<std::uint64_t> lane_number_{0};
   std::uint64_t legacy_waited_ =
       0;  ///< guarded by the legacy queue's producers' lock: how far that one waits for this one
 };

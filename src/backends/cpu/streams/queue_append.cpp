@@ -253,7 +253,8 @@ void CpuQueue::submit(const Command& command) {
       [&](const Wait& wait) { static_cast<CpuEvent*>(wait.event)->hold(*this, command); },
       [&](const HostCall& call) { submit_call(command, call.function, false); },
       [&](const External& call) { submit_call(command, call.function, true); },
-      [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); });
+      [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); },
+      [&](const Collective& collective) { submit_collective(command, *collective.part); });
 }
 
 void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
@@ -441,6 +442,41 @@ std::unique_ptr<detail::Signal> CpuQueue::wait_for_signal(const Command& command
   publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
   guard.unlock_and_park();
   return signal;
+}
+
+void CpuQueue::submit_collective(const Command& command, detail::CollectivePart& part) {
+  ProducerLock guard(*this);
+  order_with_default_stream();
+  auto* record = begin_record<CollectiveRecord>(command, RecordKind::collective, 0);
+  record->part = &part;
+  if (!part.placed) {
+    part.place = tail();
+    part.reports_seen = failures_.reports();
+  }
+  part.queue = this;
+  part.call->retain();
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
+  guard.unlock_and_park();
+}
+
+std::uint64_t CpuQueue::append_gather(detail::CollectiveCall& call, CpuTransport& transport) {
+  const ProducerLock guard(*this);
+  auto* record = begin_record<GatherRecord>(Origin{}, RecordKind::gather, 0);
+  record->call = &call;
+  record->transport = &transport;
+  record->next = 0;
+  call.retain();
+  call.lane_number.store(tail() + 1, std::memory_order_relaxed);
+  call.lane.store(this, std::memory_order_seq_cst);  // before anybody can run it: who parks from here on knows it
+  return publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
+}
+
+void CpuQueue::append_share(detail::CollectiveCall& call) {
+  const ProducerLock guard(*this);
+  auto* record = begin_record<ShareRecord>(Origin{}, RecordKind::share, 0);
+  record->call = &call;
+  call.retain();
+  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
 }
 
 std::uint64_t CpuQueue::append_empty(const Origin& command) {

@@ -89,7 +89,7 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       const auto& wait = as<WaitRecord>(*record);
       const bool graph = kind == RecordKind::graph;
       if (graph) start_graph(static_cast<GraphRecord&>(*record), runner, worker);
-      if (!worker) help_source(wait, runner);
+      if (!worker) help_source(*wait.source, wait.sequence, runner);
       const std::uint64_t ran = done_ - first;
       if (park(wait)) return ran;  // whoever completes the source has the queue now
       if (graph) {
@@ -101,6 +101,11 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       const std::uint64_t ran = done_ - first;
       if (park(as<SignalRecord>(*record))) return ran;
       finish_signal(as<SignalRecord>(*record));
+    } else if (kind == RecordKind::collective || kind == RecordKind::gather) {
+      const std::uint64_t ran = done_ - first;
+      const bool parked = kind == RecordKind::collective ? !take_part(as<CollectiveRecord>(*record), runner, worker)
+                                                         : !gather(as<GatherRecord>(*record), runner, worker);
+      if (parked) return ran;
     } else if (failures_.failed_relaxed()) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
@@ -167,11 +172,11 @@ bool CpuQueue::park(const WaitRecord& wait) {
 }
 
 /// A host thread that waits for this queue waits for the source: it runs that first, which is cheaper than to park.
-void CpuQueue::help_source(const WaitRecord& wait, Runner& runner) {
+void CpuQueue::help_source(CpuQueue& source, std::uint64_t sequence, Runner& runner) {
   constexpr int deepest = 16;
   if (runner.depth == deepest) return;
   ++runner.depth;
-  while (!wait.source->reached(wait.sequence) && wait.source->help(wait.sequence, runner)) {
+  while (!source.reached(sequence) && source.help(sequence, runner)) {
   }
   --runner.depth;
 }
@@ -182,6 +187,7 @@ void CpuQueue::park_head() {
   if (done_ + 1 == tail()) {
     if (record->kind() == RecordKind::wait && park(as<WaitRecord>(*record))) return;
     if (record->kind() == RecordKind::signal && park(as<SignalRecord>(*record))) return;
+    if (record->kind() == RecordKind::collective && park(as<CollectiveRecord>(*record))) return;
   }
   give_up();
 }
@@ -196,7 +202,8 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
       queue->run(runner, sequence, false);
       return true;
     }
-    queue = static_cast<CpuQueue*>(queue->parked_on(sequence));
+    CpuQueue* const source = static_cast<CpuQueue*>(queue->parked_on(sequence));
+    queue = source != nullptr ? source : queue->collective_lane(sequence);
     if (queue == nullptr) return false;
     if (queue->reached(sequence)) return false;
   }

@@ -9,10 +9,13 @@
 #include <weir/kernel.hpp>
 #include <weir/op.hpp>
 
+#include "collective_call.hpp"
+
 namespace weir::cpu {
 
 class CpuGraph;
 class CpuQueue;
+class CpuTransport;
 struct Arrival;
 struct Stamp;
 
@@ -26,10 +29,13 @@ enum class RecordKind : std::uint8_t {
   call,   ///< host function or foreign work
   stamp,  ///< a timed event's record
   wait,
-  signal,  ///< a wait for an event of another backend
-  graph,   ///< a replay: holds the queue until it is over, as a wait does
-  ticket,  ///< takes part in a replay
-  empty,   ///< takes part in the order, does nothing
+  signal,      ///< a wait for an event of another backend
+  graph,       ///< a replay: holds the queue until it is over, as a wait does
+  ticket,      ///< takes part in a replay
+  collective,  ///< a rank's part: holds the queue until it was let go
+  gather,      ///< in a transport's queue: waits for all parts, does the work, lets the parts go
+  share,       ///< helps with that
+  empty,       ///< takes part in the order, does nothing
 };
 
 /// What a record keeps of its command.
@@ -101,6 +107,18 @@ struct WaitRecord : Record {
 
 struct SignalRecord : Record {
   Arrival* arrival;
+};
+
+struct CollectiveRecord : Record {
+  detail::CollectivePart* part;
+};
+struct GatherRecord : Record {
+  detail::CollectiveCall* call;
+  CpuTransport* transport;
+  std::size_t next;  ///< the part whose place it waits for
+};
+struct ShareRecord : Record {
+  detail::CollectiveCall* call;
 };
 
 struct TicketRecord : Record {

@@ -162,8 +162,11 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
     }
     case RecordKind::stamp: stamp(record); break;
     case RecordKind::ticket: run_ticket(as<TicketRecord>(record), runner); break;
+    case RecordKind::share: run_share(as<ShareRecord>(record), runner); break;
     case RecordKind::empty:
     case RecordKind::wait:
+    case RecordKind::collective:
+    case RecordKind::gather:
     case RecordKind::signal:
     case RecordKind::graph:
     case RecordKind::next_chunk: break;

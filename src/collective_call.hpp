@@ -1,0 +1,107 @@
+// The seam, collectives: what one is between the core, which matches the ranks' calls, and a backend, which runs it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include <weir/error.hpp>
+#include <weir/op.hpp>
+
+namespace weir {
+class Queue;
+}
+
+namespace weir::detail {
+
+class CollectiveCall;
+
+/// One rank's part of a collective, in a queue. The queue has it from submit() of the op until the part was let go.
+struct CollectivePart {
+  CollectiveCall* call = nullptr;
+  bool placed = false;                   ///< its place is that of a part before, with which it is one unit
+  std::shared_ptr<const Error> failure;  ///< why the stream fails; written before the part is let go
+  /// When the stream had come to it, on the steady clock; 0: not yet.
+  std::atomic<std::int64_t> ready_nanoseconds{0};
+
+  // The backend's: what the queue had before the part, and what waits for it.
+  Queue* queue = nullptr;
+  std::uint64_t place = 0;
+  std::uint32_t reports_seen = 0;
+  std::atomic<Queue*> parked{nullptr};
+};
+
+/// One collective of ranks of this process. Counted: by the core while it is pending, by each queue that has a part, and by the
+/// transport while it has something to do with it.
+class CollectiveCall {
+ public:
+  CollectiveCall() = default;
+  CollectiveCall(const CollectiveCall&) = delete;
+  CollectiveCall& operator=(const CollectiveCall&) = delete;
+
+  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  /// One for each rank that takes part.
+  virtual std::span<CollectivePart> parts() noexcept = 0;
+  /// The stream of parts()[index] had failed before it came to the collective: lets all parts go.
+  virtual void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept = 0;
+  /// Does elements [begin, end) of what is to be done; several threads may, for different ones.
+  virtual void run(std::size_t begin, std::size_t end) noexcept = 0;
+  std::size_t extent() const { return extent_; }
+  /// How many elements are worth a thread's while.
+  std::size_t grain() const { return grain_; }
+
+  /// Whether it may run, which nothing can prevent then. False: it failed.
+  bool begin() noexcept {
+    int open = is_open;
+    return state_.compare_exchange_strong(open, is_running, std::memory_order_acq_rel);
+  }
+  /// The opposite: true once, for who fails it.
+  bool stop() noexcept {
+    int open = is_open;
+    return state_.compare_exchange_strong(open, is_failed, std::memory_order_acq_rel);
+  }
+  void end() noexcept {
+    int running = is_running;
+    state_.compare_exchange_strong(running, is_over, std::memory_order_acq_rel);
+  }
+  bool open() const noexcept { return state_.load(std::memory_order_acquire) == is_open; }
+  bool over() const noexcept { return state_.load(std::memory_order_acquire) >= is_failed; }
+
+  // The backend's: chunks that were taken and done, and where who waits for a part may help.
+  std::atomic<std::size_t> next_chunk{0};
+  std::atomic<std::size_t> done_chunks{0};
+  std::atomic<Queue*> lane{nullptr};
+  std::atomic<std::uint64_t> lane_number{0};
+
+ protected:
+  virtual ~CollectiveCall() = default;
+  std::size_t extent_ = 0;
+  std::size_t grain_ = 1;
+
+ private:
+  enum : int { is_open, is_running, is_failed, is_over };
+  std::atomic<int> owners_{1};
+  std::atomic<int> state_{is_open};
+};
+
+/// Runs the collectives of one communicator. Thread rule: run() by one thread at a time, let_go() by any.
+class CollectiveTransport {
+ public:
+  virtual ~CollectiveTransport() = default;
+  /// As Communicator::transport() has it.
+  virtual std::string_view name() const = 0;
+  /// Every part is in its queue: once each queue has come to it, does the work and lets the parts go. Collectives of one
+  /// `lane` run in the order of these calls. If a part's queue failed before, nothing is done.
+  virtual void run(CollectiveCall& call, std::size_t lane) = 0;
+  /// The part's queue goes on, with its failure if it has one. The first time counts.
+  virtual void let_go(CollectivePart& part) noexcept = 0;
+};
+
+}  // namespace weir::detail

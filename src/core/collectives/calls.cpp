@@ -1,0 +1,323 @@
+// The ranks' calls: matched, put into their streams, handed to the transport when the last one has come, or failed.
+#include <algorithm>
+#include <utility>
+
+#include "core/collectives/captured_call.hpp"
+#include "core/collectives/communicator_state.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+std::atomic<std::uint64_t> next_communicator{1};
+constexpr std::chrono::hours longest_timeout{24 * 365};  // times of the clock can be added to it
+
+bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::receive; }
+
+/// Sends and receives of a pair have a lane of their own.
+std::size_t lane_of(const CommunicatorState& communicator, int rank, const CollectiveRequest& request) {
+  if (!is_pair(request.kind)) return 0;
+  const int from = request.kind == CollectiveKind::send ? rank : request.peer;
+  const int to = request.kind == CollectiveKind::send ? request.peer : rank;
+  return 1 + static_cast<std::size_t>(from) * communicator.size() + static_cast<std::size_t>(to);
+}
+
+std::string at_line(SourceLocation where) {
+  return where ? " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]" : std::string();
+}
+
+std::vector<int> all_ranks(std::size_t size) {
+  std::vector<int> ranks(size);
+  for (std::size_t r = 0; r < size; ++r) ranks[r] = static_cast<int>(r);
+  return ranks;
+}
+
+std::size_t larger_bytes(const CollectiveRequest& request) {
+  return std::max(request.in.count() * request.in.layout.element_bytes,
+                  request.out.count() * request.out.layout.element_bytes);
+}
+
+}  // namespace
+
+std::string difference(int rank, const Offer& mine, int other, const Offer& theirs) {
+  if (is_pair(mine.request.kind)) {
+    const CollectiveOperand& a = mine.request.in.present() ? mine.request.in : mine.request.out;
+    const CollectiveOperand& b = theirs.request.in.present() ? theirs.request.in : theirs.request.out;
+    return a.type == b.type && a.count() == b.count() ? std::string() : text_of(mine) + " meets " + text_of(theirs);
+  }
+  if (mine.request.kind == CollectiveKind::all_to_all && theirs.request.kind == mine.request.kind &&
+      !(mine.send_counts.empty() && theirs.send_counts.empty())) {
+    const auto sent = [](const Offer& offer, int to, std::size_t ranks) {
+      return offer.send_counts.empty() ? offer.request.in.count() / ranks
+                                       : offer.send_counts[static_cast<std::size_t>(to)];
+    };
+    const auto received = [](const Offer& offer, int from, std::size_t ranks) {
+      return offer.receive_counts.empty() ? offer.request.out.count() / ranks
+                                          : offer.receive_counts[static_cast<std::size_t>(from)];
+    };
+    const std::size_t ranks = std::max(mine.send_counts.size(), theirs.send_counts.size());
+    if (mine.request.in.type == theirs.request.in.type && sent(mine, other, ranks) == received(theirs, rank, ranks) &&
+        sent(theirs, rank, ranks) == received(mine, other, ranks)) {
+      return {};
+    }
+    return "the counts between rank " + std::to_string(rank) + " and rank " + std::to_string(other) + " differ";
+  }
+  const std::string here = text_of(mine);
+  const std::string there = text_of(theirs);
+  return here == there
+             ? std::string()
+             : "rank " + std::to_string(rank) + " calls " + here + ", rank " + std::to_string(other) + " " + there;
+}
+
+CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options,
+                                     SourceLocation where)
+    : id(next_communicator.fetch_add(1, std::memory_order_relaxed)),
+      name(options.name.empty() ? "communicator " + std::to_string(id) : options.name),
+      timeout(std::min<std::chrono::nanoseconds>(options.timeout, longest_timeout)),
+      size_(devices.size()) {
+  Backend* const backend = devices.front().state()->backend;
+  std::vector<int> indices;
+  for (const Device device : devices) {
+    if (device.state()->backend != backend) {
+      throw Error(Errc::not_supported, "weir::communicators", "'" + name + "'",
+                  devices.front().name() + " and " + device.name() + " have no transport in common", where);
+    }
+    indices.push_back(device.index());
+    ranks.push_back({.device = device, .calls = 0, .last = {}, .left = false, .failed = false, .splits = 0});
+  }
+  transport = backend->open_transport(indices);
+  if (!transport) {
+    throw Error(Errc::not_supported, "weir::communicators", "'" + name + "'",
+                "this build has no transport for devices of backend " + std::string(backend->name()) +
+                    ": collectives run among CPU devices of one process",
+                where);
+  }
+}
+
+std::string CommunicatorState::describe(int rank) const {
+  return "communicator '" + name + "', rank " + std::to_string(rank) + " of " + std::to_string(size_);
+}
+
+std::string CommunicatorState::table() const {
+  std::string text;
+  for (std::size_t r = 0; r < size_; ++r) {
+    const Rank& rank = ranks[r];
+    text += "\n  rank " + std::to_string(r) + " (" + rank.device.name() +
+            "): " + (rank.last.empty() ? std::string("has called nothing") : rank.last);
+    if (rank.left) text += "; its communicator is gone";
+  }
+  return text;
+}
+
+void CommunicatorState::refuse(int rank, const char* operation, SourceLocation where) {
+  throw Error(failure->code, operation, describe(rank), "the communicator failed before: " + failure->text, where);
+}
+
+template <class F>
+void CommunicatorState::for_each_pending(F&& f) {
+  for (Calls* calls : {&open, &complete}) {
+    for (CallReference& call : *calls) f(*call);
+  }
+  for (auto& [pair, calls] : pairs) {
+    for (CallReference& call : calls) f(*call);
+  }
+}
+
+void CommunicatorState::fail(Errc code, const std::string& what) {
+  const std::string text = what + table();
+  if (!failure) failure = Failure{code, text};
+  for_each_pending([&](LocalCall& call) { call.stop_with(code, text, call.ranks().size(), nullptr); });
+  open.clear();
+  complete.clear();
+  pairs.clear();
+}
+
+void CommunicatorState::forget_what_is_over() {
+  std::erase_if(complete, [](const CallReference& call) { return call->over(); });
+}
+
+/// The collective that this call of the rank is part of. The references outlive what a failed call takes back.
+CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& fresh) {
+  const CollectiveRequest& request = offer.request;
+  if (is_pair(request.kind)) {
+    Calls& waiting = pairs[lane_of(*this, rank, request)];
+    const bool send = request.kind == CollectiveKind::send;
+    const auto half = static_cast<std::size_t>(send ? 0 : 1);
+    for (CallReference& call : waiting) {
+      if (!call->offer(half)) return call;
+    }
+    fresh = true;
+    const int from = send ? rank : request.peer;
+    const int to = send ? request.peer : rank;
+    waiting.emplace_back(new LocalCall(shared_from_this(), 0, {from, to}));
+    return waiting.back();
+  }
+  Rank& mine = ranks[static_cast<std::size_t>(rank)];
+  const std::uint64_t number = mine.calls + 1;
+  for (CallReference& call : open) {
+    if (call->number() == number) return call;
+  }
+  fresh = true;
+  open.emplace_back(new LocalCall(shared_from_this(), number, all_ranks(size_)));
+  return open.back();
+}
+
+void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCall& call) {
+  for (std::size_t i = 0; i < call.ranks().size(); ++i) {
+    if (!call.offer(i)) continue;
+    const std::string why = difference(rank, offer, call.ranks()[i], *call.offer(i));
+    if (why.empty()) continue;
+    ranks[static_cast<std::size_t>(rank)].last = text_of(offer) + at_line(offer.where);
+    fail(Errc::collective_mismatch, why);
+    throw Error(Errc::collective_mismatch, operation_of(offer.request.kind), describe(rank), failure->text,
+                offer.where);
+  }
+}
+
+const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const Offer& offer,
+                                              const CollectivePart* leader, CallReference* made) {
+  const CollectiveRequest& request = offer.request;
+  const char* operation = operation_of(request.kind);
+  const StreamState& state = state_of(stream, operation, offer.where);
+  const LockGuard guard(mutex);
+  Rank& mine = ranks[static_cast<std::size_t>(rank)];
+  if (failure) refuse(rank, operation, offer.where);
+  if (state.device != mine.device.state()) {
+    throw Error(
+        Errc::wrong_device, operation, describe(rank),
+        "the rank is device " + mine.device.name() + ", and stream '" + state.name + "' is of " + state.device->name,
+        offer.where);
+  }
+  Region regions[2];
+  const std::size_t uses = check_offer(*this, rank, stream, offer, made != nullptr, regions);
+  for (std::size_t r = 0; r < size_; ++r) {
+    const bool needed = !is_pair(request.kind) || static_cast<int>(r) == request.peer;
+    if (!ranks[r].left || !needed || (!is_pair(request.kind) && ranks[r].calls > mine.calls)) continue;
+    ranks[r].failed = true;
+    fail(Errc::rank_failed, "the communicator of rank " + std::to_string(r) + " was destroyed before it called this");
+    refuse(rank, operation, offer.where);
+  }
+  if (state.recorder.load(std::memory_order_acquire) != nullptr) {
+    call_captured(rank, stream, offer);
+    return nullptr;
+  }
+  for (const auto& one : captured) {
+    const auto mine_of = std::find(one->ranks.begin(), one->ranks.end(), rank) - one->ranks.begin();
+    if (mine_of == static_cast<std::ptrdiff_t>(one->ranks.size()) || one->offers[static_cast<std::size_t>(mine_of)])
+      continue;
+    if (!is_captured_still(*one)) continue;
+    throw Error(Errc::capture_isolation, operation, describe(rank), "another rank of this process captures it",
+                offer.where);
+  }
+  forget_what_is_over();
+  bool fresh = false;
+  CallReference call = find_call(rank, offer, fresh);
+  check_match(rank, offer, *call);
+  const std::size_t index =
+      is_pair(request.kind) ? (request.kind == CollectiveKind::send ? 0 : 1) : call->index_of(rank);
+  CollectivePart& part = call->parts()[index];
+  if (leader != nullptr) {
+    part.placed = true;
+    part.place = leader->place;
+    part.reports_seen = leader->reports_seen;
+  }
+  Command command;
+  command.where = offer.where;
+  command.uses = {regions, uses};
+  command.op = Collective{.part = &part,
+                          .call = name_of(request.kind),
+                          .communicator = id,
+                          .number = call->number(),
+                          .rank = rank,
+                          .size = static_cast<int>(size_),
+                          .peer = request.peer,
+                          .bytes = larger_bytes(request)};
+  call->offer(index) = offer;
+  try {
+    submit(stream, command, operation);
+  } catch (...) {
+    call->offer(index).reset();
+    if (fresh) (is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open).pop_back();
+    throw;
+  }
+  if (!is_pair(request.kind)) ++mine.calls;
+  mine.last = text_of(offer) + at_line(offer.where);
+  if (made != nullptr) *made = call;
+  if (fresh) watch_from_now(*this);
+  if (!call->is_complete()) return &part;
+  Calls& from = is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open;
+  from.erase(std::find_if(from.begin(), from.end(), [&](const CallReference& one) { return &*one == &*call; }));
+  complete.push_back(call);
+  call->prepare();
+  transport->run(*call, lane_of(*this, rank, request));
+  return &part;
+}
+
+void CommunicatorState::leave(int rank) noexcept {
+  try {
+    const LockGuard guard(mutex);
+    Rank& mine = ranks[static_cast<std::size_t>(rank)];
+    mine.left = true;
+    bool missing = false;
+    for (const CallReference& call : open) missing = missing || !call->offer(call->index_of(rank));
+    for (const auto& [pair, calls] : pairs) {
+      for (const CallReference& call : calls) {
+        const std::size_t half = call->ranks().front() == rank ? 0 : 1;
+        missing = missing || (call->ranks()[half] == rank && !call->offer(half));
+      }
+    }
+    if (missing && !failure) {
+      mine.failed = true;
+      fail(Errc::rank_failed,
+           "the communicator of rank " + std::to_string(rank) + " was destroyed before it called this");
+    }
+    // The transport has what is complete; the rest would keep the communicator alive.
+    if (std::all_of(ranks.begin(), ranks.end(), [](const Rank& one) { return one.left; })) {
+      complete.clear();
+      open.clear();
+      pairs.clear();
+      captured.clear();
+    }
+  } catch (...) {
+    // There is no memory to say so: who waits for this rank hears of it when the time is over.
+  }
+}
+
+std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now) {
+  using Time = std::chrono::steady_clock::time_point;
+  const LockGuard guard(mutex);
+  forget_what_is_over();
+  // Who is not ready yet cannot have waited too long before that.
+  bool pending = false;
+  Time next = now + timeout;
+  LocalCall* late = nullptr;
+  for_each_pending([&](LocalCall& call) {
+    if (!call.open()) return;
+    pending = true;
+    for (const CollectivePart& part : call.parts()) {
+      const std::int64_t ready = part.ready_nanoseconds.load(std::memory_order_acquire);
+      if (ready == 0) continue;
+      const Time until = Time(std::chrono::nanoseconds(ready)) + timeout;
+      if (until <= now) late = late == nullptr ? &call : late;
+      next = std::min(next, until);
+    }
+  });
+  if (late == nullptr) return pending ? next : Time::max();
+  std::string missing;
+  for (std::size_t i = 0; i < late->ranks().size(); ++i) {
+    const CollectivePart& part = late->parts()[i];
+    if (part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) continue;
+    const int rank = late->ranks()[i];
+    ranks[static_cast<std::size_t>(rank)].failed = true;
+    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank) +
+               (late->offer(i) ? " (its stream did not come to it)" : " (it did not call)");
+  }
+  const double seconds = std::chrono::duration<double>(timeout).count();
+  std::string length = std::to_string(seconds);
+  length.erase(length.find_last_not_of('0') + 1);
+  if (length.back() == '.') length.pop_back();
+  fail(Errc::collective_timeout, "nobody came within " + length + " s of those who are missing: " + missing);
+  return Time::max();
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,197 @@
+// Communicators: who the ranks are, which of their calls wait for others, and what ends it all.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weir/collectives.hpp>
+
+#include "backend.hpp"
+#include "core/collectives/work.hpp"
+#include "core/runtime.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::detail {
+
+class LocalCall;
+struct CapturedCall;
+
+/// What a call says, kept: by the rank that made it.
+struct Offer {
+  explicit Offer(const CollectiveRequest& request, SourceLocation line);
+
+  CollectiveRequest request;
+  std::vector<std::size_t> send_counts;
+  std::vector<std::size_t> receive_counts;
+  SourceLocation where;
+};
+
+/// As the user calls it: "weir::all_reduce"; and without the namespace.
+const char* operation_of(CollectiveKind kind);
+inline const char* name_of(CollectiveKind kind) { return operation_of(kind) + sizeof("weir::") - 1; }
+/// What all ranks of a call have to agree on, as a text; without a name for what they need not.
+std::string text_of(const Offer& offer);
+
+/// Counted, as the transport counts them.
+class CallReference {
+ public:
+  CallReference() = default;
+  explicit CallReference(LocalCall* call) : call_(call) {}
+  CallReference(const CallReference& other) noexcept;
+  CallReference(CallReference&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  CallReference& operator=(CallReference other) noexcept {
+    std::swap(call_, other.call_);
+    return *this;
+  }
+  ~CallReference();
+  LocalCall* operator->() const { return call_; }
+  LocalCall& operator*() const { return *call_; }
+
+ private:
+  LocalCall* call_ = nullptr;
+};
+
+struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
+  struct Rank {
+    Device device;
+    std::uint64_t calls = 0;  ///< collectives, not sends and receives
+    std::string last;         ///< what it called last, and where
+    bool left = false;        ///< its Communicator is gone
+    bool failed = false;      ///< why the communicator failed
+    std::size_t splits = 0;
+  };
+  struct Failure {
+    Errc code;
+    std::string text;
+  };
+  /// Of split(): the ranks that have called it, and what became of them.
+  struct Split;
+  using Calls = std::deque<CallReference>;
+
+  const std::uint64_t id;
+  const std::string name;
+  const std::chrono::nanoseconds timeout;
+  std::unique_ptr<CollectiveTransport> transport;
+
+  Mutex mutex;
+  std::vector<Rank> ranks WEIR_GUARDED_BY(mutex);
+  Calls open WEIR_GUARDED_BY(mutex);  ///< collectives that some rank has yet to call; their numbers follow each other
+  Calls complete WEIR_GUARDED_BY(mutex);  ///< all have called; those that are over go at the next call
+  std::map<std::size_t, Calls> pairs WEIR_GUARDED_BY(mutex);  ///< sends, or receives, without their other half, by pair
+  std::vector<std::shared_ptr<CapturedCall>> captured WEIR_GUARDED_BY(mutex);
+  std::optional<Failure> failure WEIR_GUARDED_BY(mutex);
+  std::shared_ptr<CommunicatorState> survivors WEIR_GUARDED_BY(mutex);
+  std::vector<int> survivors_of WEIR_GUARDED_BY(mutex);  ///< the ranks here that became its ranks
+  std::vector<std::shared_ptr<Split>> splits WEIR_GUARDED_BY(mutex);
+
+  CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options, SourceLocation where);
+
+  std::size_t size() const { return size_; }
+  std::string describe(int rank) const;
+  /// Makes the call of `rank`: into the stream, and, if it is the last, to the transport. Of a group: `made` keeps the part
+  /// that is returned, and `leader` is the group's first in this stream, or null. Null in a capture.
+  const CollectivePart* call(int rank, StreamRef stream, const Offer& offer, const CollectivePart* leader,
+                             CallReference* made);
+  void leave(int rank) noexcept;
+  /// Fails all that is pending, and everything later.
+  void fail(Errc code, const std::string& what) WEIR_NEEDS(mutex);
+  /// For who is told in time: fails it if a rank that is ready waited too long. Otherwise when to look again.
+  std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now);
+  [[noreturn]] void refuse(int rank, const char* operation, SourceLocation where) WEIR_NEEDS(mutex);
+  /// Each rank's last call.
+  std::string table() const WEIR_NEEDS(mutex);
+
+ private:
+  CallReference find_call(int rank, const Offer& offer, bool& fresh) WEIR_NEEDS(mutex);
+  void call_captured(int rank, StreamRef stream, const Offer& offer) WEIR_NEEDS(mutex);
+  void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
+  void forget_what_is_over() WEIR_NEEDS(mutex);
+  template <class F>
+  void for_each_pending(F&& f) WEIR_NEEDS(mutex);
+
+  const std::size_t size_;
+};
+
+/// One collective: the offers of its ranks, of which a send and its receive are two.
+class LocalCall final : public CollectiveCall {
+ public:
+  LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks);
+
+  std::span<CollectivePart> parts() noexcept override { return {parts_.get(), ranks_.size()}; }
+  void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept override;
+  void run(std::size_t begin, std::size_t end) noexcept override { work_.run(begin, end); }
+
+  std::uint64_t number() const { return number_; }
+  /// Where the rank's part is.
+  std::size_t index_of(int rank) const;
+  const std::vector<int>& ranks() const { return ranks_; }
+  std::optional<Offer>& offer(std::size_t index) { return offers_[index]; }
+  const std::optional<Offer>& offer(std::size_t index) const { return offers_[index]; }
+  bool is_complete() const;
+  /// All ranks have called: what is to be done.
+  void prepare();
+  /// Stops it, with an error for each part; false if it runs or is over. `own`: of one part, whose stream has one already.
+  bool stop_with(Errc code, const std::string& text, std::size_t index,
+                 const std::shared_ptr<const Error>& own) noexcept;
+
+ private:
+  ~LocalCall() override = default;
+  const std::shared_ptr<CommunicatorState> communicator_;
+  const std::uint64_t number_;
+  const std::vector<int> ranks_;
+  std::unique_ptr<CollectivePart[]> parts_;
+  std::vector<std::optional<Offer>> offers_;
+  CollectiveWork work_;
+};
+
+/// A Communicator's.
+struct Member {
+  std::shared_ptr<CommunicatorState> state;
+  int rank = 0;
+  std::shared_ptr<CommunicatorState::Split> split;  ///< what decides on both; null once it has
+  Mutex resolving;
+
+  Member(std::shared_ptr<CommunicatorState> its_state, int its_rank) : state(std::move(its_state)), rank(its_rank) {}
+  ~Member();
+};
+
+struct CommunicatorState::Split {
+  struct Choice {
+    int color;
+    int key;
+    int rank;
+  };
+  Mutex mutex;
+  std::condition_variable_any all_chose;
+  std::vector<std::optional<Choice>> choices WEIR_GUARDED_BY(mutex);
+  std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results
+      WEIR_GUARDED_BY(mutex);  ///< by the rank before
+};
+
+/// Why two ranks' offers are not of one collective; empty if they are.
+std::string difference(int rank, const Offer& mine, int other, const Offer& theirs);
+/// What is to be done once all have said what they give; of a send and its receive, in this order.
+CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers);
+/// Checks what one rank says, and describes what it reads and writes. Returns how many regions.
+std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamRef stream, const Offer& offer,
+                        bool grouped, Region regions[2]);
+/// Whether the call goes into this thread's open group.
+bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, StreamRef stream,
+                  const Offer& offer);
+
+/// From here on somebody looks at the communicator when it may have waited too long.
+void watch(const std::shared_ptr<CommunicatorState>& communicator);
+/// Something is pending there that began now.
+void watch_from_now(const CommunicatorState& communicator);
+
+}  // namespace weir::detail

@@ -1,0 +1,88 @@
+// Groups: calls that are one unit enter their streams together, so that none of them waits for another.
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "core/collectives/communicator_state.hpp"
+
+namespace weir {
+
+using namespace detail;
+
+namespace {
+
+struct GroupedCall {
+  std::shared_ptr<CommunicatorState> communicator;
+  int rank;
+  StreamRef stream;
+  Offer offer;
+};
+struct OpenGroups {
+  int depth = 0;
+  bool broken = false;
+  std::vector<GroupedCall> calls;
+};
+thread_local OpenGroups open_groups;
+
+}  // namespace
+
+namespace detail {
+
+bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, StreamRef stream,
+                  const Offer& offer) {
+  OpenGroups& groups = open_groups;
+  if (groups.depth == 0) return false;
+  try {
+    const StreamState& state = state_of(stream, operation_of(offer.request.kind), offer.where);
+    if (state.recorder.load(std::memory_order_acquire) != nullptr) {
+      throw Error(Errc::capture_unsupported, operation_of(offer.request.kind), communicator->describe(rank),
+                  "a group is one unit at run time: in a capture calls depend on what they come behind alone",
+                  offer.where);
+    }
+    Region regions[2];
+    check_offer(*communicator, rank, stream, offer, true, regions);
+    groups.calls.push_back({communicator, rank, stream, offer});
+  } catch (...) {
+    groups.broken = true;
+    throw;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+CollectiveGroup::CollectiveGroup(SourceLocation where) : exceptions_(std::uncaught_exceptions()) {
+  enter("weir::CollectiveGroup", where);
+  ++open_groups.depth;
+}
+
+CollectiveGroup::~CollectiveGroup() {
+  if (!open_) return;
+  if (std::uncaught_exceptions() > exceptions_) open_groups.broken = true;
+  try {
+    end();
+  } catch (...) {
+    // The communicators have failed, and say so to the next call and to the streams.
+  }
+}
+
+void CollectiveGroup::end() {
+  if (!std::exchange(open_, false)) return;
+  OpenGroups& groups = open_groups;
+  if (--groups.depth > 0) return;  // part of the outer one
+  const std::vector<GroupedCall> calls = std::exchange(groups.calls, {});
+  if (std::exchange(groups.broken, false)) return;
+  // The first part in each stream, kept until all have its place.
+  std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
+  for (const GroupedCall& call : calls) {
+    const CollectivePart* leader = nullptr;
+    for (const auto& [stream, part] : leaders) {
+      if (stream == call.stream) leader = part.second;
+    }
+    CallReference made;
+    const CollectivePart* part = call.communicator->call(call.rank, call.stream, call.offer, leader, &made);
+    if (leader == nullptr) leaders.push_back({call.stream, {std::move(made), part}});
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,146 @@
+// One collective of ranks of this process: from what they said to what is done.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/collectives/communicator_state.hpp"
+#include "failure_reports.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+constexpr std::size_t chunk_bytes = 256 * 1024;  ///< of one array: what a thread takes at a time
+
+std::size_t part_begin(const std::vector<std::size_t>& counts, std::size_t rank, std::size_t even) {
+  if (counts.empty()) return rank * even;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < rank; ++i) begin += counts[i];
+  return begin;
+}
+
+}  // namespace
+
+CallReference::CallReference(const CallReference& other) noexcept : call_(other.call_) {
+  if (call_ != nullptr) call_->retain();
+}
+CallReference::~CallReference() {
+  if (call_ != nullptr) call_->release();
+}
+
+LocalCall::LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks)
+    : communicator_(std::move(communicator)),
+      number_(number),
+      ranks_(std::move(ranks)),
+      parts_(std::make_unique<CollectivePart[]>(ranks_.size())),
+      offers_(ranks_.size()) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) parts_[i].call = this;
+}
+
+std::size_t LocalCall::index_of(int rank) const {
+  return static_cast<std::size_t>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
+}
+
+bool LocalCall::is_complete() const {
+  return std::all_of(offers_.begin(), offers_.end(), [](const auto& offer) { return offer.has_value(); });
+}
+
+void LocalCall::prepare() {
+  work_ = work_of(offers_);
+  extent_ = work_.extent();
+  grain_ = std::max<std::size_t>(1, chunk_bytes / work_.element_bytes());
+}
+
+CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers) {
+  CollectiveWork work;
+  const CollectiveRequest& any = offers.front()->request;
+  const std::size_t ranks = offers.size();
+  const auto root = static_cast<std::size_t>(std::max(any.peer, 0));
+  const auto in = [&](std::size_t rank) -> const CollectiveOperand& { return offers[rank]->request.in; };
+  const auto out = [&](std::size_t rank) -> const CollectiveOperand& { return offers[rank]->request.out; };
+  const auto fold = [&](bool all, std::size_t count, bool scattered) {
+    if (count == 0) return;
+    std::vector<Elements> from;
+    std::vector<Elements> to;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      from.emplace_back(in(r), 0);
+      if (all || r == root) to.emplace_back(out(r), 0);
+    }
+    work.fold(any.reduction, any.in.kind, std::move(from), std::move(to), count, scattered);
+  };
+  switch (any.kind) {
+    case CollectiveKind::all_reduce: fold(true, any.in.count(), false); break;
+    case CollectiveKind::reduce: fold(false, any.in.count(), false); break;
+    case CollectiveKind::reduce_scatter: fold(true, any.out.count(), true); break;
+    case CollectiveKind::broadcast:
+      for (std::size_t r = 0; r < ranks; ++r) {
+        if (r != root) work.move({out(root), 0}, {out(r), 0}, any.out.count());
+      }
+      break;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::gather:
+      for (std::size_t to = 0; to < ranks; ++to) {
+        if (any.kind == CollectiveKind::gather && to != root) continue;
+        for (std::size_t r = 0; r < ranks; ++r) work.move({in(r), 0}, {out(to), r * any.in.count()}, any.in.count());
+      }
+      break;
+    case CollectiveKind::scatter:
+      for (std::size_t r = 0; r < ranks; ++r) {
+        work.move({in(root), r * any.out.count()}, {out(r), 0}, any.out.count());
+      }
+      break;
+    case CollectiveKind::all_to_all:
+      for (std::size_t from = 0; from < ranks; ++from) {
+        for (std::size_t to = 0; to < ranks; ++to) {
+          const auto& sent = offers[from]->send_counts;
+          const std::size_t even = in(from).count() / ranks;
+          work.move({in(from), part_begin(sent, to, even)},
+                    {out(to), part_begin(offers[to]->receive_counts, from, even)}, sent.empty() ? even : sent[to]);
+        }
+      }
+      break;
+    case CollectiveKind::barrier: break;
+    case CollectiveKind::send:
+    case CollectiveKind::receive: work.move({in(0), 0}, {out(1), 0}, in(0).count()); break;
+  }
+  return work;
+}
+
+bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
+                          const std::shared_ptr<const Error>& own) noexcept {
+  if (!stop()) return false;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    CollectivePart& part = parts_[i];
+    if (part.queue == nullptr) continue;
+    if (i == index) {
+      part.failure = own;
+    } else {
+      try {
+        part.failure = std::make_shared<const Error>(code, operation_of(offers_[i]->request.kind),
+                                                     communicator_->describe(ranks_[i]), text, offers_[i]->where);
+      } catch (...) {
+        part.failure = failure_of({code, "weir: a collective", "another rank", {}, "a communicator", {}}, nullptr);
+      }
+      note_unseen(part.failure);
+    }
+    communicator_->transport->let_go(part);
+  }
+  return true;
+}
+
+void LocalCall::fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept {
+  const LockGuard guard(communicator_->mutex);
+  std::string text = "a rank failed";
+  try {
+    communicator_->ranks[static_cast<std::size_t>(ranks_[index])].failed = true;
+    text = communicator_->describe(ranks_[index]) + " failed before it came to this: " + failure->what();
+    const std::string all = text + communicator_->table();
+    stop_with(Errc::rank_failed, all, index, failure);
+    communicator_->fail(Errc::rank_failed, text);
+  } catch (...) {
+    // No memory for texts: the streams go on, and fail.
+    stop_with(Errc::rank_failed, text, index, failure);
+  }
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,217 @@
+// What one rank's call says, and whether that makes sense by itself.
+#include <algorithm>
+#include <numeric>
+
+#include "core/checks.hpp"
+#include "core/collectives/communicator_state.hpp"
+#include "core/memory/overlap.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+const char* name_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::plus: return "Plus";
+    case Reduction::multiplies: return "Multiplies";
+    case Reduction::minimum: return "Minimum";
+    case Reduction::maximum: return "Maximum";
+    case Reduction::average: return "Average";
+    case Reduction::none: break;
+  }
+  return "";
+}
+
+bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::receive; }
+
+bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce || kind == CollectiveKind::gather ||
+         kind == CollectiveKind::scatter;
+}
+
+/// Elements of the part that each rank has.
+std::size_t count_of(const CollectiveRequest& request) {
+  switch (request.kind) {
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter:
+    case CollectiveKind::receive: return request.out.count();
+    default: return request.in.count();
+  }
+}
+
+/// Of one offer, for errors.
+struct Site {
+  const char* operation;
+  std::string object;
+  SourceLocation where;
+
+  [[noreturn]] void refuse(Errc code, const std::string& why) const {
+    throw Error(code, operation, object, why, where);
+  }
+};
+
+void check_sizes(const Site& site, const CollectiveRequest& request, std::size_t ranks, bool root) {
+  const auto expect = [&](std::size_t is, std::size_t should, const char* what) {
+    if (is == should) return;
+    site.refuse(Errc::wrong_shape, std::string(what) + " has " + std::to_string(is) + " elements, and " +
+                                       std::to_string(should) + " are needed");
+  };
+  const auto need = [&](const CollectiveOperand& operand, const char* what) {
+    if (!operand.present()) site.refuse(Errc::invalid_value, std::string("the root gives ") + what);
+  };
+  const std::size_t in = request.in.count();
+  const std::size_t out = request.out.count();
+  switch (request.kind) {
+    case CollectiveKind::all_reduce: expect(out, in, "the result"); break;
+    case CollectiveKind::reduce:
+      if (!root) break;
+      need(request.out, "where the result goes: out(y), or inout(x)");
+      expect(out, in, "the result");
+      break;
+    case CollectiveKind::all_gather: expect(out, in * ranks, "the result"); break;
+    case CollectiveKind::reduce_scatter: expect(in, out * ranks, "the array that is reduced"); break;
+    case CollectiveKind::gather:
+      if (!root) break;
+      need(request.out, "where all parts go: out(y)");
+      expect(out, in * ranks, "the result");
+      break;
+    case CollectiveKind::scatter:
+      if (!root) break;
+      need(request.in, "what is scattered: in(x)");
+      expect(in, out * ranks, "the array that is scattered");
+      break;
+    case CollectiveKind::all_to_all:
+      if (request.send_counts.data() == nullptr && request.receive_counts.data() == nullptr) {
+        if (in % ranks != 0) {
+          site.refuse(Errc::wrong_shape,
+                      std::to_string(in) + " elements are not equal parts for " + std::to_string(ranks) + " ranks");
+        }
+        expect(out, in, "the result");
+        break;
+      }
+      expect(request.send_counts.size(), ranks, "the list of send counts");
+      expect(request.receive_counts.size(), ranks, "the list of receive counts");
+      expect(in, std::accumulate(request.send_counts.begin(), request.send_counts.end(), std::size_t{0}),
+             "the array that is sent");
+      expect(out, std::accumulate(request.receive_counts.begin(), request.receive_counts.end(), std::size_t{0}),
+             "the result");
+      break;
+    default: break;
+  }
+}
+
+/// Where an input and an output may be the same memory: elements of the longer side from where on. None: nowhere.
+bool is_in_place(const CollectiveRequest& request, int rank) {
+  const CollectiveOperand& in = request.in;
+  const CollectiveOperand& out = request.out;
+  const auto part = [&](const CollectiveOperand& whole, std::size_t count) {
+    return whole.data + static_cast<std::size_t>(rank) * count * whole.layout.element_bytes;
+  };
+  switch (request.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+      return in.data == out.data && in.region == [&] {
+        Region same = out.region;
+        same.access = in.region.access;
+        return same;
+      }();
+    case CollectiveKind::all_gather:
+    case CollectiveKind::gather:
+      return Elements(in, 0).dense && Elements(out, 0).dense && in.data == part(out, in.count());
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter:
+      return Elements(in, 0).dense && Elements(out, 0).dense && out.data == part(in, out.count());
+    default: return false;
+  }
+}
+
+}  // namespace
+
+const char* operation_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "weir::all_reduce";
+    case CollectiveKind::broadcast: return "weir::broadcast";
+    case CollectiveKind::reduce: return "weir::reduce";
+    case CollectiveKind::all_gather: return "weir::all_gather";
+    case CollectiveKind::reduce_scatter: return "weir::reduce_scatter";
+    case CollectiveKind::gather: return "weir::gather";
+    case CollectiveKind::scatter: return "weir::scatter";
+    case CollectiveKind::all_to_all: return "weir::all_to_all";
+    case CollectiveKind::barrier: return "weir::barrier";
+    case CollectiveKind::send: return "weir::send";
+    case CollectiveKind::receive: return "weir::receive";
+  }
+  return "weir::collective";
+}
+
+Offer::Offer(const CollectiveRequest& said, SourceLocation line)
+    : request(said),
+      send_counts(said.send_counts.begin(), said.send_counts.end()),
+      receive_counts(said.receive_counts.begin(), said.receive_counts.end()),
+      where(line) {
+  request.send_counts = request.receive_counts = {};
+}
+
+std::string text_of(const Offer& offer) {
+  const CollectiveRequest& request = offer.request;
+  std::string text = name_of(request.kind);
+  if (request.kind == CollectiveKind::barrier) return text;
+  const CollectiveOperand& one = request.in.present() ? request.in : request.out;
+  text += " of " + std::to_string(count_of(request)) + " x " + std::string(one.type);
+  if (request.reduction != Reduction::none) text += std::string(", ") + name_of(request.reduction);
+  if (request.kind == CollectiveKind::send) text += ", to " + std::to_string(request.peer);
+  if (request.kind == CollectiveKind::receive) text += ", from " + std::to_string(request.peer);
+  if (has_root(request.kind)) text += ", root " + std::to_string(request.peer);
+  return text;
+}
+
+std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamRef stream, const Offer& offer,
+                        bool grouped, Region regions[2]) {
+  CollectiveRequest request = offer.request;
+  if (!offer.send_counts.empty()) request.send_counts = offer.send_counts;
+  if (!offer.receive_counts.empty()) request.receive_counts = offer.receive_counts;
+  const Site site{operation_of(request.kind), communicator.describe(rank), offer.where};
+  const int ranks = static_cast<int>(communicator.size());
+  const bool pair = is_pair(request.kind);
+  if ((pair || has_root(request.kind)) && (request.peer < 0 || request.peer >= ranks)) {
+    site.refuse(Errc::invalid_value, "there is no rank " + std::to_string(request.peer));
+  }
+  if (pair && request.peer == rank && !grouped) {
+    site.refuse(Errc::invalid_value, "a rank sends to itself in a weir::CollectiveGroup alone, with its receive");
+  }
+  const bool root = request.peer == rank;
+  check_sizes(site, request, communicator.size(), root);
+  const bool reads = request.in.present() && (request.kind != CollectiveKind::scatter || root);
+  const bool writes = request.out.present() &&
+                      (root || (request.kind != CollectiveKind::reduce && request.kind != CollectiveKind::gather));
+  const bool same = reads && writes && is_in_place(request, rank);
+  if (reads && writes && !same &&
+      share_memory(request.in.data, request.in.layout, request.out.data, request.out.layout)) {
+    site.refuse(Errc::overlapping, "what is read and what is written share memory, but not as in place");
+  }
+  std::size_t count = 0;
+  const auto take = [&](const CollectiveOperand& operand, Access access) {
+    checked_bytes(operand.layout.shape, operand.layout.element_bytes, site.operation, site.where);
+    if (operand.storage != nullptr) {
+      use(*operand.storage, stream, true, site.operation, site.where);
+    } else {
+      check_raw(operand.data, operand.count(), operand.alignment, stream, site.operation, site.where);
+    }
+    regions[count] = operand.region;
+    regions[count++].access = access;
+  };
+  const bool one = same && request.in.count() == request.out.count();
+  if (reads && !one) take(request.in, Access::read);
+  if (request.kind == CollectiveKind::broadcast && root) {
+    take(request.out, Access::read);
+  } else if (writes) {
+    if (request.out.region.access == Access::read) {
+      site.refuse(Errc::invalid_value, "what is written is given as out(x) or inout(x)");
+    }
+    take(request.out, one ? Access::read_write : Access::write);
+  }
+  return count;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,87 @@
+// The thread that ends collectives whose ranks did not come in time. It sleeps while none can be late.
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+#include <utility>
+
+#include "core/collectives/communicator_state.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Watcher {
+ public:
+  static Watcher& instance() {
+    static auto& watcher = *new Watcher;  // the thread may outlive static objects
+    return watcher;
+  }
+
+  void add(const std::shared_ptr<CommunicatorState>& communicator) {
+    const LockGuard guard(mutex_);
+    communicators_.push_back(communicator);
+    if (std::exchange(started_, true)) return;
+    std::thread([this] { watch(); }).detach();
+  }
+  void look_by(Clock::time_point when) {
+    if (when.time_since_epoch().count() >= next_.load(std::memory_order_seq_cst)) return;
+    const LockGuard guard(mutex_);
+    next_.store(std::min(next_.load(std::memory_order_relaxed), when.time_since_epoch().count()),
+                std::memory_order_seq_cst);
+    changed_.notify_one();
+  }
+
+ private:
+  void watch() {
+    std::vector<std::shared_ptr<CommunicatorState>> present;
+    for (;;) {
+      {
+        UniqueLock lock(mutex_);
+        for (;;) {
+          const auto next = Clock::time_point(Clock::duration(next_.load(std::memory_order_relaxed)));
+          if (next <= Clock::now()) break;
+          if (next == Clock::time_point::max()) {
+            changed_.wait(lock);
+          } else {
+            changed_.wait_until(lock, next);
+          }
+        }
+        // What begins from here on asks again.
+        next_.store(Clock::time_point::max().time_since_epoch().count(), std::memory_order_seq_cst);
+        std::erase_if(communicators_, [](const auto& one) { return one.expired(); });
+        for (const auto& one : communicators_) {
+          if (auto communicator = one.lock()) present.push_back(std::move(communicator));
+        }
+      }
+      auto next = Clock::time_point::max();
+      const auto now = Clock::now();
+      for (const auto& communicator : present) {
+        try {
+          next = std::min(next, communicator->look(now));
+        } catch (...) {
+          next = std::min(next, now + std::chrono::seconds(1));  // there was no memory to say who is late
+        }
+      }
+      present.clear();
+      if (next != Clock::time_point::max()) look_by(next);
+    }
+  }
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::weak_ptr<CommunicatorState>> communicators_ WEIR_GUARDED_BY(mutex_);
+  bool started_ WEIR_GUARDED_BY(mutex_) = false;
+  std::atomic<Clock::rep> next_{Clock::time_point::max().time_since_epoch().count()};
+};
+
+}  // namespace
+
+void watch(const std::shared_ptr<CommunicatorState>& communicator) { Watcher::instance().add(communicator); }
+
+void watch_from_now(const CommunicatorState& communicator) {
+  Watcher::instance().look_by(Clock::now() + communicator.timeout);
+}
+
+}  // namespace weir::detail
