@@ -1,0 +1,142 @@
+// What goes wrong is an error, on every rank, and nothing hangs.
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+
+#include "collectives/ranks.hpp"
+
+namespace weir_test {
+namespace {
+
+using std::chrono::milliseconds;
+using weir::Errc;
+using weir::in;
+using weir::inout;
+using weir::out;
+
+class CollectivesFailures : public testing::Test {
+ protected:
+  /// The communicator has failed for good, on both ranks; without the failed ones the others go on.
+  void expect_broken(Errc code) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      EXPECT_TRUE(
+          fails_with(code, [&] { weir::barrier(ranks.streams[r], ranks.comms[r]); }, {"failed before", "grads"}));
+    }
+  }
+
+  const Ranks ranks{2, {.name = "grads", .timeout = milliseconds(50)}};
+  const std::vector<weir::Array<int>> x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r; });
+  const weir::Stream& s0 = ranks.streams[0];
+  const weir::Stream& s1 = ranks.streams[1];
+  const weir::Communicator& c0 = ranks.comms[0];
+  const weir::Communicator& c1 = ranks.comms[1];
+};
+
+TEST_F(CollectivesFailures, another_call_count_type_operation_or_root_is_found_at_the_call) {
+  const auto longer = ranks.zeros<int>(9);
+  const auto other = ranks.zeros<float>(8);
+  const std::vector<std::function<void(const weir::Stream&, const weir::Communicator&)>> wrong = {
+      [&](const auto& s, const auto& c) { weir::barrier(s, c); },
+      [&](const auto& s, const auto& c) { weir::broadcast(s, c, inout(x[1])); },
+      [&](const auto& s, const auto& c) { weir::all_reduce(s, c, inout(longer[1])); },
+      [&](const auto& s, const auto& c) { weir::all_reduce(s, c, inout(other[1])); },
+      [&](const auto& s, const auto& c) { weir::all_reduce(s, c, inout(x[1]), weir::Maximum{}); },
+  };
+  for (const auto& call : wrong) {
+    const auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "losses"});
+    weir::all_reduce(s0, comms[0], inout(x[0]));
+    EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { call(s1, comms[1]); },
+                           {"'losses'", "rank 1", "all_reduce of 8 x int, Plus", "failures_test.cpp"}));
+    EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s0.synchronize(); }, {"weir::all_reduce", "rank 0 of 2"}));
+    s1.synchronize();
+    EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { weir::barrier(s0, comms[0]); }, {"failed before"}));
+    // Nobody failed by itself: all go on.
+    const auto again = comms[0].without_failed();
+    EXPECT_EQ(again.size(), 2);
+  }
+  weir::broadcast(s0, c0, inout(x[0]), 0);
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { weir::broadcast(s1, c1, inout(x[1]), 1); }, {"root 1"}));
+  EXPECT_TRUE(error_of([&] { s0.synchronize(); }));
+  expect_broken(Errc::collective_mismatch);
+}
+
+TEST_F(CollectivesFailures, a_rank_that_does_not_call_in_time) {
+  const Marker after;
+  weir::all_reduce(s0, c0, inout(x[0]));
+  mark(s0, after);
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s0.synchronize(); },
+                         {"0.05 s", "rank 1 (it did not call)", "rank 0 (cpu:0): all_reduce of 8 x int",
+                          "failures_test.cpp", "rank 1 (cpu:1): has called nothing"}));
+  EXPECT_EQ(after.value(), 0);  // nothing behind it ran on bad data
+  expect_broken(Errc::collective_timeout);
+  const weir::Communicator alone = c0.without_failed();
+  EXPECT_EQ(alone.size(), 1);
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { static_cast<void>(c1.without_failed()); }));
+  weir::all_reduce(s0, alone, inout(x[0]));
+  s0.synchronize();
+}
+
+TEST_F(CollectivesFailures, a_rank_whose_stream_does_not_come_in_time_and_then_does) {
+  Gate gate;
+  gate.hold(s1);
+  ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));  // by a worker: this thread would run it when it waits
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Maximum{});
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s0.synchronize(); }, {"its stream did not come"}));
+  gate.open();
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s1.synchronize(); }));
+  EXPECT_EQ(x[0].to_host(), std::vector<int>(8, 0));  // untouched
+}
+
+TEST_F(CollectivesFailures, a_stream_that_failed_before_it_came) {
+  const Marker after;
+  weir::host_call(s1, [] { throw std::runtime_error("the pipe burst"); });
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  mark(s0, after);
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { s0.synchronize(); }, {"rank 1 of 2 failed", "the pipe burst"}));
+  EXPECT_TRUE(fails_with(Errc::host_function_failed, [&] { s1.synchronize(); }, {"the pipe burst"}));
+  EXPECT_EQ(after.value(), 0);
+  expect_broken(Errc::rank_failed);
+  EXPECT_EQ(c0.without_failed().size(), 1);
+}
+
+TEST_F(CollectivesFailures, a_communicator_that_is_gone_before_it_called) {
+  auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  weir::barrier(s0, comms[0]);
+  comms.pop_back();
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { s0.synchronize(); }, {"rank 1 was destroyed"}));
+  auto later = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  later.pop_back();
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { weir::barrier(s0, later[0]); }, {"rank 1 was destroyed"}));
+  s0.synchronize();
+}
+
+TEST_F(CollectivesFailures, abort_ends_what_is_pending_at_once) {
+  const auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  weir::send(s0, comms[0], in(x[0]), 1);
+  weir::barrier(s1, comms[1]);
+  comms[1].abort();
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { s0.synchronize(); }, {"rank 1 aborted", "failures_test.cpp"}));
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { s1.synchronize(); }, {"rank 1 aborted"}));
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { weir::barrier(s1, comms[1]); }, {"aborted"}));
+}
+
+TEST_F(CollectivesFailures, calls_that_make_no_sense_change_nothing) {
+  const auto longer = ranks.zeros<int>(9);
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_reduce(s0, c0, in(x[0]), out(longer[0])); },
+                         {"weir::all_reduce", "9 elements, and 8 are needed", "failures_test.cpp"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_gather(s0, c0, in(x[0]), out(longer[0])); }));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_to_all(s0, c0, in(longer[0]), out(longer[1])); }));
+  EXPECT_TRUE(fails_with(Errc::wrong_device, [&] { weir::barrier(s1, c0); }, {"cpu:0"}));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::broadcast(s0, c0, inout(x[0]), 2); }, {"no rank 2"}));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::send(s0, c0, in(x[0]), 0); }, {"CollectiveGroup"}));
+  EXPECT_TRUE(fails_with(Errc::overlapping,
+                         [&] { weir::all_reduce(s0, c0, in(longer[0].slice(0, 8)), out(longer[0].slice(1, 9))); }));
+  EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { static_cast<void>(weir::communicators({})); }));
+  EXPECT_TRUE(fails_with(Errc::invalid_handle, [&] { weir::barrier(s0, weir::Communicator()); }));
+  EXPECT_TRUE(fails_with(Errc::not_ready, [&] { static_cast<void>(c0.without_failed()); }));
+  for (std::size_t r = 0; r < 2; ++r) weir::barrier(ranks.streams[r], ranks.comms[r]);
+  ranks.synchronize();
+}
+
+}  // namespace
+}  // namespace weir_test

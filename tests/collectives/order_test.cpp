@@ -1,0 +1,241 @@
+// In which order collectives run, and who waits for whom.
+#include <chrono>
+#include <ctime>
+#include <stdexcept>
+#include <thread>
+
+#include "collectives/ranks.hpp"
+
+namespace weir_test {
+namespace {
+
+using std::chrono::steady_clock;
+using weir::in;
+using weir::inout;
+using weir::out;
+
+std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
+
+//  s0: x=1 [gate] |all_reduce| x+=...    s1: |all_reduce|
+TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  const Marker after(2);
+  Gate gate;
+  gate.hold(ranks.streams[1]);
+  weir::fill(ranks.streams[1], x[1], 5);
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    mark(ranks.streams[r], after, 1, r);
+  }
+  EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return after.value(0) == 0 && after.value(1) == 0; }));
+  EXPECT_FALSE(ranks.streams[0].done());
+  gate.open();
+  ranks.synchronize();
+  EXPECT_EQ(x[0].to_host(), ints(8, 6));
+  EXPECT_EQ(after.value(0) + after.value(1), 2);
+}
+
+TEST(CollectivesOrder, a_communicator_is_ordered_like_a_stream_whatever_the_streams) {
+  const Ranks ranks(2);
+  const Ranks others(2);  // for their streams
+  const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r; });
+  const Marker second;
+  Gate gate;
+  gate.hold(ranks.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::barrier(ranks.streams[r], ranks.comms[r]);
+    weir::barrier(others.streams[r], ranks.comms[r]);
+  }
+  mark(others.streams[1], second);
+  EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return second.value() == 0; }));
+  gate.open();
+  others.synchronize();
+  ranks.synchronize();
+  EXPECT_EQ(second.value(), 1);
+}
+
+TEST(CollectivesOrder, calls_return_at_once_and_a_waiting_host_thread_helps) {
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(100, [](std::size_t r, std::size_t) { return r + 1; });
+  for (int i = 0; i < 1000; ++i) {
+    for (std::size_t r = 0; r < 2; ++r)
+      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Maximum{});
+    ranks.streams[0].synchronize();
+  }
+  EXPECT_EQ(x[0].to_host(), ints(100, 2));
+}
+
+TEST(CollectivesOrder, sixty_four_that_wait_hold_no_worker) {
+  // Two devices of this program have a worker each: if a collective held one, the 64 would never end.
+  std::vector<Ranks> groups;
+  for (int i = 0; i < 64; ++i) groups.emplace_back(2);
+  const Marker done(64);
+  for (std::size_t i = 0; i < 64; ++i) {
+    weir::barrier(groups[i].streams[0], groups[i].comms[0]);
+    mark(groups[i].streams[0], done, 1, i);
+  }
+  const Marker other;
+  mark(groups[0].streams[1], other);  // cpu:1 and cpu:0 are free for it
+  weir::Stream more(weir::device("cpu:0"));
+  mark(more, other, 2);
+  more.synchronize();
+  for (std::size_t i = 64; i-- > 0;) weir::barrier(groups[i].streams[1], groups[i].comms[1]);
+  for (std::size_t i = 0; i < 64; ++i) {
+    groups[i].synchronize();
+    EXPECT_EQ(done.value(i), 1);
+  }
+}
+
+TEST(CollectivesOrder, a_peer_that_is_late_costs_no_processor_time) {
+  const Ranks ranks(2);
+  weir::barrier(ranks.streams[0], ranks.comms[0]);
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  std::chrono::nanoseconds spent{};
+  std::thread late([&] {
+    const auto before = used();
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    spent = used() - before;
+    weir::barrier(ranks.streams[1], ranks.comms[1]);
+  });
+  ranks.streams[0].synchronize();
+  late.join();
+  EXPECT_LT(spent, std::chrono::milliseconds(100) * patience);
+}
+
+TEST(CollectivesOrder, a_thread_for_each_rank) {
+  const Ranks ranks(4);
+  const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 1; });
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < 4; ++r) {
+    threads.emplace_back([&, r] {
+      for (int i = 0; i < 100; ++i) {
+        weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Average{});
+        if (i % 10 == 0) ranks.streams[r].synchronize();
+      }
+      ranks.streams[r].synchronize();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(x[3].to_host(), ints(1000, 1));
+}
+
+TEST(CollectivesOrder, sends_and_receives_match_in_order_for_each_pair) {
+  const Ranks ranks(3);
+  const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t i) { return 10 * r + i; });
+  const auto y = ranks.zeros<int>(4);
+  const auto slice = [](const weir::Array<int>& array, std::size_t i) { return array.slice(i, i + 1); };
+  weir::receive(ranks.streams[1], ranks.comms[1], out(slice(y[1], 0)), 0);
+  weir::receive(ranks.streams[1], ranks.comms[1], out(slice(y[1], 1)), 0);
+  weir::receive(ranks.streams[2], ranks.comms[2], out(slice(y[2], 0)), 0);
+  weir::send(ranks.streams[0], ranks.comms[0], in(slice(x[0], 3)), 1);
+  weir::send(ranks.streams[0], ranks.comms[0], in(slice(x[0], 2)), 2);
+  weir::send(ranks.streams[0], ranks.comms[0], in(slice(x[0], 1)), 1);
+  EXPECT_EQ(y[1].to_host(), (std::vector<int>{3, 1, 0, 0}));
+  EXPECT_EQ(y[2].to_host(), (std::vector<int>{2, 0, 0, 0}));
+}
+
+TEST(CollectivesOrder, a_group_is_one_unit_so_that_exchanges_do_not_wait_for_each_other) {
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r + 1; });
+  const auto y = ranks.zeros<int>(4);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const int other = static_cast<int>(1 - r);
+    weir::CollectiveGroup group;
+    weir::send(ranks.streams[r], ranks.comms[r], in(x[r]), other);
+    weir::receive(ranks.streams[r], ranks.comms[r], out(y[r]), other);
+    group.end();
+  }
+  {
+    weir::CollectiveGroup group;  // a rank's message to itself, and all ranks by one thread
+    for (std::size_t r = 0; r < 2; ++r) {
+      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    }
+    weir::send(ranks.streams[0], ranks.comms[0], in(y[0]), 0);
+    weir::receive(ranks.streams[0], ranks.comms[0], out(y[0]), 0);
+  }
+  ranks.synchronize();
+  EXPECT_EQ(y[0].to_host(), ints(4, 2));
+  EXPECT_EQ(y[1].to_host(), ints(4, 1));
+  EXPECT_EQ(x[1].to_host(), ints(4, 3));
+}
+
+TEST(CollectivesOrder, split_gives_each_color_its_own) {
+  const Ranks ranks(5);
+  std::vector<weir::Communicator> parts;
+  for (int r = 0; r < 5; ++r) parts.push_back(ranks.comms[static_cast<std::size_t>(r)].split(r % 2, -r));
+  EXPECT_EQ(parts[0].size(), 3);
+  EXPECT_EQ(parts[0].rank(), 2);  // the greatest key
+  EXPECT_EQ(parts[4].rank(), 0);
+  EXPECT_EQ(parts[1].size(), 2);
+  EXPECT_EQ(parts[1].device(), weir::device("cpu:1"));
+  const auto x = ranks.arrays<int>(2, [](std::size_t r, std::size_t) { return r; });
+  for (std::size_t r = 0; r < 5; ++r) weir::all_reduce(ranks.streams[r], parts[r], inout(x[r]));
+  EXPECT_EQ(x[0].to_host(), ints(2, 6));
+  EXPECT_EQ(x[3].to_host(), ints(2, 4));
+}
+
+TEST(CollectivesOrder, what_all_ranks_called_is_done_when_the_communicators_are_gone) {
+  Gate gate;
+  std::vector<weir::Array<int>> x;
+  std::vector<weir::Stream> streams;
+  {
+    Ranks ranks(2);
+    x = ranks.arrays<int>(1000, [](std::size_t r, std::size_t) { return r + 1; });
+    gate.hold(ranks.streams[0]);
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    streams = std::move(ranks.streams);
+  }
+  gate.open();
+  for (const weir::Stream& stream : streams) stream.synchronize();
+  EXPECT_EQ(x[0].to_host(), ints(1000, 3));
+}
+
+TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 1; });
+  weir::Stream& first = const_cast<weir::Stream&>(ranks.streams[0]);
+  ranks.synchronize();
+  weir::capture_begin(first);
+  ranks.streams[1].wait(first);
+  for (int i = 0; i < 2; ++i) {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  }
+  first.wait(ranks.streams[1]);
+  const weir::Graph graph = weir::capture_end(first);
+  EXPECT_EQ(graph.nodes().size(), 2u);
+  EXPECT_EQ(x[0].to_host(), ints(1000, 1));
+  for (int i = 0; i < 3; ++i) graph.launch(first);
+  first.synchronize();
+  EXPECT_EQ(x[0].to_host(), ints(1000, 64));
+  EXPECT_EQ(x[1].to_host(), ints(1000, 64));
+}
+
+TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {
+  const Ranks ranks(2);
+  const auto x = ranks.zeros<int>(4);
+  ranks.synchronize();
+  weir::capture_begin(ranks.streams[0]);
+  weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+  EXPECT_TRUE(fails_with(weir::Errc::capture_isolation,
+                         [&] { weir::all_reduce(ranks.streams[1], ranks.comms[1], inout(x[1])); }, {"captures"}));
+  EXPECT_TRUE(fails_with(weir::Errc::capture_isolation, [&] { static_cast<void>(weir::capture_end(ranks.streams[0])); },
+                         {"yet to call"}));
+  weir::capture_begin(ranks.streams[0]);
+  weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+  weir::capture_begin(ranks.streams[1]);
+  EXPECT_TRUE(fails_with(weir::Errc::capture_isolation,
+                         [&] { weir::all_reduce(ranks.streams[1], ranks.comms[1], inout(x[1])); }, {"another graph"}));
+  EXPECT_TRUE(error_of([&] { static_cast<void>(weir::capture_end(ranks.streams[1])); }));
+  EXPECT_TRUE(error_of([&] { static_cast<void>(weir::capture_end(ranks.streams[0])); }));
+  // The communicators have not failed.
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  ranks.synchronize();
+}
+
+}  // namespace
+}  // namespace weir_test
