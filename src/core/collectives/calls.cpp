@@ -22,10 +22,6 @@ std::size_t lane_of(const CommunicatorState& communicator, int rank, const Colle
   return 1 + static_cast<std::size_t>(from) * communicator.size() + static_cast<std::size_t>(to);
 }
 
-std::string at_line(SourceLocation where) {
-  return where ? " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]" : std::string();
-}
-
 std::vector<int> all_ranks(std::size_t size) {
   std::vector<int> ranks(size);
   for (std::size_t r = 0; r < size; ++r) ranks[r] = static_cast<int>(r);
@@ -37,36 +33,33 @@ std::size_t larger_bytes(const CollectiveRequest& request) {
                   request.out.count() * request.out.layout.element_bytes);
 }
 
+/// Whether rank `from` sends as much to rank `to` as that one receives.
+bool sent(const Offer& offer, int from, int to, const Offer& peer) {
+  const std::size_t ranks = std::max({offer.send_counts.size(), peer.receive_counts.size(), std::size_t{1}});
+  const auto part = [&](const std::vector<std::size_t>& counts, std::size_t all, int rank) {
+    return counts.empty() ? all / ranks : counts[static_cast<std::size_t>(rank)];
+  };
+  return part(offer.send_counts, offer.request.in.count(), to) ==
+         part(peer.receive_counts, peer.request.out.count(), from);
+}
+
 }  // namespace
 
 std::string difference(int rank, const Offer& mine, int other, const Offer& theirs) {
-  if (is_pair(mine.request.kind)) {
-    const CollectiveOperand& a = mine.request.in.present() ? mine.request.in : mine.request.out;
-    const CollectiveOperand& b = theirs.request.in.present() ? theirs.request.in : theirs.request.out;
-    return a.type == b.type && a.count() == b.count() ? std::string() : text_of(mine) + " meets " + text_of(theirs);
+  const CollectiveRequest& a = mine.request;
+  const CollectiveRequest& b = theirs.request;
+  const std::string_view type = a.in.present() ? a.in.type : a.out.type;
+  bool same = type == (b.in.present() ? b.in.type : b.out.type);
+  if (is_pair(a.kind)) {
+    same = same && count_of(a) == count_of(b);
+  } else if (a.kind == CollectiveKind::all_to_all && b.kind == a.kind) {
+    same = same && sent(mine, rank, other, theirs) && sent(theirs, other, rank, mine);
+  } else {
+    same = same && a.kind == b.kind && a.reduction == b.reduction && a.peer == b.peer && count_of(a) == count_of(b);
   }
-  if (mine.request.kind == CollectiveKind::all_to_all && theirs.request.kind == mine.request.kind &&
-      !(mine.send_counts.empty() && theirs.send_counts.empty())) {
-    const auto sent = [](const Offer& offer, int to, std::size_t ranks) {
-      return offer.send_counts.empty() ? offer.request.in.count() / ranks
-                                       : offer.send_counts[static_cast<std::size_t>(to)];
-    };
-    const auto received = [](const Offer& offer, int from, std::size_t ranks) {
-      return offer.receive_counts.empty() ? offer.request.out.count() / ranks
-                                          : offer.receive_counts[static_cast<std::size_t>(from)];
-    };
-    const std::size_t ranks = std::max(mine.send_counts.size(), theirs.send_counts.size());
-    if (mine.request.in.type == theirs.request.in.type && sent(mine, other, ranks) == received(theirs, rank, ranks) &&
-        sent(theirs, rank, ranks) == received(mine, other, ranks)) {
-      return {};
-    }
-    return "the counts between rank " + std::to_string(rank) + " and rank " + std::to_string(other) + " differ";
-  }
-  const std::string here = text_of(mine);
-  const std::string there = text_of(theirs);
-  return here == there
-             ? std::string()
-             : "rank " + std::to_string(rank) + " calls " + here + ", rank " + std::to_string(other) + " " + there;
+  if (same) return {};
+  return "rank " + std::to_string(rank) + " calls " + text_of(mine) + ", rank " + std::to_string(other) + " " +
+         text_of(theirs) + (mine.send_counts.empty() ? "" : ": the counts between them differ");
 }
 
 CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options,
@@ -103,7 +96,7 @@ std::string CommunicatorState::table() const {
   for (std::size_t r = 0; r < size_; ++r) {
     const Rank& rank = ranks[r];
     text += "\n  rank " + std::to_string(r) + " (" + rank.device.name() +
-            "): " + (rank.last.empty() ? std::string("has called nothing") : rank.last);
+            "): " + (rank.last ? text_of(*rank.last) : std::string("has called nothing"));
     if (rank.left) text += "; its communicator is gone";
   }
   return text;
@@ -167,7 +160,7 @@ void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCal
     if (!call.offer(i)) continue;
     const std::string why = difference(rank, offer, call.ranks()[i], *call.offer(i));
     if (why.empty()) continue;
-    ranks[static_cast<std::size_t>(rank)].last = text_of(offer) + at_line(offer.where);
+    ranks[static_cast<std::size_t>(rank)].last = offer;
     fail(Errc::collective_mismatch, why);
     throw Error(Errc::collective_mismatch, operation_of(offer.request.kind), describe(rank), failure->text,
                 offer.where);
@@ -241,7 +234,7 @@ const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const 
     throw;
   }
   if (!is_pair(request.kind)) ++mine.calls;
-  mine.last = text_of(offer) + at_line(offer.where);
+  mine.last = offer;
   if (made != nullptr) *made = call;
   if (fresh) watch_from_now(*this);
   if (!call->is_complete()) return &part;

@@ -39,8 +39,10 @@ struct Offer {
 /// As the user calls it: "weir::all_reduce"; and without the namespace.
 const char* operation_of(CollectiveKind kind);
 inline const char* name_of(CollectiveKind kind) { return operation_of(kind) + sizeof("weir::") - 1; }
-/// What all ranks of a call have to agree on, as a text; without a name for what they need not.
+/// What all ranks of a call have to agree on, and where it was called.
 std::string text_of(const Offer& offer);
+/// Elements of the part that each rank has.
+std::size_t count_of(const CollectiveRequest& request);
 
 /// Counted, as the transport counts them.
 class CallReference {
@@ -64,10 +66,10 @@ class CallReference {
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   struct Rank {
     Device device;
-    std::uint64_t calls = 0;  ///< collectives, not sends and receives
-    std::string last;         ///< what it called last, and where
-    bool left = false;        ///< its Communicator is gone
-    bool failed = false;      ///< why the communicator failed
+    std::uint64_t calls = 0;         ///< collectives, not sends and receives
+    std::optional<Offer> last = {};  ///< what it called last
+    bool left = false;               ///< its Communicator is gone
+    bool failed = false;             ///< why the communicator failed
     std::size_t splits = 0;
   };
   struct Failure {

@@ -29,25 +29,15 @@ bool has_root(CollectiveKind kind) {
          kind == CollectiveKind::scatter;
 }
 
-/// Elements of the part that each rank has.
-std::size_t count_of(const CollectiveRequest& request) {
-  switch (request.kind) {
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::scatter:
-    case CollectiveKind::receive: return request.out.count();
-    default: return request.in.count();
-  }
-}
-
-/// Of one offer, for errors.
+/// Of one offer, for errors: texts are made where one is thrown.
 struct Site {
   const char* operation;
-  std::string object;
+  const CommunicatorState& communicator;
+  int rank;
   SourceLocation where;
 
   [[noreturn]] void refuse(Errc code, const std::string& why) const {
-    throw Error(code, operation, object, why, where);
+    throw Error(code, operation, communicator.describe(rank), why, where);
   }
 };
 
@@ -128,6 +118,16 @@ bool is_in_place(const CollectiveRequest& request, int rank) {
 
 }  // namespace
 
+std::size_t count_of(const CollectiveRequest& request) {
+  switch (request.kind) {
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::scatter:
+    case CollectiveKind::receive: return request.out.count();
+    default: return request.in.count();
+  }
+}
+
 const char* operation_of(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce: return "weir::all_reduce";
@@ -156,13 +156,15 @@ Offer::Offer(const CollectiveRequest& said, SourceLocation line)
 std::string text_of(const Offer& offer) {
   const CollectiveRequest& request = offer.request;
   std::string text = name_of(request.kind);
-  if (request.kind == CollectiveKind::barrier) return text;
-  const CollectiveOperand& one = request.in.present() ? request.in : request.out;
-  text += " of " + std::to_string(count_of(request)) + " x " + std::string(one.type);
-  if (request.reduction != Reduction::none) text += std::string(", ") + name_of(request.reduction);
-  if (request.kind == CollectiveKind::send) text += ", to " + std::to_string(request.peer);
-  if (request.kind == CollectiveKind::receive) text += ", from " + std::to_string(request.peer);
-  if (has_root(request.kind)) text += ", root " + std::to_string(request.peer);
+  if (request.kind != CollectiveKind::barrier) {
+    const CollectiveOperand& one = request.in.present() ? request.in : request.out;
+    text += " of " + std::to_string(count_of(request)) + " x " + std::string(one.type);
+    if (request.reduction != Reduction::none) text += std::string(", ") + name_of(request.reduction);
+    if (request.kind == CollectiveKind::send) text += ", to " + std::to_string(request.peer);
+    if (request.kind == CollectiveKind::receive) text += ", from " + std::to_string(request.peer);
+    if (has_root(request.kind)) text += ", root " + std::to_string(request.peer);
+  }
+  if (offer.where) text += " [" + std::string(offer.where.file_name()) + ":" + std::to_string(offer.where.line()) + "]";
   return text;
 }
 
@@ -171,7 +173,7 @@ std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamR
   CollectiveRequest request = offer.request;
   if (!offer.send_counts.empty()) request.send_counts = offer.send_counts;
   if (!offer.receive_counts.empty()) request.receive_counts = offer.receive_counts;
-  const Site site{operation_of(request.kind), communicator.describe(rank), offer.where};
+  const Site site{operation_of(request.kind), communicator, rank, offer.where};
   const int ranks = static_cast<int>(communicator.size());
   const bool pair = is_pair(request.kind);
   if ((pair || has_root(request.kind)) && (request.peer < 0 || request.peer >= ranks)) {
