@@ -120,6 +120,34 @@ TEST_F(CollectivesFailures, abort_ends_what_is_pending_at_once) {
   EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { weir::barrier(s1, comms[1]); }, {"aborted"}));
 }
 
+//  s0: |A|B|   s1: |B|A|
+TEST_F(CollectivesFailures, two_communicators_in_opposite_order_end_by_the_timeout) {
+  const auto others = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")},
+                                          {.name = "others", .timeout = milliseconds(50)});
+  weir::barrier(s0, c0);
+  weir::barrier(s0, others[0]);
+  weir::barrier(s1, others[1]);
+  weir::barrier(s1, c1);
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s0.synchronize(); }, {"its stream did not come"}));
+  EXPECT_TRUE(error_of([&] { s1.synchronize(); }));
+}
+
+TEST_F(CollectivesFailures, a_group_with_a_call_that_is_refused_makes_none) {
+  {
+    weir::CollectiveGroup group;
+    weir::barrier(s0, c0);
+    EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::broadcast(s0, c0, inout(x[0]), 7); }));
+  }
+  weir::capture_begin(s0);
+  {
+    weir::CollectiveGroup group;
+    EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { weir::barrier(s0, c0); }, {"group"}));
+  }
+  static_cast<void>(weir::capture_end(s0));
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  ranks.synchronize();
+}
+
 TEST_F(CollectivesFailures, calls_that_make_no_sense_change_nothing) {
   const auto longer = ranks.zeros<int>(9);
   EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_reduce(s0, c0, in(x[0]), out(longer[0])); },

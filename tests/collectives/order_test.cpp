@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include <weir/check.hpp>
+#include <weir/observer.hpp>
+
 #include "collectives/ranks.hpp"
 
 namespace weir_test {
@@ -235,6 +238,49 @@ TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {
   // The communicators have not failed.
   for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
   ranks.synchronize();
+}
+
+struct Ops final : weir::Observer {
+  void submitted(const weir::Command& command) override {
+    if (!std::holds_alternative<weir::Collective>(command.op)) return;
+    texts.push_back(weir::to_text(command));
+    uses.insert(uses.end(), command.uses.begin(), command.uses.end());
+  }
+  std::vector<std::string> texts;
+  std::vector<weir::Region> uses;
+};
+
+TEST(CollectivesTools, observers_see_the_call_its_regions_and_its_peer) {
+  const Ranks ranks(2);
+  const auto x = ranks.zeros<int>(4);
+  Ops ops;
+  weir::attach(ops, weir::Watch::commands);
+  for (std::size_t r = 0; r < 2; ++r) weir::broadcast(ranks.streams[r], ranks.comms[r], inout(x[r]), 1);
+  weir::detach(ops);
+  ranks.synchronize();
+  ASSERT_EQ(ops.texts.size(), 2u);
+  EXPECT_NE(ops.texts[0].find("broadcast 1 of communicator"), std::string::npos) << ops.texts[0];
+  EXPECT_NE(ops.texts[0].find("rank 0 of 2, with 1, 16 bytes write"), std::string::npos) << ops.texts[0];
+  EXPECT_EQ(ops.uses[1], weir::region_of(in(x[1])));
+}
+
+TEST(CollectivesTools, the_checker_knows_that_a_collective_orders_streams) {
+  const weir::Device cpu = weir::device("cpu:0");
+  const auto comms = weir::communicators({cpu, cpu});
+  const weir::Stream s0(cpu);
+  const weir::Stream s1(cpu);
+  const auto errors = [&](bool barrier) {
+    weir::Checker checker({.mode = weir::CheckMode::collect});
+    const auto x = weir::zeros<int>(s0, 4);
+    for (std::size_t r = 0; r < 2 && barrier; ++r) weir::barrier(r == 0 ? s0 : s1, comms[r]);
+    weir::fill(s1, x, 1);
+    s0.synchronize();
+    s1.synchronize();
+    checker.finish();
+    return checker.errors();
+  };
+  EXPECT_GT(errors(false), 0u);
+  EXPECT_EQ(errors(true), 0u);
 }
 
 }  // namespace

@@ -128,8 +128,8 @@ TEST(CollectivesValues, every_call_over_1_to_7_ranks) {
 }
 
 TEST(CollectivesValues, every_call_over_a_million_elements) {
-  expect_every_call(2, 1'000'003);
-  expect_every_call(7, 100'003);
+  expect_every_call(2, under_thread_sanitizer ? 50'003 : 1'000'003);
+  expect_every_call(7, 10'003);
 }
 
 TEST(CollectivesValues, in_place_on_the_root_alone_and_by_parts) {
@@ -218,7 +218,7 @@ TEST(CollectivesValues, strided_slices_and_planes) {
 }
 
 TEST(CollectivesValues, results_are_bitwise_equal_on_all_ranks_and_in_every_run) {
-  constexpr std::size_t count = 300'001;
+  constexpr std::size_t count = 100'001;
   const Ranks ranks(3);
   const auto x =
       ranks.arrays<float>(count, [](std::size_t r, std::size_t i) { return 1.0 / static_cast<double>(r + i + 1); });

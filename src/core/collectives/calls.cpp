@@ -4,6 +4,7 @@
 
 #include "core/collectives/captured_call.hpp"
 #include "core/collectives/communicator_state.hpp"
+#include "core/observers.hpp"
 
 namespace weir::detail {
 
@@ -167,11 +168,11 @@ void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCal
   }
 }
 
-const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const Offer& offer,
-                                              const CollectivePart* leader, CallReference* made) {
+const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, const CollectivePart* leader,
+                                              CallReference* made) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
-  const StreamState& state = state_of(stream, operation, offer.where);
+  const StreamState& state = state_of(offer.stream, operation, offer.where);
   const LockGuard guard(mutex);
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   if (failure) refuse(rank, operation, offer.where);
@@ -182,7 +183,7 @@ const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const 
         offer.where);
   }
   Region regions[2];
-  const std::size_t uses = check_offer(*this, rank, stream, offer, made != nullptr, regions);
+  const std::size_t uses = check_offer(*this, rank, offer, made != nullptr, regions);
   for (std::size_t r = 0; r < size_; ++r) {
     const bool needed = !is_pair(request.kind) || static_cast<int>(r) == request.peer;
     if (!ranks[r].left || !needed || (!is_pair(request.kind) && ranks[r].calls > mine.calls)) continue;
@@ -191,7 +192,7 @@ const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const 
     refuse(rank, operation, offer.where);
   }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) {
-    call_captured(rank, stream, offer);
+    call_captured(rank, offer);
     return nullptr;
   }
   for (const auto& one : captured) {
@@ -227,7 +228,7 @@ const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const 
                           .bytes = larger_bytes(request)};
   call->offer(index) = offer;
   try {
-    submit(stream, command, operation);
+    submit(offer.stream, command, operation);
   } catch (...) {
     call->offer(index).reset();
     if (fresh) (is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open).pop_back();
@@ -242,6 +243,7 @@ const CollectivePart* CommunicatorState::call(int rank, StreamRef stream, const 
   from.erase(std::find_if(from.begin(), from.end(), [&](const CallReference& one) { return &*one == &*call; }));
   complete.push_back(call);
   call->prepare();
+  if (watched(commands_watched)) call->tell_order();
   transport->run(*call, lane_of(*this, rank, request));
   return &part;
 }

@@ -62,11 +62,11 @@ bool is_captured_still(const CapturedCall& call) {
   return find_capture(call.capture) != nullptr;
 }
 
-void CommunicatorState::call_captured(int rank, StreamRef stream, const Offer& offer) {
+void CommunicatorState::call_captured(int rank, const Offer& offer) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
   const LockGuard capturing(captures_lock());
-  Recorder* const recorder = stream.state()->recorder.load(std::memory_order_relaxed);
+  Recorder* const recorder = offer.stream.state()->recorder.load(std::memory_order_relaxed);
   Capture* const capture = recorder != nullptr ? recorder->capture : nullptr;
   if (capture == nullptr || capture->by_hand || recorder->edit != nullptr) {
     throw Error(Errc::not_supported, operation, describe(rank),
@@ -118,7 +118,7 @@ void CommunicatorState::call_captured(int rank, StreamRef stream, const Offer& o
   }
 
   Region regions[2];
-  const std::size_t uses = check_offer(*this, rank, stream, offer, true, regions);
+  const std::size_t uses = check_offer(*this, rank, offer, true, regions);
   if (fresh) {
     auto call = std::make_shared<CapturedCall>();
     call->capture = capture->id;

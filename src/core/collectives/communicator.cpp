@@ -74,9 +74,9 @@ void submit_collective(StreamRef stream, const Communicator& communicator, const
   const char* operation = operation_of(request.kind);
   enter(operation, where);
   Member& member = communicator.member(operation, where);
-  const Offer offer(request, where);
-  if (add_to_group(member.state, member.rank, stream, offer)) return;
-  member.state->call(member.rank, stream, offer, nullptr, nullptr);
+  const Offer offer(request, stream, where);
+  if (add_to_group(member.state, member.rank, offer)) return;
+  member.state->call(member.rank, offer, nullptr, nullptr);
 }
 
 }  // namespace detail

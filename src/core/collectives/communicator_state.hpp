@@ -28,11 +28,12 @@ struct CapturedCall;
 
 /// What a call says, kept: by the rank that made it.
 struct Offer {
-  explicit Offer(const CollectiveRequest& request, SourceLocation line);
+  Offer(const CollectiveRequest& request, StreamRef on, SourceLocation line);
 
   CollectiveRequest request;
   std::vector<std::size_t> send_counts;
   std::vector<std::size_t> receive_counts;
+  StreamRef stream;
   SourceLocation where;
 };
 
@@ -102,8 +103,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::string describe(int rank) const;
   /// Makes the call of `rank`: into the stream, and, if it is the last, to the transport. Of a group: `made` keeps the part
   /// that is returned, and `leader` is the group's first in this stream, or null. Null in a capture.
-  const CollectivePart* call(int rank, StreamRef stream, const Offer& offer, const CollectivePart* leader,
-                             CallReference* made);
+  const CollectivePart* call(int rank, const Offer& offer, const CollectivePart* leader, CallReference* made);
   void leave(int rank) noexcept;
   /// Fails all that is pending, and everything later.
   void fail(Errc code, const std::string& what) WEIR_NEEDS(mutex);
@@ -115,7 +115,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
  private:
   CallReference find_call(int rank, const Offer& offer, bool& fresh) WEIR_NEEDS(mutex);
-  void call_captured(int rank, StreamRef stream, const Offer& offer) WEIR_NEEDS(mutex);
+  void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);
   void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
   void forget_what_is_over() WEIR_NEEDS(mutex);
   template <class F>
@@ -142,6 +142,8 @@ class LocalCall final : public CollectiveCall {
   bool is_complete() const;
   /// All ranks have called: what is to be done.
   void prepare();
+  /// Tells observers that each stream comes behind the others, as the last call has it.
+  void tell_order() const;
   /// Stops it, with an error for each part; false if it runs or is over. `own`: of one part, whose stream has one already.
   bool stop_with(Errc code, const std::string& text, std::size_t index,
                  const std::shared_ptr<const Error>& own) noexcept;
@@ -185,11 +187,10 @@ std::string difference(int rank, const Offer& mine, int other, const Offer& thei
 /// What is to be done once all have said what they give; of a send and its receive, in this order.
 CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers);
 /// Checks what one rank says, and describes what it reads and writes. Returns how many regions.
-std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamRef stream, const Offer& offer,
-                        bool grouped, Region regions[2]);
+std::size_t check_offer(const CommunicatorState& communicator, int rank, const Offer& offer, bool grouped,
+                        Region regions[2]);
 /// Whether the call goes into this thread's open group.
-bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, StreamRef stream,
-                  const Offer& offer);
+bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, const Offer& offer);
 
 /// From here on somebody looks at the communicator when it may have waited too long.
 void watch(const std::shared_ptr<CommunicatorState>& communicator);

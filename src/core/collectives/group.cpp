@@ -14,7 +14,6 @@ namespace {
 struct GroupedCall {
   std::shared_ptr<CommunicatorState> communicator;
   int rank;
-  StreamRef stream;
   Offer offer;
 };
 struct OpenGroups {
@@ -28,20 +27,19 @@ thread_local OpenGroups open_groups;
 
 namespace detail {
 
-bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, StreamRef stream,
-                  const Offer& offer) {
+bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, const Offer& offer) {
   OpenGroups& groups = open_groups;
   if (groups.depth == 0) return false;
   try {
-    const StreamState& state = state_of(stream, operation_of(offer.request.kind), offer.where);
+    const StreamState& state = state_of(offer.stream, operation_of(offer.request.kind), offer.where);
     if (state.recorder.load(std::memory_order_acquire) != nullptr) {
       throw Error(Errc::capture_unsupported, operation_of(offer.request.kind), communicator->describe(rank),
                   "a group is one unit at run time: in a capture calls depend on what they come behind alone",
                   offer.where);
     }
     Region regions[2];
-    check_offer(*communicator, rank, stream, offer, true, regions);
-    groups.calls.push_back({communicator, rank, stream, offer});
+    check_offer(*communicator, rank, offer, true, regions);
+    groups.calls.push_back({communicator, rank, offer});
   } catch (...) {
     groups.broken = true;
     throw;
@@ -77,11 +75,11 @@ void CollectiveGroup::end() {
   for (const GroupedCall& call : calls) {
     const CollectivePart* leader = nullptr;
     for (const auto& [stream, part] : leaders) {
-      if (stream == call.stream) leader = part.second;
+      if (stream == call.offer.stream) leader = part.second;
     }
     CallReference made;
-    const CollectivePart* part = call.communicator->call(call.rank, call.stream, call.offer, leader, &made);
-    if (leader == nullptr) leaders.push_back({call.stream, {std::move(made), part}});
+    const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made);
+    if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
   }
 }
 

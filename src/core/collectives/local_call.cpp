@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/collectives/communicator_state.hpp"
+#include "core/observers.hpp"
 #include "failure_reports.hpp"
 
 namespace weir::detail {
@@ -106,6 +107,19 @@ CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers) {
   return work;
 }
 
+void LocalCall::tell_order() const {
+  for (std::size_t i = 0; i < offers_.size(); ++i) {
+    const StreamRef stream = offers_[i]->stream;
+    std::vector<StreamId> others;
+    for (const auto& other : offers_) {
+      if (!(other->stream == stream)) others.push_back(other->stream.id());
+    }
+    // A stream may be gone since its rank called.
+    const bool alive = stream.state()->id.load(std::memory_order_acquire) == stream.id();
+    if (alive && !others.empty()) observe_order(stream, others, offers_[i]->where);
+  }
+}
+
 bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
                           const std::shared_ptr<const Error>& own) noexcept {
   if (!stop()) return false;
@@ -121,7 +135,6 @@ bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
       } catch (...) {
         part.failure = failure_of({code, "weir: a collective", "another rank", {}, "a communicator", {}}, nullptr);
       }
-      note_unseen(part.failure);
     }
     communicator_->transport->let_go(part);
   }

@@ -145,10 +145,11 @@ const char* operation_of(CollectiveKind kind) {
   return "weir::collective";
 }
 
-Offer::Offer(const CollectiveRequest& said, SourceLocation line)
+Offer::Offer(const CollectiveRequest& said, StreamRef on, SourceLocation line)
     : request(said),
       send_counts(said.send_counts.begin(), said.send_counts.end()),
       receive_counts(said.receive_counts.begin(), said.receive_counts.end()),
+      stream(on),
       where(line) {
   request.send_counts = request.receive_counts = {};
 }
@@ -168,8 +169,8 @@ std::string text_of(const Offer& offer) {
   return text;
 }
 
-std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamRef stream, const Offer& offer,
-                        bool grouped, Region regions[2]) {
+std::size_t check_offer(const CommunicatorState& communicator, int rank, const Offer& offer, bool grouped,
+                        Region regions[2]) {
   CollectiveRequest request = offer.request;
   if (!offer.send_counts.empty()) request.send_counts = offer.send_counts;
   if (!offer.receive_counts.empty()) request.receive_counts = offer.receive_counts;
@@ -196,9 +197,9 @@ std::size_t check_offer(const CommunicatorState& communicator, int rank, StreamR
   const auto take = [&](const CollectiveOperand& operand, Access access) {
     checked_bytes(operand.layout.shape, operand.layout.element_bytes, site.operation, site.where);
     if (operand.storage != nullptr) {
-      use(*operand.storage, stream, true, site.operation, site.where);
+      use(*operand.storage, offer.stream, true, site.operation, site.where);
     } else {
-      check_raw(operand.data, operand.count(), operand.alignment, stream, site.operation, site.where);
+      check_raw(operand.data, operand.count(), operand.alignment, offer.stream, site.operation, site.where);
     }
     regions[count] = operand.region;
     regions[count++].access = access;

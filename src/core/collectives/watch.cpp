@@ -22,8 +22,9 @@ class Watcher {
   void add(const std::shared_ptr<CommunicatorState>& communicator) {
     const LockGuard guard(mutex_);
     communicators_.push_back(communicator);
-    if (std::exchange(started_, true)) return;
-    std::thread([this] { watch(); }).detach();
+    if (started_) return;
+    std::thread([this] { watch(); }).detach();  // where no thread can be made, the communicator is not made
+    started_ = true;
   }
   void look_by(Clock::time_point when) {
     if (when.time_since_epoch().count() >= next_.load(std::memory_order_seq_cst)) return;

@@ -79,6 +79,7 @@ bool CpuQueue::take_part(CollectiveRecord& record, Runner& runner, bool worker) 
   if (park(record)) return false;
   lane_.store(nullptr, std::memory_order_relaxed);
   if (part.failure && !failures_.failed_relaxed()) {
+    detail::note_unseen(part.failure);
     detail::report_failed(stream_, 0, *part.failure);
     failures_.fail(done_ + 1, part.failure);
   }
