@@ -69,6 +69,21 @@ TEST(CollectivesOrder, calls_return_at_once_and_a_waiting_host_thread_helps) {
   EXPECT_EQ(x[0].to_host(), ints(100, 2));
 }
 
+TEST(CollectivesOrder, a_rank_may_be_thousands_of_calls_ahead) {
+  constexpr int calls = under_thread_sanitizer ? 1'000 : 5'000;
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(1, [](std::size_t, std::size_t) { return 1; });
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (int i = 0; i < calls; ++i) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Average{});
+    if (r == 0) {
+      for (int i = 0; i < calls; ++i) weir::send(ranks.streams[0], ranks.comms[0], in(x[0]), 1);
+    }
+  }
+  for (int i = 0; i < calls; ++i) weir::receive(ranks.streams[1], ranks.comms[1], out(x[1]), 0);
+  ranks.synchronize();
+  EXPECT_EQ(x[1].to_host(), ints(1, 1));
+}
+
 TEST(CollectivesOrder, sixty_four_that_wait_hold_no_worker) {
   // Two devices of this program have a worker each: if a collective held one, the 64 would never end.
   std::vector<Ranks> groups;

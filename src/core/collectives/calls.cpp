@@ -127,7 +127,7 @@ void CommunicatorState::fail(Errc code, const std::string& what) {
 }
 
 void CommunicatorState::forget_what_is_over() {
-  std::erase_if(complete, [](const CallReference& call) { return call->over(); });
+  while (!complete.empty() && complete.front()->over()) complete.pop_front();
 }
 
 /// The collective that this call of the rank is part of. The references outlive what a failed call takes back.
@@ -137,9 +137,7 @@ CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& f
     Calls& waiting = pairs[lane_of(*this, rank, request)];
     const bool send = request.kind == CollectiveKind::send;
     const auto half = static_cast<std::size_t>(send ? 0 : 1);
-    for (CallReference& call : waiting) {
-      if (!call->offer(half)) return call;
-    }
+    if (!waiting.empty() && !waiting.front()->offer(half)) return waiting.front();  // all of them miss the same half
     fresh = true;
     const int from = send ? rank : request.peer;
     const int to = send ? request.peer : rank;
@@ -148,8 +146,8 @@ CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& f
   }
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   const std::uint64_t number = mine.calls + 1;
-  for (CallReference& call : open) {
-    if (call->number() == number) return call;
+  if (!open.empty() && number - open.front()->number() < open.size()) {
+    return open[static_cast<std::size_t>(number - open.front()->number())];
   }
   fresh = true;
   open.emplace_back(new LocalCall(shared_from_this(), number, all_ranks(size_)));

@@ -89,7 +89,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Mutex mutex;
   std::vector<Rank> ranks WEIR_GUARDED_BY(mutex);
   Calls open WEIR_GUARDED_BY(mutex);  ///< collectives that some rank has yet to call; their numbers follow each other
-  Calls complete WEIR_GUARDED_BY(mutex);  ///< all have called; those that are over go at the next call
+  Calls complete WEIR_GUARDED_BY(mutex);  ///< all have called; the first ones that are over go at the next call
   std::map<std::size_t, Calls> pairs WEIR_GUARDED_BY(mutex);  ///< sends, or receives, without their other half, by pair
   std::vector<std::shared_ptr<CapturedCall>> captured WEIR_GUARDED_BY(mutex);
   std::optional<Failure> failure WEIR_GUARDED_BY(mutex);
