@@ -40,6 +40,10 @@ void triad(double* a, const double* b, const double* c, double factor, std::size
 void triad_alone(double* a, const double* b, const double* c, double factor, std::size_t n);
 /// The sum of all elements, by OpenMP's static loop with a reduction.
 double sum(const double* x, std::size_t n);
+/// p = q = a + b, by OpenMP's static loop.
+void add_to_both(const float* a, const float* b, float* p, float* q, std::size_t n);
+/// Two threads that spin meet twice. Microseconds.
+double two_barriers(std::size_t count);
 /// memcpy and memset of equal parts on all cores.
 void copy(void* to, const void* from, std::size_t bytes);
 void fill(void* to, int value, std::size_t bytes);
