@@ -20,6 +20,7 @@
 #include <weir/observer.hpp>
 
 #include "thread_safety.hpp"
+#include "trace/nvtx.hpp"
 
 namespace weir::trace {
 
@@ -320,12 +321,16 @@ Timeline Session::stop() {
 }
 
 Range::Range(std::string_view name) {
-  if (session_count.load(std::memory_order_relaxed) == 0) return;
+  told_ = nvtx_listens();
+  const bool traced = session_count.load(std::memory_order_relaxed) != 0;
+  if (!told_ && !traced) return;
   name_ = name;
-  begin_ = now();
+  if (told_) nvtx_push(name_);
+  if (traced) begin_ = now();
 }
 
 Range::~Range() {
+  if (told_) nvtx_pop();
   if (begin_ < 0) return;
   const std::int64_t end = now();
   const detail::SharedGuard lock(sessions_mutex);
