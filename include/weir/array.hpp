@@ -17,10 +17,15 @@
 
 namespace weir {
 
-/// lo..hi (hi excluded) of one dimension, every `step`-th.
+/// lo..hi (hi excluded) of one dimension, every `step`-th; of any integer types. Who takes it refuses negative ones.
 struct Range {
-  std::size_t lo;
-  std::size_t hi;
+  constexpr Range() = default;
+  template <std::integral A, std::integral B, std::integral C = std::size_t>
+  constexpr Range(A first, B last, C every = 1)
+      : lo(detail::to_size(first)), hi(detail::to_size(last)), step(detail::to_size(every)) {}
+
+  std::size_t lo = 0;
+  std::size_t hi = 0;
   std::size_t step = 1;
 };
 
@@ -204,7 +209,8 @@ class ArrayBase : public detail::ArrayTag {
   }
 
   /// Elements lo..hi (hi excluded) of the first dimension; shares the memory and keeps it alive. Throws wrong_shape.
-  Slice<T> slice(std::size_t lo, std::size_t hi, SourceLocation where = SourceLocation::current()) const {
+  template <std::integral A, std::integral B>
+  Slice<T> slice(A lo, B hi, SourceLocation where = SourceLocation::current()) const {
     return slice({Range{lo, hi}}, where);
   }
   /// One range for each dimension, from the first: `image.slice({{8, 16}, {0, width, 2}})`.
@@ -409,5 +415,11 @@ template <std::ranges::contiguous_range R>
 auto from(Place place, const R& range);
 template <std::ranges::contiguous_range R>
 auto from(const R& range, SourceLocation where = SourceLocation::current());
+/// The same in a shape of as many elements: `from(stream, values, {2, 3})`. Throws wrong_shape for another number.
+template <std::ranges::contiguous_range R>
+auto from(Place place, const R& range, const Shape& shape);
+/// `from(stream, {1.0f, 2.0f})`.
+template <class T>
+auto from(Place place, std::initializer_list<T> values);
 
 }  // namespace weir

@@ -82,6 +82,8 @@ struct ElementOf<X> {
 template <class X>
 using element_of = typename ElementOf<X>::type;
 
+/// Throws wrong_shape for a shape of another number of elements.
+void check_elements(std::size_t count, const Shape& shape, SourceLocation where);
 /// Array::to_host. `stream` empty: behind all that use the memory.
 void read_back(StreamRef stream, Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where);
 /// `stream` empty: chosen by rule W17.
@@ -172,9 +174,10 @@ std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(StreamRef stream, SourceL
 }
 
 template <std::ranges::contiguous_range R>
-auto from(Place place, const R& range) {
+auto from(Place place, const R& range, const Shape& shape) {
   using T = std::ranges::range_value_t<R>;
-  Array<T> array = detail::make_empty<T>("weir::from", place, std::ranges::size(range));
+  detail::check_elements(std::ranges::size(range), shape, place.where);
+  Array<T> array = detail::make_empty<T>("weir::from", place, shape);
   if (place.kind == MemoryKind::device) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
   } else {
@@ -182,6 +185,14 @@ auto from(Place place, const R& range) {
                 array.data());  // new host memory: nobody else has it
   }
   return array;
+}
+template <std::ranges::contiguous_range R>
+auto from(Place place, const R& range) {
+  return from(place, range, std::ranges::size(range));
+}
+template <class T>
+auto from(Place place, std::initializer_list<T> values) {
+  return from(place, std::span<const T>(values.begin(), values.size()));
 }
 template <std::ranges::contiguous_range R>
 auto from(const R& range, SourceLocation where) {

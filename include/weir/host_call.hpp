@@ -90,6 +90,13 @@ void host_call(StreamArg stream, F&& function, const U&... uses) {
   detail::enqueue_function<false>(stream.stream, stream.where, static_cast<F&&>(function), uses...);
 }
 
+/// On the current stream of the default device.
+template <class F>
+  requires(!std::is_convertible_v<F, StreamArg>)
+void host_call(F&& function, SourceLocation where = SourceLocation::current()) {
+  host_call(StreamArg(get_stream(where), where), static_cast<F&&>(function));
+}
+
 /// Work of a foreign library in stream order: on a GPU, `function(native_stream)` is called at once and enqueues what it
 /// likes on that stream; on the CPU it is called in stream order, like a host function. Declare what the work touches.
 template <class F, class... U>

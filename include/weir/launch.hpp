@@ -191,5 +191,18 @@ template <class F, class... A>
 void launch_blocks(StreamArg stream, const BlockExtent& extent, F&& kernel, A&&... arguments) {
   detail::launch_blocks(stream.stream, extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
+/// On the current stream of the default device.
+template <class F, class... A>
+  requires(!std::is_convertible_v<F, BlockExtent>)
+void launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
+  detail::launch_blocks(get_stream(extent.where), extent.extent, extent.where, static_cast<F&&>(kernel),
+                        static_cast<A&&>(arguments)...);
+}
+template <class F, class... A>
+  requires(!std::is_convertible_v<F, BlockExtent>)
+void launch_blocks(const BlockExtentHere& extent, F&& kernel, A&&... arguments) {
+  detail::launch_blocks(get_stream(extent.where), extent.extent(), extent.where, static_cast<F&&>(kernel),
+                        static_cast<A&&>(arguments)...);
+}
 
 }  // namespace weir

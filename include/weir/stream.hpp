@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ class StreamRef {
   void wait(EventRef event, SourceLocation where = SourceLocation::current()) const;
   /// Later commands here wait for everything in `other` so far.
   void wait(StreamRef other, SourceLocation where = SourceLocation::current()) const;
+  /// The same for each of them: `s.wait({a, b})`.
+  void wait(std::initializer_list<EventRef> events, SourceLocation where = SourceLocation::current()) const;
+  void wait(std::initializer_list<StreamRef> others, SourceLocation where = SourceLocation::current()) const;
 
   /// Waits for everything in this stream so far (R7). If a command failed since the last time, throws its Error (kernel,
   /// stream and the line that launched it); from then on the stream runs again.
@@ -77,6 +81,8 @@ class Stream : public StreamRef {
   /// On the default device, or on `device`.
   Stream(SourceLocation where = SourceLocation::current());
   explicit Stream(Device device, const StreamOptions& options = {}, SourceLocation where = SourceLocation::current());
+  /// On the default device: `weir::Stream s({.name = "copies"})`.
+  explicit Stream(const StreamOptions& options, SourceLocation where = SourceLocation::current());
   template <class Name>
     requires std::is_convertible_v<const Name&, std::string_view>
   explicit Stream(const Name&, const StreamOptions& = {}) {

@@ -3,6 +3,7 @@
 
 #include <weir/algorithm.hpp>
 #include <weir/array.hpp>
+#include <weir/atomic.hpp>
 #include <weir/copy.hpp>
 #include <weir/device.hpp>
 #include <weir/error.hpp>

@@ -76,17 +76,29 @@ void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where) {
 
 void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension,
                  std::size_t size, SourceLocation where) {
-  const std::string range =
-      "range " + std::to_string(lo) + ".." + std::to_string(hi) + " of dimension " + std::to_string(dimension);
+  const auto number = [](std::size_t value) { return std::to_string(static_cast<std::ptrdiff_t>(value)); };
+  const std::string range = "range " + number(lo) + ".." + number(hi) + " of dimension " + std::to_string(dimension);
   if (dimension >= rank) {
     throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the array has " + std::to_string(rank) + " dimensions",
                 where);
   }
-  if (step == 0) throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
+  if (static_cast<std::ptrdiff_t>(step) <= 0) {
+    throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
+  }
+  if (static_cast<std::ptrdiff_t>(lo) < 0 || static_cast<std::ptrdiff_t>(hi) < 0) {
+    throw Error(Errc::wrong_shape, "weir::Array::slice", range, "an index is negative: they count from the beginning",
+                where);
+  }
   if (lo > hi || hi > size) {
     throw Error(Errc::wrong_shape, "weir::Array::slice", range,
                 "the dimension has " + std::to_string(size) + " elements", where);
   }
+}
+
+void check_elements(std::size_t count, const Shape& shape, SourceLocation where) {
+  if (checked_bytes(shape, 1, "weir::from", where) == count) return;
+  throw Error(Errc::wrong_shape, "weir::from", "range of " + std::to_string(count) + " elements",
+              "shape " + describe(shape) + " has another number of elements", where);
 }
 
 void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where) {

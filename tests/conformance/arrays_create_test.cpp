@@ -23,6 +23,20 @@ std::vector<weir::Place> places(weir::Device device, weir::StreamRef stream) {
 
 }  // namespace
 
+TEST_P(ArrayCreation, from_takes_a_shape_and_a_list) {
+  const weir::Stream s(device());
+  const auto image = weir::from(s, counted(6), {2, 3});
+  EXPECT_EQ(image.shape(), weir::Shape(2, 3));
+  EXPECT_EQ(image.to_host(), counted(6));
+  EXPECT_EQ(weir::from(s, {1.0f, 2.0f}).to_host(), (std::vector<float>{1.0f, 2.0f}));
+  EXPECT_EQ(weir::from(weir::pinned, counted(6), {3, 2}).slice(1, 2).to_host(), counted(2, 2));
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_shape,
+                         [&] {
+                           weir::from(s, counted(6), {2, 4});
+                         },
+                         {"weir::from", "6 elements", "2 x 4"}));
+}
+
 TEST_P(ArrayCreation, zeros_ones_full_and_from_have_their_values_in_every_kind_of_memory) {
   weir::Stream stream(device());
   const std::vector<float> source{3.0f, 1.0f, 4.0f, 1.0f, 5.0f};

@@ -31,6 +31,17 @@ struct WriteFour {
 
 }  // namespace
 
+TEST_P(ArrayViews, ranges_take_signed_indices_and_refuse_negative_ones) {
+  const auto a = weir::from(device(), counted(10));
+  const int first = 2, last = 5;
+  EXPECT_EQ(a.slice(first, last).to_host(), counted(3, 2));
+  EXPECT_EQ(a.slice({{first, last, first}}).to_host(), (std::vector<int>{2, 4}));
+  EXPECT_TRUE(
+      fails_with(weir::Errc::wrong_shape, [&] { a.slice(-3, last); }, {"weir::Array::slice", "-3..5", "negative"}));
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_shape, [&] { a.slice(0, -1); }, {"0..-1", "negative"}));
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { a.slice({{0, 5, -1}}); }, {"step"}));
+}
+
 TEST_P(ArrayViews, a_slice_is_the_same_memory) {
   weir::Stream stream(device());
   auto a = weir::from(stream, counted(10));

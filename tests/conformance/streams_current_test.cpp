@@ -1,4 +1,5 @@
 // The current stream of each device and host thread, and the scopes that change it.
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,12 @@ namespace {
 
 class CurrentStream : public AnyDevice {};
 ON_EVERY_DEVICE(CurrentStream);
+
+struct CountBlocks {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<int> x) const {
+    block.each([&](std::size_t) { x[block.index()] += 1; });
+  }
+};
 
 /// Runs a function on a thread of its own, whose default device is `device`.
 template <class F>
@@ -255,6 +262,47 @@ TEST_P(CurrentStream, N4_a_scoped_timer_hands_name_and_time_to_its_sink_once) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(name, "assemble");
   EXPECT_GE(time, 1.9f);
+}
+
+TEST_P(CurrentStream, calls_without_a_stream_use_it) {
+  const weir::ScopedDevice on(device());
+  const weir::Stream s({.blocking = false, .name = "mine"});
+  EXPECT_EQ(s.device(), device());
+  EXPECT_EQ(s.name(), "mine");
+  const weir::StreamRef before = weir::get_stream();
+  weir::set_stream(s);
+  Gate gate;
+  gate.hold(s);
+  auto x = weir::zeros<int>(s, 4);
+  std::atomic<bool> called{false};
+  weir::launch_blocks({.blocks = 4, .threads = 1}, CountBlocks{}, weir::inout(x));
+  weir::host_call([&] { called = true; });
+  EXPECT_FALSE(s.done());
+  gate.open();
+  s.synchronize();
+  weir::set_stream(before);
+  EXPECT_TRUE(called.load());
+  EXPECT_EQ(x.to_host(), std::vector<int>(4, 1));
+}
+
+TEST_P(CurrentStream, waits_for_several_streams_and_events_at_once) {
+  weir::Stream a(device()), b(device()), s(device()), t(device());
+  Gate gate;
+  Marker marker;
+  gate.hold(b);
+  s.wait({a, b});
+  mark(s, marker);
+  const weir::Event of_a = a.record(), of_b = b.record();
+  t.wait({of_a, of_b});
+  mark(t, marker);
+  a.synchronize();
+  EXPECT_FALSE(s.done());
+  EXPECT_FALSE(t.done());
+  EXPECT_EQ(marker.value(), 0);
+  gate.open();
+  s.synchronize();
+  t.synchronize();
+  EXPECT_EQ(marker.value(), 1);
 }
 
 struct AddOne {

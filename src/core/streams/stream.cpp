@@ -103,6 +103,16 @@ void StreamRef::wait(StreamRef other, SourceLocation where) const {
   wait(*marks[position], where);
 }
 
+void StreamRef::wait(std::initializer_list<EventRef> events, SourceLocation where) const {
+  for (const EventRef event : events) static_cast<void>(state_of(event, "weir::Stream::wait", where));
+  for (const EventRef event : events) wait(event, where);
+}
+
+void StreamRef::wait(std::initializer_list<StreamRef> others, SourceLocation where) const {
+  for (const StreamRef other : others) static_cast<void>(state_of(other, "weir::Stream::wait", where));
+  for (const StreamRef other : others) wait(other, where);
+}
+
 void StreamRef::synchronize(SourceLocation where) const {
   StreamState& stream = state_of(*this, "weir::synchronize_stream", where);
   detail::check_stream_wait(stream, "weir::synchronize_stream", where);
@@ -129,6 +139,8 @@ Stream::Stream(Device device, const StreamOptions& options, SourceLocation where
   detail::enter("weir::Stream", where);
   static_cast<StreamRef&>(*this) = Runtime::get().open_stream(*device.state(), options, false, {}, where);
 }
+Stream::Stream(const StreamOptions& options, SourceLocation where)
+    : Stream((detail::enter("weir::Stream", where), default_device(where)), options, where) {}
 Stream::Stream(Stream&& other) noexcept : StreamRef(std::exchange(static_cast<StreamRef&>(other), StreamRef{})) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this != &other) {
