@@ -13,16 +13,16 @@ function(embedded_profiles result folder)
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded_profiles.cpp)
-  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[// Made from the files of src/predict/profiles.
-#include "predict/profile_file.hpp"
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[// Made from the files of src/backends/sim/profiles.
+#include "backends/sim/profile_file.hpp"
 
-namespace weir::predict {
+namespace weir::sim {
 
 const Embedded embedded_profiles[] = {
 @entries@};
 const std::size_t embedded_count = @count@;
 
-}  // namespace weir::predict
+}  // namespace weir::sim
 ]])
   set(${result} ${source} PARENT_SCOPE)
 endfunction()

@@ -273,6 +273,12 @@ class Backend {
   /// Why device_count() is 0; empty otherwise.
   virtual std::string why_absent() { return {}; }
   virtual DeviceProperties properties(int device) = 0;
+  /// Of a backend whose devices are there for who names them alone: never among all devices, nor a default one. What may
+  /// come behind its name and a colon, other than what only open_named() knows. Default: there are none.
+  virtual std::vector<std::string> named_devices() { return {}; }
+  /// The device of such a name, which is made if it was not there: the next number, and its name as devices have it.
+  /// Throws std::string: why there is none. Not called twice at a time.
+  virtual std::pair<int, std::string> open_named(const std::string& name);
   /// Whether its devices are the host itself: their memory is host memory, and a single one needs no number.
   virtual bool on_host() const { return false; }
   /// Of its device memory, as DLPack numbers kinds of devices; 0: a tensor cannot say it.

@@ -69,7 +69,7 @@ std::string absent_backends() {
 }
 
 Exit run(const Session& session) {
-  std::vector<weir::Device> devices = weir::devices();
+  std::vector<weir::Device> devices = listed_devices();
   if (!session.device_name.empty()) devices = {session.device()};
   Json list = Json::array();
   for (const weir::Device device : devices) {
@@ -87,7 +87,8 @@ void add_devices(const Command& app, Session& session) {
   const Command command = app.add("devices", "List every device with its properties");
   command.footer(
       "The name before the colon is what --device takes. WEIR_CPU_DEVICES=2 splits the CPU into cpu:0 and cpu:1,\n"
-      "WEIR_DEVICE names the default device.\n"
+      "WEIR_DEVICE names the default device. Simulated devices have the properties of a GPU and compute on the CPU;\n"
+      "sim:h200:1 is a second one, sim:FILE.json is that of a profile of yours.\n"
       "\nExample:  weir devices --json");
   add_common_options(command, session);
   command.when_given([&session] { session.run = [&session] { return run(session); }; });

@@ -17,7 +17,7 @@ namespace {
 
 std::string device_list() {
   std::string list;
-  for (const weir::Device device : weir::devices()) list += (list.empty() ? "" : ", ") + device.name();
+  for (const weir::Device device : listed_devices()) list += (list.empty() ? "" : ", ") + device.name();
   return list;
 }
 
@@ -47,6 +47,13 @@ double available_host_bytes() {
 std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / (1024.0 * 1024 * 1024)); }
 
 }  // namespace
+
+std::vector<weir::Device> listed_devices() {
+  std::vector<weir::Device> list = weir::devices();
+  const std::vector<weir::Device> simulated = weir::devices("sim");
+  list.insert(list.end(), simulated.begin(), simulated.end());
+  return list;
+}
 
 weir::Device Session::device() const {
   return device_name.empty() ? default_device() : find_device("--device", device_name);

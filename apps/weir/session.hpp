@@ -37,6 +37,8 @@ struct Session {
 
 /// The default device. Throws UsageError if the environment names one that does not exist.
 weir::Device default_device();
+/// Those of this machine, and the simulated ones.
+std::vector<weir::Device> listed_devices();
 
 /// Adds --device and --json.
 void add_common_options(const Command& command, Session& session);

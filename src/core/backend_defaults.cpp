@@ -45,6 +45,10 @@ void Queue::signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) {
   std::exchange(signal, nullptr)->give(nullptr);
 }
 
+std::pair<int, std::string> Backend::open_named(const std::string&) {
+  throw std::string("its devices have numbers, no names");
+}
+
 detail::GraphExecutable* Backend::instantiate(int, const detail::GraphForm&, void*, SourceLocation where) {
   throw Error(Errc::not_supported, "weir::Graph", std::string(name()), "this backend has no graphs", where);
 }

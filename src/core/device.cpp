@@ -31,9 +31,17 @@ void Device::synchronize(SourceLocation where) const {
 
 namespace {
 
+bool has_names(Backend& backend) { return !backend.named_devices().empty(); }
+
 std::string existing_devices() {
   std::string names;
-  for (const DeviceState* device : Runtime::get().devices()) names += (names.empty() ? "" : ", ") + device->name;
+  const auto add = [&names](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  for (const DeviceState* device : Runtime::get().devices()) {
+    if (!has_names(*device->backend)) add(device->name);
+  }
+  for (Backend* backend : backends()) {
+    for (const std::string& name : backend->named_devices()) add(std::string(backend->name()) + ":" + name);
+  }
   return names;
 }
 
@@ -65,6 +73,15 @@ namespace {
 Device find_device(const char* operation, std::string_view name, SourceLocation where) {
   const std::size_t colon = name.find(':');
   const std::string_view backend = name.substr(0, colon);
+  Backend* named = find_backend(backend);
+  if (named != nullptr && has_names(*named)) {
+    try {
+      return Device(&Runtime::get().open_named(
+          *named, std::string(colon == std::string_view::npos ? "" : name.substr(colon + 1))));
+    } catch (const std::string& why) {
+      refuse_device(operation, name, why, where);
+    }
+  }
   DeviceState* first = Runtime::get().first_of(backend);
   if (first == nullptr) refuse_device(operation, name, why_absent(backend, where), where);
   if (colon == std::string_view::npos) return Device(first);
@@ -90,13 +107,18 @@ Device device(std::string_view name, SourceLocation where) {
 std::vector<Device> devices(SourceLocation where) {
   enter("weir::devices", where);
   std::vector<Device> all;
-  for (DeviceState* device : Runtime::get().devices()) all.emplace_back(device);
+  for (DeviceState* device : Runtime::get().devices()) {
+    if (!has_names(*device->backend)) all.emplace_back(device);
+  }
   return all;
 }
 
 std::vector<Device> devices(std::string_view backend, SourceLocation where) {
   enter("weir::devices", where);
   std::vector<Device> some;
+  if (Backend* named = find_backend(backend)) {
+    for (const std::string& name : named->named_devices()) Runtime::get().open_named(*named, name);
+  }
   for (DeviceState* device : Runtime::get().devices()) {
     if (device->backend->name() == backend) some.emplace_back(device);
   }

@@ -45,6 +45,15 @@ StreamInfo info_of(const StreamState& state, StreamId id) {
           state.legacy, state.wrapped, state.where,          state.shared};
 }
 
+DeviceState* new_device(Backend& backend, int index, std::string name) {
+  auto* device = new DeviceState;
+  device->backend = &backend;
+  device->index = index;
+  device->name = std::move(name);
+  device->pool.store(&backend.default_pool(index));
+  return device;
+}
+
 constinit thread_local ThreadData* data_of_thread = nullptr;
 struct ThreadDataOwner {
   ~ThreadDataOwner() { delete std::exchange(data_of_thread, nullptr); }
@@ -102,45 +111,59 @@ Runtime& Runtime::get() {
 Runtime::Runtime() {
   prepare_failures();
   if (own_flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
+  auto* all = new std::vector<DeviceState*>;
   for (Backend* backend : backends()) {
     const int count = backend->device_count();
     for (int i = 0; i < count; ++i) {
-      auto* device = new DeviceState;
-      device->backend = backend;
-      device->index = i;
-      device->name = std::string(backend->name());
-      if (count > 1 || !backend->on_host()) device->name.append(":").append(std::to_string(i));
-      device->pool.store(&backend->default_pool(i));
-      devices_.push_back(device);
+      std::string name(backend->name());
+      if (count > 1 || !backend->on_host()) name.append(":").append(std::to_string(i));
+      all->push_back(new_device(*backend, i, std::move(name)));
     }
   }
-  for (DeviceState* device : devices_) {
-    device->legacy = open_stream(*device, {.priority = 0, .blocking = true, .name = "legacy"}, true);
-    device->own = open_stream(*device, {.priority = 0, .blocking = true, .name = "default"});
-    QueueOptions housekeeping;
-    housekeeping.kind = QueueOptions::Kind::internal;
-    housekeeping.blocking = false;
-    housekeeping.label = "housekeeping on " + device->name;
-    device->idle = &device->backend->open_queue(device->index, housekeeping);
-  }
+  devices_.store(all, std::memory_order_release);
+  for (DeviceState* device : *all) open_streams_of(*device);
   pthread_atfork(nullptr, nullptr, [] {
     in_forked_child.store(true, std::memory_order_relaxed);
     thread_state = ThreadState::forked;
   });
 }
 
+void Runtime::open_streams_of(DeviceState& device) {
+  device.legacy = open_stream(device, {.priority = 0, .blocking = true, .name = "legacy"}, true);
+  device.own = open_stream(device, {.priority = 0, .blocking = true, .name = "default"});
+  QueueOptions housekeeping;
+  housekeeping.kind = QueueOptions::Kind::internal;
+  housekeeping.blocking = false;
+  housekeeping.label = "housekeeping on " + device.name;
+  device.idle = &device.backend->open_queue(device.index, housekeeping);
+}
+
+DeviceState& Runtime::open_named(Backend& backend, const std::string& name) {
+  const LockGuard guard(naming_mutex_);
+  auto [index, its_name] = backend.open_named(name);
+  for (DeviceState* device : devices()) {
+    if (device->backend == &backend && device->index == index) return *device;
+  }
+  DeviceState* device = new_device(backend, index, std::string(backend.name()) + ":" + its_name);
+  open_streams_of(*device);
+  auto all = std::make_unique<std::vector<DeviceState*>>(devices());
+  all->push_back(device);
+  devices_.store(all.release(), std::memory_order_release);
+  return *device;
+}
+
 DeviceState* Runtime::first_of(std::string_view backend) const {
-  for (DeviceState* device : devices_) {
+  for (DeviceState* device : devices()) {
     if (device->backend->name() == backend) return device;
   }
   return nullptr;
 }
 
 DeviceState& Runtime::host() const {
-  for (DeviceState* device : devices_) {
+  for (DeviceState* device : devices()) {
     if (device->backend->on_host()) return *device;
   }
-  return *devices_.back();
+  return *devices().back();
 }
 
 StreamState& Runtime::new_state() {
@@ -261,7 +284,7 @@ void Runtime::close_stream(StreamRef stream) noexcept {
 }
 
 void Runtime::drain_all() noexcept {
-  for (DeviceState* device : devices_) device->backend->drain(device->index);
+  for (DeviceState* device : devices()) device->backend->drain(device->index);
 }
 
 std::size_t position_of(const DeviceState& device) {

@@ -84,7 +84,10 @@ class Runtime {
  public:
   static Runtime& get();
 
-  const std::vector<DeviceState*>& devices() const { return devices_; }
+  /// Those that are open: of backends with names, the ones that somebody named so far, behind all others.
+  const std::vector<DeviceState*>& devices() const { return *devices_.load(std::memory_order_acquire); }
+  /// Throws std::string: why there is none.
+  DeviceState& open_named(Backend& backend, const std::string& name);
   DeviceState* first_of(std::string_view backend) const;
   /// The first device that is the host itself; every build has one.
   DeviceState& host() const;
@@ -111,9 +114,11 @@ class Runtime {
  private:
   Runtime();
   StreamState& new_state();
+  void open_streams_of(DeviceState& device);
   void tell_open_streams(Observer& observer) WEIR_NEEDS(told_mutex_);
 
-  std::vector<DeviceState*> devices_;
+  std::atomic<const std::vector<DeviceState*>*> devices_;  ///< earlier ones stay, for who goes through them
+  Mutex naming_mutex_;                                     ///< before told_mutex_: devices are made one after the other
   Mutex told_mutex_;  ///< streams open and close one after the other, for observers
   Mutex streams_mutex_;
   std::vector<StreamState*> free_streams_ WEIR_GUARDED_BY(streams_mutex_);

@@ -6,9 +6,9 @@
 #include <weir/sim.hpp>
 
 #include "backends/sim/model/simulate.hpp"
+#include "backends/sim/profile_file.hpp"
 #include "predict/critical_path.hpp"
 #include "predict/gains.hpp"
-#include "predict/profile_file.hpp"
 #include "predict/program.hpp"
 
 namespace weir::sim {
@@ -108,7 +108,7 @@ void add_commands(Prediction& prediction, const predict::Translated& translated,
 }
 
 model::Profile profile_of(const PredictOptions& options) {
-  model::Profile profile = predict::load_profile(options.profile);
+  model::Profile profile = load_profile(options.profile);
   for (const Setting& setting : options.set) {
     const model::Field* field = model::find_field(setting.field);
     if (!field) throw "there is no field " + setting.field + " in profiles";

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,20 @@ inline std::string name_of_device(const testing::TestParamInfo<weir::Device>& in
 }
 inline std::string name_of_backend(const testing::TestParamInfo<std::string>& info) { return test_suffix(info.param); }
 
+/// Those of this machine, or those that WEIR_TEST_DEVICES names: "sim:h200,sim:cc30".
+inline std::vector<weir::Device> devices() {
+  const char* wanted = std::getenv("WEIR_TEST_DEVICES");
+  if (wanted == nullptr) return weir::devices();
+  std::vector<weir::Device> named;
+  std::istringstream list(wanted);
+  for (std::string name; std::getline(list, name, ',');) named.push_back(weir::device(name));
+  return named;
+}
+
 /// The backends that offer a device here.
 inline std::vector<std::string> backends() {
   std::vector<std::string> names;
-  for (const weir::Device& device : weir::devices()) {
+  for (const weir::Device& device : devices()) {
     const std::string name(device.backend());
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
@@ -88,6 +100,6 @@ class TwoDevices : public testing::TestWithParam<std::string> {
 
 /// After the tests of a suite that derives from AnyDevice, or from TwoDevices. Outside of namespaces.
 #define ON_EVERY_DEVICE(Suite) \
-  INSTANTIATE_TEST_SUITE_P(on, Suite, testing::ValuesIn(weir::devices()), weir_test::name_of_device)
+  INSTANTIATE_TEST_SUITE_P(on, Suite, testing::ValuesIn(weir_test::devices()), weir_test::name_of_device)
 #define ON_EVERY_BACKEND(Suite) \
   INSTANTIATE_TEST_SUITE_P(on, Suite, testing::ValuesIn(weir_test::backends()), weir_test::name_of_backend)

@@ -73,6 +73,15 @@ TEST(Devices, as_json_can_be_read_by_a_program) {
   }
   EXPECT_NE(std::find(names.begin(), names.end(), "cpu:0"), names.end()) << devices;
   EXPECT_NE(std::find(names.begin(), names.end(), "cpu:1"), names.end()) << devices;
+  EXPECT_NE(std::find(names.begin(), names.end(), "sim:h200"), names.end()) << devices;
+}
+
+TEST(Devices, that_are_simulated_are_the_default_ones_for_who_names_them) {
+  const Result result = run({"devices", "--json"}, {.environment = {"WEIR_DEVICE=sim:cc30"}});
+  ASSERT_EQ(result.exit_code, 0);
+  for (const json& device : json::parse(result.out)) {
+    EXPECT_EQ(device.at("default").get<bool>(), device.at("device") == "sim:cc30") << device;
+  }
 }
 
 TEST(Devices, can_be_asked_for_by_name) {

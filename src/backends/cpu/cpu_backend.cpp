@@ -62,7 +62,7 @@ void CpuHostMemory::pin(const void* data, std::size_t bytes, SourceLocation wher
 void CpuHostMemory::unpin(const void* data, SourceLocation where) {
   switch (address_map().remove(data, true)) {
     case AddressMap::Answer::absent:
-      if (address_map().find(data)) {
+      if (address_map().find(data, nullptr)) {
         throw Error(Errc::invalid_value, "weir::unpin", "host memory",
                     "the address is inside a pinned range, not its beginning", where);
       }
@@ -74,20 +74,33 @@ void CpuHostMemory::unpin(const void* data, SourceLocation where) {
   }
 }
 
+class CpuBackend;
+
+/// All of them, for the end of the process.
+struct Made {
+  detail::Mutex mutex;
+  std::vector<CpuBackend*> all WEIR_GUARDED_BY(mutex);
+};
+Made& made() {
+  static auto& instance = *new Made;
+  return instance;
+}
+
+/// The devices of the name "cpu", or one that stands behind another backend's: its objects are that one's, with its number.
 class CpuBackend final : public Backend {
  public:
-  CpuBackend() {
+  CpuBackend() : front_(*this) {
     const int count = wanted_devices();
     for (int i = 0; i < count; ++i) {
       const int workers = std::max(1, wanted_workers() / count);
-      devices_.emplace_back(*this, i, workers, physical_memory() / static_cast<std::size_t>(count));
+      devices_.emplace_back(front_, i, workers, physical_memory() / static_cast<std::size_t>(count));
     }
     peers_.resize(static_cast<std::size_t>(count * count));
-    process_ = getpid();
-    std::atexit([] {
-      if (getpid() != instance().process_) return;  // a forked child has none of the workers
-      for (CpuDevice& device : instance().devices_) device.pool().stop();
-    });
+    note_made();
+  }
+  CpuBackend(Backend& front, int index, std::size_t memory) : front_(front), first_(index) {
+    devices_.emplace_back(front_, index, wanted_workers(), memory);
+    note_made();
   }
 
   static CpuBackend& instance() {
@@ -137,24 +150,41 @@ class CpuBackend final : public Backend {
 
   detail::PoolState& default_pool(int device) override { return at(device).default_pool(); }
   detail::PoolState& open_pool(int device, const PoolOptions& options) override {
-    auto pool = std::make_unique<CpuPool>(*this, at(device), options);
+    auto pool = std::make_unique<CpuPool>(front_, at(device), options);
     at(device).watch_pool(*pool);
     return *pool.release();
   }
 
   detail::HostMemory* host_memory() override { return &host_memory_; }
-  std::optional<PointerInfo> locate(const void* data) override { return address_map().find(data); }
+  std::optional<PointerInfo> locate(const void* data) override { return address_map().find(data, &front_); }
 
   bool can_access_peer(int from, int to) override { return from != to; }
   bool peer_access(int from, int to) override { return peers_[pair(from, to)].load(std::memory_order_relaxed); }
   void set_peer_access(int from, int to, bool enabled) override { peers_[pair(from, to)].store(enabled); }
 
  private:
-  CpuDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
+  /// Its workers stop as the process ends.
+  void note_made() {
+    process_ = getpid();
+    const detail::LockGuard guard(made().mutex);
+    made().all.push_back(this);
+    static const int registered = std::atexit([] {
+      const detail::LockGuard all(made().mutex);
+      for (CpuBackend* backend : made().all) {
+        if (getpid() != backend->process_) return;  // a forked child has none of the workers
+        for (CpuDevice& device : backend->devices_) device.pool().stop();
+      }
+    });
+    static_cast<void>(registered);
+  }
+
+  CpuDevice& at(int device) { return devices_[static_cast<std::size_t>(device - first_)]; }
   std::size_t pair(int from, int to) const {
     return static_cast<std::size_t>(from) * devices_.size() + static_cast<std::size_t>(to);
   }
 
+  Backend& front_;
+  const int first_ = 0;  ///< the number of the first device
   pid_t process_ = 0;
   std::deque<CpuDevice> devices_;
   std::deque<std::atomic<bool>> peers_;
@@ -164,5 +194,7 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 Backend& backend() { return CpuBackend::instance(); }
+
+Backend& device_behind(Backend& front, int index, std::size_t memory) { return *new CpuBackend(front, index, memory); }
 
 }  // namespace weir::cpu

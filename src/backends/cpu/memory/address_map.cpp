@@ -34,13 +34,14 @@ AddressMap::Answer AddressMap::remove(const void* data, bool registered) {
   return Answer::done;
 }
 
-std::optional<PointerInfo> AddressMap::find(const void* data) const {
+std::optional<PointerInfo> AddressMap::find(const void* data, const Backend* backend) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const detail::SharedGuard guard(mutex_);
   auto after = entries_.upper_bound(address);
   if (after == entries_.begin()) return std::nullopt;
   const auto& [begin, entry] = *std::prev(after);
   if (address - begin >= entry.bytes) return std::nullopt;
+  if (entry.backend != nullptr && entry.backend != backend) return std::nullopt;
   PointerInfo info = entry.info;
   info.bytes = entry.bytes - (address - begin);
   return info;

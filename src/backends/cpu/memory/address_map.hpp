@@ -10,6 +10,10 @@
 
 #include "thread_safety.hpp"
 
+namespace weir {
+class Backend;
+}
+
 namespace weir::cpu {
 
 class AddressMap {
@@ -17,7 +21,8 @@ class AddressMap {
   struct Entry {
     std::size_t bytes;
     PointerInfo info;
-    bool registered;  ///< pinned in place by the user, not allocated
+    bool registered;                   ///< pinned in place by the user, not allocated
+    const Backend* backend = nullptr;  ///< whose device memory it is
   };
   enum class Answer { done, overlaps, absent, other_kind };
 
@@ -25,7 +30,8 @@ class AddressMap {
   Answer add(const void* data, const Entry& entry);
   /// Removes the range that begins at `data`.
   Answer remove(const void* data, bool registered);
-  std::optional<PointerInfo> find(const void* data) const;
+  /// Device memory only if it is the backend's.
+  std::optional<PointerInfo> find(const void* data, const Backend* backend) const;
 
  private:
   mutable detail::SharedMutex mutex_;

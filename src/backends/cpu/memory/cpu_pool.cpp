@@ -234,7 +234,7 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
     block->bytes = bytes;
     block->mapped = mapped;
     table.resize(wanted_index());
-    address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false});
+    address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false, backend});
     SpinGuard guard(lock_);
     if (!table.empty()) blocks_.grow(table);
     blocks_.add(*block);

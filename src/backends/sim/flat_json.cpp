@@ -1,0 +1,135 @@
+#include "backends/sim/flat_json.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <system_error>
+
+namespace weir::sim {
+
+namespace {
+
+constexpr int most_nested = 8;
+
+bool is_key(std::string_view key) {
+  return !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+                             std::string_view::npos;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::function<void(const Leaf&)>& take) : text_(text), take_(take) {}
+
+  void read() {
+    if (next() != '{') fail("a file is an object");
+    object(0);
+    if (next() != '\0' || at_ < text_.size()) fail("nothing follows the object");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    throw "parse error at line " + std::to_string(line) + ": " + what;
+  }
+
+  /// The character that is next behind white space; 0 at the end.
+  char next() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take_if(char c) {
+    if (next() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void object(int depth) {
+    ++at_;
+    std::set<std::string> keys;
+    if (take_if('}')) return;
+    do {
+      if (next() != '"') fail("a key in quotes is missing");
+      const std::string key = string();
+      if (!is_key(key)) fail("keys are letters, digits and underscores");
+      if (!keys.insert(key).second) throw within(key) + ": it is there twice";
+      if (!take_if(':')) fail("a colon is missing");
+      inside(key, depth);
+    } while (take_if(','));
+    if (!take_if('}')) fail("a comma or the object's end is missing");
+  }
+
+  void array(int depth) {
+    ++at_;
+    if (take_if(']')) return;
+    std::size_t index = 0;
+    do {
+      inside(std::to_string(index++), depth);
+    } while (take_if(','));
+    if (!take_if(']')) fail("a comma or the list's end is missing");
+  }
+
+  std::string within(std::string_view key) const { return path_ + (path_.empty() ? "" : ".") + std::string(key); }
+
+  void inside(std::string_view key, int depth) {
+    const std::size_t before = path_.size();
+    path_ = within(key);
+    value(depth + 1);
+    path_.resize(before);
+  }
+
+  void value(int depth) {
+    if (depth > most_nested) fail("it is nested too deep");
+    switch (next()) {
+      case '{': return object(depth);
+      case '[': return array(depth);
+      case '"': {
+        const std::string text = string();
+        return take_({path_, false, true, 0, text});
+      }
+      case 't': return word("true");
+      case 'f': return word("false");
+      case 'n': return word("null");
+      default: number();
+    }
+  }
+
+  void word(std::string_view word) {
+    if (text_.substr(at_, word.size()) != word) fail("a value is missing");
+    at_ += word.size();
+    take_({path_, false, false, 0, word});
+  }
+
+  void number() {
+    const std::size_t digit = at_ + (next() == '-' ? 1 : 0);
+    if (digit >= text_.size() || text_[digit] < '0' || text_[digit] > '9') fail("a value is missing");
+    double number = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
+    if (error != std::errc{}) fail("a number is out of range");
+    at_ = static_cast<std::size_t>(end - text_.data());
+    take_({path_, true, false, number, {}});
+  }
+
+  std::string string() {
+    std::string made;
+    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+      if (static_cast<unsigned char>(text_[at_]) < ' ') fail("a text goes on over its line");
+      if (text_[at_] == '\\') ++at_;  // what it stands for is nobody's business: such texts are for people
+      if (at_ < text_.size()) made += text_[at_];
+    }
+    if (at_ >= text_.size()) fail("a text does not end");
+    ++at_;
+    return made;
+  }
+
+  std::string_view text_;
+  const std::function<void(const Leaf&)>& take_;
+  std::size_t at_ = 0;
+  std::string path_;
+};
+
+}  // namespace
+
+void read_flat_json(std::string_view text, const std::function<void(const Leaf&)>& take) { Reader(text, take).read(); }
+
+}  // namespace weir::sim
