@@ -36,11 +36,14 @@ bool has_names(Backend& backend) { return !backend.named_devices().empty(); }
 std::string existing_devices() {
   std::string names;
   const auto add = [&names](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
-  for (const DeviceState* device : Runtime::get().devices()) {
-    if (!has_names(*device->backend)) add(device->name);
-  }
+  const auto& open = Runtime::get().devices();
+  for (const DeviceState* device : open) add(device->name);
   for (Backend* backend : backends()) {
-    for (const std::string& name : backend->named_devices()) add(std::string(backend->name()) + ":" + name);
+    for (const std::string& one : backend->named_devices()) {
+      const std::string name = std::string(backend->name()) + ":" + one;
+      if (std::none_of(open.begin(), open.end(), [&](const DeviceState* device) { return device->name == name; }))
+        add(name);
+    }
   }
   return names;
 }

@@ -59,7 +59,8 @@ void Translator::named(BufferId id, std::string_view name) {
 
 void Translator::opened(const StreamInfo& stream) {
   keep_late([&] { objects_.opened(stream); });
-  if (attaching_) return;
+  // A device's own is there from the start, also where the device is opened later.
+  if (attaching_ || !stream.where) return;
   keep([&] {
     Command made = begun(Op::make, 0, stream.where);
     made.target_kind = Target::stream;
