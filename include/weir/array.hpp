@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <weir/memory.hpp>
@@ -22,7 +23,9 @@ struct Range {
   constexpr Range() = default;
   template <std::integral A, std::integral B, std::integral C = std::size_t>
   constexpr Range(A first, B last, C every = 1)
-      : lo(detail::to_size(first)), hi(detail::to_size(last)), step(detail::to_size(every)) {}
+      : lo(detail::to_size(first)),
+        hi(detail::to_size(last)),
+        step(std::cmp_less(every, 0) ? 0 : detail::to_size(every)) {}
 
   std::size_t lo = 0;
   std::size_t hi = 0;

@@ -82,9 +82,7 @@ void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t r
     throw Error(Errc::wrong_shape, "weir::Array::slice", range, "the array has " + std::to_string(rank) + " dimensions",
                 where);
   }
-  if (static_cast<std::ptrdiff_t>(step) <= 0) {
-    throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
-  }
+  if (step == 0) throw Error(Errc::invalid_value, "weir::Array::slice", range, "a step is at least 1", where);
   if (static_cast<std::ptrdiff_t>(lo) < 0 || static_cast<std::ptrdiff_t>(hi) < 0) {
     throw Error(Errc::wrong_shape, "weir::Array::slice", range, "an index is negative: they count from the beginning",
                 where);

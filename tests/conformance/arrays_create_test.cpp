@@ -34,7 +34,7 @@ TEST_P(ArrayCreation, from_takes_a_shape_and_a_list) {
                          [&] {
                            weir::from(s, counted(6), {2, 4});
                          },
-                         {"weir::from", "6 elements", "2 x 4"}));
+                         {"weir::from", "6 elements", "[2, 4]"}));
 }
 
 TEST_P(ArrayCreation, zeros_ones_full_and_from_have_their_values_in_every_kind_of_memory) {
