@@ -74,7 +74,8 @@ class Device {
 /// Throws Error(unknown_device) naming what exists, and why a backend that was asked for is absent.
 Device device(std::string_view name, SourceLocation where = SourceLocation::current());
 
-/// Every device of this process, or those of one backend ("cpu", "cuda"); empty where that backend has none.
+/// The devices of this process, without simulated ones; or those of one backend ("cpu", "cuda", "sim"); empty where that
+/// backend has none.
 std::vector<Device> devices(SourceLocation where = SourceLocation::current());
 std::vector<Device> devices(std::string_view backend, SourceLocation where = SourceLocation::current());
 
