@@ -46,7 +46,7 @@ struct Span {
 struct HostWait {
   enum class Kind : std::uint8_t { all, device, stream, event, command };
   enum class Source : std::uint8_t {
-    synchronize,      ///< a call of that name, AutoSynchronize, ScopedTimer
+    synchronize,      ///< a call of that name, AutoSynchronize, ScopedTimer; Array::to_host for a stream of its array
     query,            ///< done() that was true
     unpin,            ///< weir::unpin waits for all devices
     to_dlpack,        ///< an export of host memory waits for those who use it

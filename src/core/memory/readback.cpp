@@ -41,7 +41,7 @@ class Reached final : public Signal {
 
 /// Throws the failure that the place has, which stays with its stream.
 void wait_for(const QueuePlace& place, SourceLocation where) {
-  HostWait wait{HostWait::Kind::stream, place.device->index, place.owner, 0, where, HostWait::Source::pageable_copy};
+  HostWait wait{HostWait::Kind::stream, place.device->index, place.owner, 0, where};
   wait.backend = place.device->backend->name();
   wait_told(wait, [&] {
     if (!place.queue->is_over(place.owner)) place.queue->drain();
