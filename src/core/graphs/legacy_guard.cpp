@@ -1,20 +1,27 @@
 // The legacy stream during captures.
 #include "core/graphs/legacy_guard.hpp"
 
+#include <cstdint>
+
 #include "core/graphs/capture.hpp"
 
 namespace weir::detail {
 
 namespace {
 
-thread_local bool goes_elsewhere = false;
+enum class Attempt : std::uint8_t { none, made, refused };
+thread_local Attempt attempt = Attempt::none;
 
 class LegacyGuard final : public Queue {
  public:
   explicit LegacyGuard(DeviceState& device) : stream_(*device.legacy.state()) {}
 
   void submit(const Command& command) override {
-    if (goes_elsewhere) throw LegacyCaptured();
+    if (attempt != Attempt::none) {
+      attempt = Attempt::refused;
+      throw Error(Errc::capture_implicit, operation_of(command.op), describe(stream_),
+                  "a blocking stream of its device captures: the call goes another way", command.where);
+    }
     refuse(operation_of(command.op), command.where);
   }
   std::unique_ptr<Signal> wait_for_signal(const Command& command) override {
@@ -48,8 +55,9 @@ class LegacyGuard final : public Queue {
 
 }  // namespace
 
-LegacyElsewhere::LegacyElsewhere() noexcept { goes_elsewhere = true; }
-LegacyElsewhere::~LegacyElsewhere() { goes_elsewhere = false; }
+LegacyAttempt::LegacyAttempt() noexcept { attempt = Attempt::made; }
+LegacyAttempt::~LegacyAttempt() { attempt = Attempt::none; }
+bool LegacyAttempt::refused() const noexcept { return attempt == Attempt::refused; }
 
 void make_legacy_guard(DeviceState& device) {
   if (device.legacy_guard == nullptr) device.legacy_guard = new LegacyGuard(device);

@@ -5,15 +5,15 @@
 
 namespace weir::detail {
 
-/// A command met a capture of a blocking stream; the capture goes on.
-struct LegacyCaptured {};
-/// While it lives, this thread's commands to a legacy stream throw LegacyCaptured instead of ending captures.
-class LegacyElsewhere {
+/// While it lives, this thread's commands to a legacy stream that captures close are refused without an end of the captures.
+class LegacyAttempt {
  public:
-  LegacyElsewhere() noexcept;
-  ~LegacyElsewhere();
-  LegacyElsewhere(const LegacyElsewhere&) = delete;
-  LegacyElsewhere& operator=(const LegacyElsewhere&) = delete;
+  LegacyAttempt() noexcept;
+  ~LegacyAttempt();
+  LegacyAttempt(const LegacyAttempt&) = delete;
+  LegacyAttempt& operator=(const LegacyAttempt&) = delete;
+  /// Whether one was.
+  bool refused() const noexcept;
 };
 
 /// What the device needs for guard_legacy().

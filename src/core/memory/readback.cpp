@@ -53,7 +53,8 @@ void wait_for(const QueuePlace& place, SourceLocation where) {
   });
 }
 
-void read_on_legacy(Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where) {
+/// False: a blocking stream of the device captures.
+bool read_on_legacy(Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where) {
   const StreamRef legacy = storage.device->legacy;
   for (const QueuePlace& place : queues_of(storage)) {
     const StreamRef user = Runtime::get().find_stream(place.owner);
@@ -61,8 +62,14 @@ void read_on_legacy(Storage& storage, const Endpoint& to, const Endpoint& from, 
                             (user.state()->blocking || user.state()->legacy);
     if (!waited_for) wait_for(place, where);
   }
-  const LegacyElsewhere elsewhere;
-  copy(legacy, to, from, where);
+  const LegacyAttempt attempt;
+  try {
+    copy(legacy, to, from, where);
+  } catch (const Error&) {
+    if (!attempt.refused()) throw;
+    return false;
+  }
+  return true;
 }
 
 /// While blocking streams capture, a command of the legacy stream would void their captures (R125).
@@ -91,15 +98,8 @@ void read_back(StreamRef stream, Storage& storage, const Endpoint& to, const End
     return;
   }
   check_host_wait(operation, "array", where);
-  if (!legacy_is_closed(*storage.device)) {
-    try {
-      read_on_legacy(storage, to, from, where);
-      return;
-    } catch (const LegacyCaptured&) {
-      // A capture began meanwhile.
-    }
-  }
-  read_beside_captures(storage, to, from, where);
+  const bool read = !legacy_is_closed(*storage.device) && read_on_legacy(storage, to, from, where);
+  if (!read) read_beside_captures(storage, to, from, where);
 }
 
 }  // namespace weir::detail
