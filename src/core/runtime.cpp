@@ -111,7 +111,8 @@ Runtime& Runtime::get() {
 Runtime::Runtime() {
   prepare_failures();
   if (own_flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
-  auto* all = new std::vector<DeviceState*>;
+  const LockGuard guard(naming_mutex_);
+  auto all = std::make_unique<std::vector<DeviceState*>>();
   for (Backend* backend : backends()) {
     const int count = backend->device_count();
     for (int i = 0; i < count; ++i) {
@@ -120,8 +121,9 @@ Runtime::Runtime() {
       all->push_back(new_device(*backend, i, std::move(name)));
     }
   }
-  devices_.store(all, std::memory_order_release);
-  for (DeviceState* device : *all) open_streams_of(*device);
+  device_lists_.push_back(std::move(all));
+  devices_.store(device_lists_.back().get(), std::memory_order_release);
+  for (DeviceState* device : devices()) open_streams_of(*device);
   pthread_atfork(nullptr, nullptr, [] {
     in_forked_child.store(true, std::memory_order_relaxed);
     thread_state = ThreadState::forked;
@@ -148,7 +150,8 @@ DeviceState& Runtime::open_named(Backend& backend, const std::string& name) {
   open_streams_of(*device);
   auto all = std::make_unique<std::vector<DeviceState*>>(devices());
   all->push_back(device);
-  devices_.store(all.release(), std::memory_order_release);
+  device_lists_.push_back(std::move(all));
+  devices_.store(device_lists_.back().get(), std::memory_order_release);
   return *device;
 }
 

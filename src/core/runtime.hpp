@@ -117,8 +117,10 @@ class Runtime {
   void open_streams_of(DeviceState& device);
   void tell_open_streams(Observer& observer) WEIR_NEEDS(told_mutex_);
 
-  std::atomic<const std::vector<DeviceState*>*> devices_;  ///< earlier ones stay, for who goes through them
-  Mutex naming_mutex_;                                     ///< before told_mutex_: devices are made one after the other
+  std::atomic<const std::vector<DeviceState*>*> devices_;
+  Mutex naming_mutex_;  ///< before told_mutex_: devices are made one after the other
+  /// All that there were: who goes through an earlier one may.
+  std::vector<std::unique_ptr<const std::vector<DeviceState*>>> device_lists_ WEIR_GUARDED_BY(naming_mutex_);
   Mutex told_mutex_;  ///< streams open and close one after the other, for observers
   Mutex streams_mutex_;
   std::vector<StreamState*> free_streams_ WEIR_GUARDED_BY(streams_mutex_);
