@@ -21,7 +21,7 @@ struct Everything {
     weir::atomic_add(x[0], 1);
     weir::atomic_min(x[1], value);
     weir::atomic_max(x[2], value);
-    T seen = x[3];
+    T seen = T(0);  // a guess
     for (;;) {
       const T found = weir::atomic_compare_exchange(x[3], seen, static_cast<T>(seen + 1));
       if (found == seen) break;
