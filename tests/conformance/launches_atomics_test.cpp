@@ -28,7 +28,8 @@ struct Everything {
       seen = found;
     }
     const T before = weir::atomic_exchange(x[4], value);
-    if (!(before >= 0 && before < 100)) weir::atomic_add(wrong[0], 1);
+    const double number = static_cast<double>(before);  // of either sign, for any type
+    if (number < 0 || number > 99) weir::atomic_add(wrong[0], 1);
   }
 };
 
