@@ -16,14 +16,6 @@ concept AtomicValue = (std::is_integral_v<T> || std::is_floating_point_v<T>)&&!s
 
 namespace detail {
 
-template <class T>
-struct SameType {
-  using type = T;
-};
-/// A parameter that takes no part in the deduction: `atomic_add(view[i], 1)` for a view of any type.
-template <class T>
-using Same = typename SameType<T>::type;
-
 /// As CUDA's own functions name the type.
 template <class T>
 using DeviceWord = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
@@ -71,7 +63,7 @@ WEIR_KERNEL T replace(T& place, Change change) {
 
 /// Integers wrap.
 template <AtomicValue T>
-WEIR_KERNEL T atomic_add(T& place, detail::Same<T> value) {
+WEIR_KERNEL T atomic_add(T& place, std::type_identity_t<T> value) {
 #if defined(__CUDA_ARCH__)
   if constexpr (std::is_integral_v<T>) {
     using Word = detail::DeviceWord<T>;
@@ -90,7 +82,7 @@ WEIR_KERNEL T atomic_add(T& place, detail::Same<T> value) {
 
 /// The lesser stays. A value that is not a number changes nothing.
 template <AtomicValue T>
-WEIR_KERNEL T atomic_min(T& place, detail::Same<T> value) {
+WEIR_KERNEL T atomic_min(T& place, std::type_identity_t<T> value) {
   T before = detail::load_relaxed(place);
   while (value < before && !detail::replace_if(place, before, value)) {
   }
@@ -99,7 +91,7 @@ WEIR_KERNEL T atomic_min(T& place, detail::Same<T> value) {
 
 /// The greater stays. A value that is not a number changes nothing.
 template <AtomicValue T>
-WEIR_KERNEL T atomic_max(T& place, detail::Same<T> value) {
+WEIR_KERNEL T atomic_max(T& place, std::type_identity_t<T> value) {
   T before = detail::load_relaxed(place);
   while (before < value && !detail::replace_if(place, before, value)) {
   }
@@ -107,7 +99,7 @@ WEIR_KERNEL T atomic_max(T& place, detail::Same<T> value) {
 }
 
 template <AtomicValue T>
-WEIR_KERNEL T atomic_exchange(T& place, detail::Same<T> value) {
+WEIR_KERNEL T atomic_exchange(T& place, std::type_identity_t<T> value) {
 #if defined(__CUDA_ARCH__)
   using Word = detail::DeviceWord<T>;
   Word word;
@@ -124,7 +116,7 @@ WEIR_KERNEL T atomic_exchange(T& place, detail::Same<T> value) {
 
 /// Puts `desired` where `expected` is, compared by their bits; what it returns equals `expected` if it did.
 template <AtomicValue T>
-WEIR_KERNEL T atomic_compare_exchange(T& place, detail::Same<T> expected, detail::Same<T> desired) {
+WEIR_KERNEL T atomic_compare_exchange(T& place, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
   detail::replace_if(place, expected, desired);
   return expected;
 }

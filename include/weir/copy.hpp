@@ -82,8 +82,6 @@ struct ElementOf<X> {
 template <class X>
 using element_of = typename ElementOf<X>::type;
 
-/// Throws wrong_shape for a shape of another number of elements.
-void check_elements(std::size_t count, const Shape& shape, SourceLocation where);
 /// Array::to_host. `stream` empty: behind all that use the memory.
 void read_back(StreamRef stream, Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where);
 /// `stream` empty: chosen by rule W17.
@@ -176,7 +174,7 @@ std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(StreamRef stream, SourceL
 template <std::ranges::contiguous_range R>
 auto from(Place place, const R& range, const Shape& shape) {
   using T = std::ranges::range_value_t<R>;
-  detail::check_elements(std::ranges::size(range), shape, place.where);
+  detail::check_elements("weir::from", "range", std::ranges::size(range), shape, place.where);
   Array<T> array = detail::make_empty<T>("weir::from", place, shape);
   if (place.kind == MemoryKind::device) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);

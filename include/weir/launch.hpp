@@ -201,8 +201,8 @@ void launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
 template <class F, class... A>
   requires(!std::is_convertible_v<F, BlockExtent>)
 void launch_blocks(const BlockExtentHere& extent, F&& kernel, A&&... arguments) {
-  detail::launch_blocks(get_stream(extent.where), extent.extent(), extent.where, static_cast<F&&>(kernel),
-                        static_cast<A&&>(arguments)...);
+  launch_blocks(BlockExtentArg(extent.extent(), extent.where), static_cast<F&&>(kernel),
+                static_cast<A&&>(arguments)...);
 }
 
 }  // namespace weir

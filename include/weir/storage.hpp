@@ -80,6 +80,9 @@ inline Storage& require(Storage* storage, const char* operation, SourceLocation 
 void check_rank(std::size_t rank, std::size_t wanted, SourceLocation where);
 void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t rank, std::size_t dimension,
                  std::size_t size, SourceLocation where);
+/// Throws wrong_shape for a shape of another number of elements than `what` has.
+void check_elements(const char* operation, const char* what, std::size_t count, const Shape& shape,
+                    SourceLocation where);
 void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where);
 [[noreturn]] void refuse_one_index(std::size_t rank, SourceLocation where);
 [[noreturn]] void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where);

@@ -93,9 +93,10 @@ void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t r
   }
 }
 
-void check_elements(std::size_t count, const Shape& shape, SourceLocation where) {
-  if (checked_bytes(shape, 1, "weir::from", where) == count) return;
-  throw Error(Errc::wrong_shape, "weir::from", "range of " + std::to_string(count) + " elements",
+void check_elements(const char* operation, const char* what, std::size_t count, const Shape& shape,
+                    SourceLocation where) {
+  if (checked_bytes(shape, 1, operation, where) == count) return;
+  throw Error(Errc::wrong_shape, operation, std::string(what) + " of " + std::to_string(count) + " elements",
               "shape " + describe(shape) + " has another number of elements", where);
 }
 
@@ -104,10 +105,7 @@ void check_reshape(bool contiguous, std::size_t count, const Shape& shape, Sourc
     throw Error(Errc::wrong_shape, "weir::Array::reshape", "array", "its memory is not contiguous: clone it first",
                 where);
   }
-  if (checked_bytes(shape, 1, "weir::Array::reshape", where) != count) {
-    throw Error(Errc::wrong_shape, "weir::Array::reshape", "array of " + std::to_string(count) + " elements",
-                "shape " + describe(shape) + " has another number of elements", where);
-  }
+  check_elements("weir::Array::reshape", "array", count, shape, where);
 }
 
 void refuse_one_index(std::size_t rank, SourceLocation where) {

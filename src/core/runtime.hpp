@@ -97,7 +97,7 @@ class Runtime {
   void close_stream(StreamRef stream) noexcept;
   /// The open stream of this number; empty if it is gone.
   StreamRef find_stream(StreamId id);
-  /// Those that are open; others may open and close meanwhile.
+  /// Those that are open, the legacy stream among them; others may open and close meanwhile.
   std::vector<StreamRef> blocking_streams(const DeviceState& device);
   /// Waits for all devices; failures stay where they are.
   void drain_all() noexcept;

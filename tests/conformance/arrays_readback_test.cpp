@@ -90,10 +90,30 @@ TEST_P(ArrayReadback, holds_no_other_stream_while_it_waits_for_a_non_blocking_on
   reader.join();
 }
 
+// gone:   [a = 9]
+// others:         [hold]------   one of them has what the gone stream ran on
+TEST_P(ArrayReadback, waits_for_no_stream_that_came_behind_one_that_is_gone) {
+  weir::Stream home(device());
+  const auto a = weir::zeros<int>(home, 100);
+  {
+    const weir::Stream gone = free_stream(device(), "gone");
+    gone.wait(home);
+    weir::fill(gone, a, 9);
+    gone.synchronize();
+  }
+  std::vector<weir::Stream> others;
+  Gate gate;
+  for (int i = 0; i < 4; ++i) gate.hold(others.emplace_back(free_stream(device(), "other")));
+  std::vector<int> values;
+  EXPECT_TRUE(returns_while_held(gate, [&] { values = a.to_host(); }));
+  EXPECT_EQ(values, std::vector<int>(100, 9));
+}
+
 TEST_P(ArrayReadback, leaves_another_threads_capture_alone) {
   weir::Stream captured(device());
   weir::Stream home(device());
-  auto a = weir::full<int>(home, 100, 7);
+  auto a = weir::zeros<int>(home, 100);
+  weir::fill(weir::legacy_stream(device()), a, 7);
   Marker marker;
   weir::capture_begin(captured);  // a blocking stream: nobody may use the legacy stream
   mark(captured, marker);

@@ -305,6 +305,23 @@ TEST_P(CurrentStream, waits_for_several_streams_and_events_at_once) {
   EXPECT_EQ(marker.value(), 1);
 }
 
+TEST_P(CurrentStream, waits_for_several_events_join_a_capture) {
+  weir::Stream s(device()), a(device()), b(device());
+  Marker marker;
+  const weir::Graph graph = weir::capture(s, [&] {
+    const weir::Event begin = s.record();
+    a.wait(begin);
+    b.wait(begin);
+    mark(a, marker);
+    mark(b, marker);
+    const weir::Event of_a = a.record(), of_b = b.record();
+    s.wait({of_a, of_b});
+    mark(s, marker);
+  });
+  ASSERT_EQ(graph.size(), 3u);
+  EXPECT_EQ(graph.nodes().back().depends.size(), 2u);
+}
+
 struct AddOne {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
 };

@@ -1,5 +1,6 @@
 // The ranks' calls: matched, put into their streams, handed to the transport when the last one has come, or failed.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/collectives/captured_call.hpp"
@@ -13,20 +14,11 @@ namespace {
 std::atomic<std::uint64_t> next_communicator{1};
 constexpr std::chrono::hours longest_timeout{24 * 365};  // times of the clock can be added to it
 
-bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::receive; }
-
 /// Sends and receives of a pair have a lane of their own.
 std::size_t lane_of(const CommunicatorState& communicator, int rank, const CollectiveRequest& request) {
   if (!is_pair(request.kind)) return 0;
-  const int from = request.kind == CollectiveKind::send ? rank : request.peer;
-  const int to = request.kind == CollectiveKind::send ? request.peer : rank;
-  return 1 + static_cast<std::size_t>(from) * communicator.size() + static_cast<std::size_t>(to);
-}
-
-std::vector<int> all_ranks(std::size_t size) {
-  std::vector<int> ranks(size);
-  for (std::size_t r = 0; r < size; ++r) ranks[r] = static_cast<int>(r);
-  return ranks;
+  const std::vector<int> ends = ranks_of(request, rank, communicator.size());
+  return 1 + static_cast<std::size_t>(ends[0]) * communicator.size() + static_cast<std::size_t>(ends[1]);
 }
 
 std::size_t larger_bytes(const CollectiveRequest& request) {
@@ -45,6 +37,19 @@ bool sent(const Offer& offer, int from, int to, const Offer& peer) {
 }
 
 }  // namespace
+
+std::vector<int> ranks_of(const CollectiveRequest& request, int rank, std::size_t size) {
+  if (request.kind == CollectiveKind::send) return {rank, request.peer};
+  if (request.kind == CollectiveKind::receive) return {request.peer, rank};
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::size_t index_of(const CollectiveRequest& request, int rank) {
+  if (request.kind == CollectiveKind::send) return 0;
+  return request.kind == CollectiveKind::receive ? 1 : static_cast<std::size_t>(rank);
+}
 
 std::string difference(int rank, const Offer& mine, int other, const Offer& theirs) {
   const CollectiveRequest& a = mine.request;
@@ -135,13 +140,10 @@ CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& f
   const CollectiveRequest& request = offer.request;
   if (is_pair(request.kind)) {
     Calls& waiting = pairs[lane_of(*this, rank, request)];
-    const bool send = request.kind == CollectiveKind::send;
-    const auto half = static_cast<std::size_t>(send ? 0 : 1);
-    if (!waiting.empty() && !waiting.front()->offer(half)) return waiting.front();  // all of them miss the same half
+    const bool missed = !waiting.empty() && !waiting.front()->offer(index_of(request, rank));
+    if (missed) return waiting.front();  // all of them miss the same half
     fresh = true;
-    const int from = send ? rank : request.peer;
-    const int to = send ? request.peer : rank;
-    waiting.emplace_back(new LocalCall(shared_from_this(), 0, {from, to}));
+    waiting.emplace_back(new LocalCall(shared_from_this(), 0, ranks_of(request, rank, size_)));
     return waiting.back();
   }
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
@@ -150,7 +152,7 @@ CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& f
     return open[static_cast<std::size_t>(number - open.front()->number())];
   }
   fresh = true;
-  open.emplace_back(new LocalCall(shared_from_this(), number, all_ranks(size_)));
+  open.emplace_back(new LocalCall(shared_from_this(), number, ranks_of(request, rank, size_)));
   return open.back();
 }
 
@@ -205,8 +207,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   bool fresh = false;
   CallReference call = find_call(rank, offer, fresh);
   check_match(rank, offer, *call);
-  const std::size_t index =
-      is_pair(request.kind) ? (request.kind == CollectiveKind::send ? 0 : 1) : call->index_of(rank);
+  const std::size_t index = index_of(request, rank);
   CollectivePart& part = call->parts()[index];
   if (leader != nullptr) {
     part.placed = true;

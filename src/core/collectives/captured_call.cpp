@@ -85,22 +85,14 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
   }
   std::erase_if(captured, [](const auto& one) { return !is_captured_still(*one); });
 
-  const bool pair = request.kind == CollectiveKind::send || request.kind == CollectiveKind::receive;
-  std::vector<int> ranks_of_call;
-  if (pair) {
-    ranks_of_call = {rank, request.peer};
-    if (request.kind == CollectiveKind::receive) std::swap(ranks_of_call[0], ranks_of_call[1]);
-  } else {
-    for (std::size_t r = 0; r < size_; ++r) ranks_of_call.push_back(static_cast<int>(r));
-  }
-  const std::size_t index = pair ? (request.kind == CollectiveKind::send ? 0 : 1) : static_cast<std::size_t>(rank);
+  const std::vector<int> ranks_of_call = ranks_of(request, rank, size_);
+  const std::size_t index = index_of(request, rank);
   auto found = std::find_if(captured.begin(), captured.end(), [&](const auto& one) {
     const CollectiveKind kind =
         std::find_if(one->offers.begin(), one->offers.end(), [](const auto& other) { return other.has_value(); })
             ->value()
             .request.kind;
-    const bool is_pair = kind == CollectiveKind::send || kind == CollectiveKind::receive;
-    return is_pair == pair && one->ranks == ranks_of_call && !one->offers[index];
+    return is_pair(kind) == is_pair(request.kind) && one->ranks == ranks_of_call && !one->offers[index];
   });
   const bool fresh = found == captured.end();
   if (!fresh && (*found)->capture != capture->id) {

@@ -39,6 +39,11 @@ struct Offer {
 
 /// As the user calls it: "weir::all_reduce"; and without the namespace.
 const char* operation_of(CollectiveKind kind);
+inline bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::receive; }
+/// Who takes part in a call of `rank`: the sender and the receiver, or all.
+std::vector<int> ranks_of(const CollectiveRequest& request, int rank, std::size_t size);
+/// Where `rank` is among them.
+std::size_t index_of(const CollectiveRequest& request, int rank);
 inline const char* name_of(CollectiveKind kind) { return operation_of(kind) + sizeof("weir::") - 1; }
 /// What all ranks of a call have to agree on, and where it was called.
 std::string text_of(const Offer& offer);

@@ -22,8 +22,6 @@ const char* name_of(Reduction reduction) {
   return "";
 }
 
-bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send || kind == CollectiveKind::receive; }
-
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce || kind == CollectiveKind::gather ||
          kind == CollectiveKind::scatter;

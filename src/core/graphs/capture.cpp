@@ -176,11 +176,11 @@ void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, 
   const LockGuard guard(captures_lock());
   std::vector<Capture*> broken;
   Errc code = Errc::capture_unsupported;
-  std::string reason =
-      "this thread is capturing, or another one by CaptureMode::global: wait after the end of the capture, or order "
-      "streams by events";
+  std::string reason = "this thread is capturing: wait after the end of the capture, or order streams by events";
   for (const auto& capture : captures().active) {
     bool hit = forbids_waits(*capture);
+    if (hit && capture->thread != std::this_thread::get_id())
+      reason = "another thread captures, with CaptureMode::global: wait after the end of its capture";
     for (const Recorder* recorder : capture->recorders) {
       const StreamState* state = recorder->stream;
       if (state == nullptr) continue;

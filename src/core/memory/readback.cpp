@@ -58,8 +58,7 @@ bool read_on_legacy(Storage& storage, const Endpoint& to, const Endpoint& from, 
   const StreamRef legacy = storage.device->legacy;
   for (const QueuePlace& place : queues_of(storage)) {
     const StreamRef user = Runtime::get().find_stream(place.owner);
-    const bool waited_for = user.state() != nullptr && user.state()->device == storage.device &&
-                            (user.state()->blocking || user.state()->legacy);
+    const bool waited_for = user.state() != nullptr && user.state()->device == storage.device && user.state()->blocking;
     if (!waited_for) wait_for(place, where);
   }
   const LegacyAttempt attempt;
@@ -74,11 +73,11 @@ bool read_on_legacy(Storage& storage, const Endpoint& to, const Endpoint& from, 
 
 /// While blocking streams capture, a command of the legacy stream would void their captures (R125).
 void read_beside_captures(Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where) {
-  for (const QueuePlace& place : queues_of(storage)) wait_for(place, where);
+  std::vector<QueuePlace> places = queues_of(storage);
   for (const StreamRef stream : Runtime::get().blocking_streams(*storage.device)) {
-    QueuePlace place = place_of(stream.state()->real, stream.id(), storage.device);
-    if (!stream.state()->legacy) wait_for(place, where);
+    places.push_back(place_of(stream.state()->real, stream.id(), storage.device));
   }
+  for (const QueuePlace& place : places) wait_for(place, where);
   const Stream reader(Device(storage.device), {.blocking = false, .name = "to_host"}, where);
   copy(reader, to, from, where);
 }

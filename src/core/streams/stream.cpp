@@ -104,7 +104,7 @@ void StreamRef::wait(StreamRef other, SourceLocation where) const {
 }
 
 void StreamRef::wait(std::initializer_list<EventRef> events, SourceLocation where) const {
-  for (const EventRef event : events) static_cast<void>(state_of(event, "weir::Stream::wait", where));
+  for (const EventRef event : events) static_cast<void>(any_state_of(event, "weir::Stream::wait", where));
   for (const EventRef event : events) wait(event, where);
 }
 

@@ -27,6 +27,8 @@ bool returned_when_done(const Op& op) {
   const bool recorded = stream.recorder.load(std::memory_order_relaxed) != nullptr;
   const std::uint32_t now = recorded ? 0 : hooks.load(std::memory_order_relaxed);
   const StreamId id = stream.id.load(std::memory_order_relaxed);
+  if (now & captures_watched)
+    note_elsewhere(stream, operation, command.where);  // before anything changes: it may throw
   command.stream = id;
   const bool waits = !recorded && returned_when_done(command.op);
   const auto began = waits ? wait_begins() : std::chrono::steady_clock::time_point();
@@ -43,7 +45,6 @@ bool returned_when_done(const Op& op) {
     }
   }
   if (recorded) return;
-  if (now & captures_watched) note_elsewhere(stream, operation, command.where);
   if (waits) {
     HostWait wait = stream_wait(stream, id, command.where, HostWait::Source::pageable_copy);
     wait.kind = HostWait::Kind::command;

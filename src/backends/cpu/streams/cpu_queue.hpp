@@ -85,7 +85,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   bool done() override;
   /// A queue goes to another stream when nothing in it is pending.
   bool is_over(StreamId owner) override { return stream() != owner || done() || stream() != owner; }
-  void signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) override { signal_behind(tail(), signal); }
+  void signal_after(StreamId owner, std::unique_ptr<detail::Signal>& signal) override;
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;
@@ -198,6 +198,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void start_graph(GraphRecord& record, Runner& runner, bool worker);
   void finish_graph(GraphRecord& record);
   void run_ticket(const TicketRecord& ticket, Runner& runner);
+  bool parks(cpu::Record& record, Runner& runner, bool worker);
   bool park(const WaitRecord& wait);
   bool park(const SignalRecord& wait);
   void finish_signal(SignalRecord& record);

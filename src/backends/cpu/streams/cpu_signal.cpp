@@ -34,6 +34,15 @@ void CpuQueue::signal_behind(std::uint64_t sequence, std::unique_ptr<detail::Sig
   }
 }
 
+void CpuQueue::signal_after(StreamId owner, std::unique_ptr<detail::Signal>& signal) {
+  const std::uint64_t last = tail();  // first: a later owner's commands come with its number
+  if (stream() == owner) {
+    signal_behind(last, signal);
+  } else {
+    std::exchange(signal, nullptr)->give(nullptr);
+  }
+}
+
 void CpuQueue::resume() {
   if (unpark()) pool_.push(this, level());
 }

@@ -80,11 +80,11 @@ bool CpuQueue::take_part(CollectiveRecord& record, Runner& runner, bool worker) 
   lane_.store(nullptr, std::memory_order_relaxed);
   if (part.failure && !failures_.failed_relaxed()) {
     detail::note_unseen(part.failure);
-    detail::report_failed(stream_, 0, *part.failure);
+    detail::report_failed(stream(), 0, *part.failure);
     failures_.fail(done_ + 1, part.failure);
   }
   if (record.id != 0) {
-    detail::report_ran(record.id, stream_,
+    detail::report_ran(record.id, stream(),
                        {time_of(part.ready_nanoseconds.load(std::memory_order_relaxed)), Clock::now()});
   }
   call.release();

@@ -85,27 +85,9 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       give_chunk(old);
       continue;
     }
-    if (kind == RecordKind::wait || kind == RecordKind::graph) {
-      const auto& wait = as<WaitRecord>(*record);
-      const bool graph = kind == RecordKind::graph;
-      if (graph) start_graph(static_cast<GraphRecord&>(*record), runner, worker);
-      if (!worker) help_source(*wait.source, wait.sequence, runner);
+    if (holds(kind)) {
       const std::uint64_t ran = done_ - first;
-      if (park(wait)) return ran;  // whoever completes the source has the queue now
-      if (graph) {
-        finish_graph(static_cast<GraphRecord&>(*record));
-      } else if (record->id != 0) {
-        detail::report_ran(record->id, stream(), {Clock::now(), Clock::now()});
-      }
-    } else if (kind == RecordKind::signal) {
-      const std::uint64_t ran = done_ - first;
-      if (park(as<SignalRecord>(*record))) return ran;
-      finish_signal(as<SignalRecord>(*record));
-    } else if (kind == RecordKind::collective || kind == RecordKind::gather) {
-      const std::uint64_t ran = done_ - first;
-      const bool parked = kind == RecordKind::collective ? !take_part(as<CollectiveRecord>(*record), runner, worker)
-                                                         : !gather(as<GatherRecord>(*record), runner, worker);
-      if (parked) return ran;
+      if (parks(*record, runner, worker)) return ran;  // whoever ends the wait has the queue now
     } else if (failures_.failed_relaxed()) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
@@ -126,6 +108,30 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   const std::uint64_t ran = done_ - first;
   give_up();
   return ran;
+}
+
+/// Of a record that holds the queue. True if it belongs to nobody now; false if the record is over.
+bool CpuQueue::parks(Record& record, Runner& runner, bool worker) {
+  switch (record.kind()) {
+    case RecordKind::signal:
+      if (park(as<SignalRecord>(record))) return true;
+      finish_signal(as<SignalRecord>(record));
+      return false;
+    case RecordKind::collective: return !take_part(as<CollectiveRecord>(record), runner, worker);
+    case RecordKind::gather: return !gather(as<GatherRecord>(record), runner, worker);
+    default: break;
+  }
+  const auto& wait = as<WaitRecord>(record);
+  const bool graph = record.kind() == RecordKind::graph;
+  if (graph) start_graph(static_cast<GraphRecord&>(record), runner, worker);
+  if (!worker) help_source(*wait.source, wait.sequence, runner);
+  if (park(wait)) return true;
+  if (graph) {
+    finish_graph(static_cast<GraphRecord&>(record));
+  } else if (record.id != 0) {
+    detail::report_ran(record.id, stream(), {Clock::now(), Clock::now()});
+  }
+  return false;
 }
 
 void CpuQueue::give_up() { settle(release()); }

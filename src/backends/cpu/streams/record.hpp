@@ -26,17 +26,20 @@ enum class RecordKind : std::uint8_t {
   launch_blocks,
   copy,
   fill,
-  call,   ///< host function or foreign work
-  stamp,  ///< a timed event's record
-  wait,
-  signal,      ///< a wait for an event of another backend
-  graph,       ///< a replay: holds the queue until it is over, as a wait does
+  call,        ///< host function or foreign work
+  stamp,       ///< a timed event's record
   ticket,      ///< takes part in a replay
-  collective,  ///< a rank's part: holds the queue until it was let go
+  share,       ///< helps with a collective's work
+  wait,        ///< this one and those up to gather hold their queue: see holds()
+  signal,      ///< a wait for an event of another backend
+  graph,       ///< a replay, until it is over
+  collective,  ///< a rank's part, until it was let go
   gather,      ///< in a transport's queue: waits for all parts, does the work, lets the parts go
-  share,       ///< helps with that
   empty,       ///< takes part in the order, does nothing
 };
+
+/// Whether the queue may be parked at such a record, and goes on there.
+constexpr bool holds(RecordKind kind) { return kind >= RecordKind::wait && kind <= RecordKind::gather; }
 
 /// What a record keeps of its command.
 struct Origin {
