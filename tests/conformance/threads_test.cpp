@@ -19,6 +19,15 @@ void on_threads(int count, F&& function) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// Counts kernels that find another one at work.
+struct Alone {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<int> at_work, int* not_alone) const {
+    if (weir::atomic_add(at_work(0), 1) != 0) add_to_word(not_alone, 1);
+    for (int i = 0; i < 100; ++i) weir::atomic_add(at_work(0), 0);
+    weir::atomic_add(at_work(0), -1);
+  }
+};
+
 class Threads : public AnyDevice {};
 ON_EVERY_DEVICE(Threads);
 
@@ -38,6 +47,21 @@ TEST_P(Threads, R205_several_threads_launch_into_one_stream) {
     const int t = entry / launches;
     ASSERT_EQ(entry % launches, next[static_cast<std::size_t>(t)]++) << "thread " << t;
   }
+}
+
+//  legacy:   [alone]       [alone]              by thread 1
+//  blocking:        [alone]       [alone] ...   by thread 2: of any two, one is submitted first
+TEST_P(Threads, R18_R205_the_legacy_stream_and_another_are_never_at_work_at_once) {
+  weir::Stream blocking(device());
+  auto at_work = weir::zeros<int>(blocking, 1);
+  blocking.synchronize();
+  const Marker not_alone;
+  on_threads(2, [&](int t) {
+    const weir::StreamRef stream = t == 0 ? weir::legacy_stream(device()) : weir::StreamRef(blocking);
+    for (int k = 0; k < 20000; ++k) weir::launch(stream, 1, Alone{}, weir::inout(at_work), not_alone.word());
+  });
+  weir::legacy_stream(device()).synchronize();
+  EXPECT_EQ(not_alone.value(), 0);
 }
 
 //  a: [hold ......]      thread 1 waits for a; this thread launches, asks and waits elsewhere

@@ -180,6 +180,7 @@ constexpr auto acq_rel = std::memory_order_acq_rel;
 constexpr const char* undone = "all is done at the end";
 constexpr const char* left_waiting = "nobody waits at the end";
 constexpr const char* race = "data race";
+constexpr const char* first = "one comes first";
 constexpr const char* not_reused = "a retired queue is used again";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -196,7 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Weaker{"join", "load", acquire, "a_queue_waits_for_another", left_waiting},                 // B4
                     Weaker{"retire", "store", release, "a_queue_retires_while_it_runs", not_reused},            // C1
                     Weaker{"try_acquire", "load", acquire, "a_queue_retires_while_it_runs", not_reused},        // C2
-                    Weaker{"end_retirement", "load", acquire, "a_queue_retires_while_it_runs", not_reused}));   // C4
+                    Weaker{"end_retirement", "load", acquire, "a_queue_retires_while_it_runs", not_reused},     // C4
+                    Weaker{"try_lock", "fetch_or", acquire, "two_queues_follow_each_other", first},             // D1
+                    Weaker{"tail_awaiting", "load", acquire, "two_queues_follow_each_other", first},            // D2
+                    Weaker{"tail_giving_way", "load", acquire, "two_queues_follow_each_other", first}));        // D2
 
 INSTANTIATE_TEST_SUITE_P(
     Visibility, WeakerOrderTest,

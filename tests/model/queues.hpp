@@ -69,9 +69,7 @@ class Queue : public Strand {
 
   void append() {
     this->lock();
-    write({});
-    this->publish();
-    if (this->unlock()) schedule();
+    append_locked();
   }
   /// As the hot path of a launch.
   void append_fast() {
@@ -83,6 +81,18 @@ class Queue : public Strand {
     if (!this->try_lock()) return;
     check(this->producer_.written < most_commands, "there is room");
     this->unlock_unchanged();
+  }
+  /// Of two queues that follow each other, as the legacy queue.
+  void append_awaiting(const Queue& other) {
+    this->lock();
+    followed_ = this->tail_awaiting(other);
+    append_locked();
+  }
+  /// As a blocking one.
+  void append_giving_way(const Queue& other) {
+    this->lock();
+    followed_ = this->tail_giving_way(other);
+    append_locked();
   }
   /// A wait goes before the command, which then fails to be written.
   void append_and_throw(Queue& source, Number number) {
@@ -245,6 +255,9 @@ class Queue : public Strand {
   }
   /// What is left is listed, but nobody took it: for scenarios without workers.
   void check_done(Number number) { check(this->reached(number), "the command is done at the end"); }
+  void check_follows(Queue& other) {
+    check(followed_ != 0 || other.followed_ != 0, "of two queues that follow each other one comes first");
+  }
   void check_all_done() { check_over(this->tail()); }
   void check_retired(int times = 1) {
     check(times_retired_.load() >= times, "a retired queue is used again (invariant 7)");
@@ -266,6 +279,11 @@ class Queue : public Strand {
     commands_[at].number = command.number;
     this->producer_.written = at + 1;
   }
+  void append_locked() {
+    write({});
+    this->publish();
+    if (this->unlock()) schedule();
+  }
   void schedule() {
     if (this->list()) ready_.push(name_);
   }
@@ -284,6 +302,7 @@ class Queue : public Strand {
   const int name_;
   Command commands_[most_commands];
   Plain<bool> effects_[most_commands];
+  Plain<Number> followed_{0};  ///< how far the other queue's commands come before this one's
   Atomic<int> times_retired_{0};
 };
 

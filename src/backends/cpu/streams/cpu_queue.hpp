@@ -167,7 +167,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void note_formality();
   void hold_back();
   bool default_stream_is_new() const {
-    return producer_.default_tail->load(std::memory_order_acquire) !=
+    return producer_.default_tail->load(std::memory_order_seq_cst) !=  // D2 of the strand
            producer_.default_seen.load(std::memory_order_acquire);
   }
   void order_with_default_stream();

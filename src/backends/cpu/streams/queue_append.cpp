@@ -148,16 +148,15 @@ void CpuQueue::collect_blocking_queues() {
   const Origin implied;
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
-    const std::uint64_t seen = producer_.default_tail->load(std::memory_order_acquire);
-    const std::uint64_t last = seen >> 1;  // a producer that is at work there counts as later
+    const std::uint64_t last = tail_giving_way(legacy);
     if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
-    producer_.default_seen.store(seen, std::memory_order_release);
+    producer_.default_seen.store(2 * last, std::memory_order_release);
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
     if (!queue.blocking() || &queue == this) return;
-    const std::uint64_t tail = queue.tail();
+    const std::uint64_t tail = tail_awaiting(queue);
     if (tail == queue.legacy_waited_) return;
     if (!queue.reached(tail) || queue.failures_.failed_relaxed()) write_wait(queue, tail, implied);
     queue.legacy_waited_ = tail;  // once the wait is written: there may be no memory for it

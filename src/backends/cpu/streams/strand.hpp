@@ -23,6 +23,8 @@
 //     is late (B4: completed).
 //  C. The owner retires (C1: retired) and looks whether somebody has the strand (C2: state); a consumer gives it up (A3)
 //     and looks whether it was retired (C4: retired).
+//  D. Two strands follow each other's commands: a producer takes its strand's lock (D1: tail) and looks at the other
+//     strand's tail (D2).
 #pragma once
 
 #include <atomic>
@@ -71,7 +73,6 @@ class Strand {
   /// The last one completed. Acquire, with complete_next(): what the command did.
   Number completed() const { return completed_.load(std::memory_order_acquire); }
   bool reached(Number number) const { return completed() >= number; }
-
   /// Whether it is completed, or else now waits: then a complete_next() returns it.
   bool join(Waiter& waiter) {
     lock_waiters();                                                     // B3
@@ -111,11 +112,33 @@ class Strand {
   // Producers.
 
   /// Acquire, with unlock(): producer data. False: another producer has it.
-  bool try_lock() { return (tail_.fetch_or(1, std::memory_order_acquire) & 1) == 0; }
+  bool try_lock() { return (tail_.fetch_or(1, std::memory_order_seq_cst) & 1) == 0; }  // D1
   void lock() {
     if (!try_lock()) [[unlikely]]
       lock_slowly();
   }
+  // Two strands that follow each other's commands. Of two producers that append at the same time at least one sees the
+  // other at work, and waits for it: one command follows the other.
+
+  /// With the lock held: the other strand's tail at a moment without a producer there. Those give way.
+  static Number tail_awaiting(const Strand& other) {
+    for (int tries = 0;; ++tries) {
+      const Number seen = other.tail_.load(std::memory_order_seq_cst);  // D2
+      if ((seen & 1) == 0) return seen >> 1;
+      wait_a_little(tries);
+    }
+  }
+  /// With the lock held and nothing published since; gives it up while the other strand has a producer.
+  Number tail_giving_way(const Strand& other) {
+    for (;;) {
+      const Number seen = other.tail_.load(std::memory_order_seq_cst);  // D2
+      if ((seen & 1) == 0) return seen >> 1;
+      unlock_unchanged();
+      (void)tail_awaiting(other);
+      lock();
+    }
+  }
+
   /// One more command, with the lock held; consumers may take it at once. Returns its number.
   Number publish() {
     const Number next = tail_.load(std::memory_order_relaxed) + 2;  // only the holder of the lock changes the number
