@@ -56,9 +56,16 @@ TEST_P(Threads, R18_R205_the_legacy_stream_and_another_are_never_at_work_at_once
   auto at_work = weir::zeros<int>(blocking, 1);
   blocking.synchronize();
   const Marker not_alone;
+  std::atomic<int> arrived[2] = {};
   on_threads(2, [&](int t) {
     const weir::StreamRef stream = t == 0 ? weir::legacy_stream(device()) : weir::StreamRef(blocking);
-    for (int k = 0; k < 20000; ++k) weir::launch(stream, 1, Alone{}, weir::inout(at_work), not_alone.word());
+    for (int k = 1; k <= 15000; ++k) {
+      arrived[t] = k;
+      for (int tries = 0; arrived[1 - t] < k; ++tries) {
+        if (tries > 1000) std::this_thread::yield();
+      }
+      weir::launch(stream, 1, Alone{}, weir::inout(at_work), not_alone.word());
+    }
   });
   weir::legacy_stream(device()).synchronize();
   EXPECT_EQ(not_alone.value(), 0);
