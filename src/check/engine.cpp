@@ -255,7 +255,7 @@ void Engine::try_work(const Call& call, std::uint32_t place, Op op, const char* 
 void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name, std::span<const Use> given,
                   std::span<const std::uint32_t> gives) {
   if (streams_[place]->capture != 0) {
-    captured(call, place, op, name, uses_of(op, {given.begin(), given.end()}));
+    captured(call, place, op, name, uses_of(op, {given.begin(), given.end()}), none, gives);
     return;
   }
   if ((op == Op::copy || op == Op::fill) && given[0].total() == 0) return;  // nothing is enqueued
@@ -265,7 +265,7 @@ void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name
   Stream& stream = enter(call, place);
   const Second second{call, op, place, name};
   check_work(second, sides);
-  for (const Use& use : uses) check_contents(second, use);
+  check_contents(second, uses);
   if (uses.size() > 1) check_overlaps(second, uses);
 
   Access made;

@@ -178,9 +178,10 @@ class Engine {
   bool before(const Access& access, const Clock& clock) const;
 
   // ---- engine_memory.cpp
-  void check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch = none);
+  void check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch = none,
+                 bool kept = false);
   void add_use(const Use& use, std::size_t number, const Access& like, const Clock& now);
-  void check_contents(const Second& second, const Use& use);
+  void check_contents(const Second& second, std::span<const Use> uses);
   void check_overlaps(const Second& second, std::span<const Use> uses);
   void wrote(Buffer& buffer, const Runs& runs);
   const Runs* runs(const Use& use);
@@ -190,7 +191,7 @@ class Engine {
 
   // ---- engine_graphs.cpp
   std::uint32_t captured(const Call& call, std::uint32_t stream, Op op, const char* name, std::vector<Use> uses,
-                         std::uint32_t target = none);
+                         std::uint32_t target = none, std::span<const std::uint32_t> gives = {});
   void check_inside(const Call& call, std::uint32_t stream, Graph& graph, std::uint32_t site);
   void launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t site);
   void add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::Node> list, std::uint32_t parent,

@@ -43,7 +43,7 @@ void Engine::end_capture(const Call&, std::uint32_t place, std::uint32_t graph) 
 
 /// A command of a capturing stream is a node, behind what its stream and the events that it waited for stand for.
 std::uint32_t Engine::captured(const Call& call, std::uint32_t place, Op op, const char* name, std::vector<Use> uses,
-                               std::uint32_t target) {
+                               std::uint32_t target, std::span<const std::uint32_t> gives) {
   Stream& stream = *streams_[place];
   const auto found = captures_.find(stream.capture);
   if (found == captures_.end()) return none;
@@ -53,6 +53,7 @@ std::uint32_t Engine::captured(const Call& call, std::uint32_t place, Op op, con
   node.target = target;
   node.after = stream.frontier;
   node.uses = std::move(uses);
+  node.gives.assign(gives.begin(), gives.end());
   node.path = options_.command_text(call.command);
   node.name = name;
   node.file = call.file;
@@ -252,7 +253,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
   if (!version.plain()) {
     each([&](std::uint32_t i, const GraphNode& node) {
       if (node.op == Op::wait) waits.push_back(i);
-      if (node.op == Op::record) records.push_back(i);
+      if (node.op == Op::record || !node.gives.empty()) records.push_back(i);
       if (node.op == Op::alloc) {
         Buffer& buffer = *buffers_[node.target];
         buffer.launch = at;
@@ -297,7 +298,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       hits_.clear();
       const Clock clock = waits.empty() ? Clock() : clock_of(i);
       for (std::size_t n = 0; n < node.uses.size(); ++n) {
-        check_use(node.uses[n], n, waits.empty() ? stream.clock : clock, false, at);
+        check_use(node.uses[n], n, waits.empty() ? stream.clock : clock, false, at, version.keeps(node.uses[n].buffer));
       }
       if (!hits_.empty()) {
         std::vector<Hit> hits;
@@ -317,7 +318,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
   if (contents) {
     each([&](std::uint32_t i, const GraphNode& node) {
       const Second second{call, node.op, stream.id, node.name, &version, graph.id, i};
-      for (const Use& use : node.uses) check_contents(second, use);
+      check_contents(second, node.uses);
       for (const Use& use : node.uses) {
         if (!writes(use.access) || buffers_[use.buffer]->all_written) continue;
         if (const Runs* const bytes = runs(use)) wrote(*buffers_[use.buffer], *bytes);
@@ -359,7 +360,8 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       Site own = sites_[at];
       own.node = i;
       for (std::size_t r = 0; r < records.size(); ++r) {
-        if (version.before(i, records[r])) own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
+        if (i == records[r] || version.before(i, records[r]))
+          own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
       }
       sites_.push_back(std::move(own));
       used.site = static_cast<std::uint32_t>(sites_.size() - 1);
@@ -376,7 +378,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       const Clock clock = clock_of(i);
       for (std::size_t n = 0; n < node.uses.size(); ++n) {
         Buffer& buffer = *buffers_[node.uses[n].buffer];
-        used.kept = !node.uses[n].raw && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
+        used.kept = version.keeps(buffer.id) && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
         const Runs* const bytes = runs(node.uses[n]);
         if (bytes == nullptr || bytes->empty()) continue;
         used.set_use(node.uses[n].access, n);
@@ -389,21 +391,23 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         }
       }
     });
-    for (std::size_t r = 0; r < records.size() && rule(12); ++r) {
-      Event& event = events_[version.nodes()[records[r]].target];
+    for (std::size_t r = 0; r < records.size(); ++r) {
+      Clock clock = clock_of(records[r]);
+      clock.raise(graph.record_timelines[r], graph.launches);
+      for (std::size_t other = 0; other < records.size(); ++other) {
+        if (version.before(records[other], records[r])) clock.raise(graph.record_timelines[other], graph.launches);
+      }
+      const GraphNode& node = version.nodes()[records[r]];
+      for (const std::uint32_t one : node.gives) hand_offs_[one].join(clock);
+      if (node.op != Op::record || !rule(12)) continue;
+      Event& event = events_[node.target];
       event.capture = 0;
       event.recorded = true;
       event.stream_before = event.stream;
       event.stream = stream.id;
       event.place = {call.file, call.line};
       event.sequence = ++records_;
-      event.clock = clock_of(records[r]);
-      event.clock.raise(graph.record_timelines[r], graph.launches);
-      for (std::size_t other = 0; other < records.size(); ++other) {
-        if (version.before(records[other], records[r])) {
-          event.clock.raise(graph.record_timelines[other], graph.launches);
-        }
-      }
+      event.clock = std::move(clock);
     }
   }
   graph.end = stream.clock;

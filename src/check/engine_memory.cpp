@@ -22,12 +22,13 @@ void Engine::hit(FindingKind kind, const Access& first, std::uint32_t buffer, co
   }
 }
 
-/// What a use races with, into hits_. `launch`: the graph launch whose node it is.
-void Engine::check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch) {
+/// What a use races with, into hits_. `launch`: the graph launch whose node it is; `given`: the graph was given the array.
+void Engine::check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch,
+                       bool given) {
   const Runs* const bytes = runs(use);
   if (bytes == nullptr || bytes->empty()) return;
   const Buffer& buffer = *buffers_[use.buffer];
-  const bool kept = launch != none && !use.raw && buffer.fact.owner == recorded::Owner::array;
+  const bool kept = given && buffer.fact.owner == recorded::Owner::array;
   const bool allocated_here = launch != none && buffer.launch == launch;
   if (buffer.is_freed && !kept) hit(FindingKind::use_after_free, buffer.freed, use.buffer, *bytes, use, number, host);
   if (buffer.alloc.tick != 0 && !allocated_here && !before(buffer.alloc, now)) {
@@ -69,21 +70,31 @@ void Engine::wrote(Buffer& buffer, const Runs& bytes) {
   if (buffer.all_written) buffer.written.clear();
 }
 
-/// Bytes of device memory that are read, and that no command wrote.
-void Engine::check_contents(const Second& second, const Use& use) {
-  if (use.access != recorded::Access::in || buffers_[use.buffer]->all_written) return;
-  const Runs* const bytes = runs(use);
-  if (bytes == nullptr) return;
-  Runs unwritten;
-  for (const auto& [begin, end] : *bytes) {
-    std::uint64_t at = begin;
-    buffers_[use.buffer]->written.each(begin, end, [&](std::uint64_t from, std::uint64_t to, bool) {
-      if (at < from) unwritten.emplace_back(at, from);
-      at = to;
-    });
-    if (at < end) unwritten.emplace_back(at, end);
+/// Bytes of device memory that are read, and that no command wrote: of each buffer at once.
+void Engine::check_contents(const Second& second, std::span<const Use> uses) {
+  const auto concerned = [this](const Use& use) {
+    return use.access == recorded::Access::in && !buffers_[use.buffer]->all_written;
+  };
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const std::uint32_t which = uses[i].buffer;
+    const auto same = [&](const Use& use) { return use.buffer == which && concerned(use); };
+    const auto first = uses.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!concerned(uses[i]) || std::any_of(uses.begin(), first, same)) continue;
+    Runs unwritten;
+    for (auto use = first; use != uses.end(); ++use) {
+      const Runs* const bytes = same(*use) ? runs(*use) : nullptr;
+      if (bytes == nullptr) continue;
+      for (const auto& [begin, end] : *bytes) {
+        std::uint64_t at = begin;
+        buffers_[which]->written.each(begin, end, [&](std::uint64_t from, std::uint64_t to, bool) {
+          if (at < from) unwritten.emplace_back(at, from);
+          at = to;
+        });
+        if (at < end) unwritten.emplace_back(at, end);
+      }
+    }
+    if (!unwritten.empty()) warn(FindingKind::uninitialised_read, second, which, unwritten, i);
   }
-  if (!unwritten.empty()) warn(FindingKind::uninitialised_read, second, use.buffer, unwritten, 0);
 }
 
 void Engine::check_overlaps(const Second& second, std::span<const Use> uses) {

@@ -133,7 +133,7 @@ void Engine::hint(FindingKind kind, const Call& call, std::uint32_t stream, Op o
   for (Hint& one : hints_) {
     const Finding& old = one.finding;
     if (old.kind != kind || old.second->line != made.second->line || old.second->file != made.second->file ||
-        old.second->command != made.second->command) {
+        (!options_.keys_by_line && old.second->command != made.second->command)) {
       continue;
     }
     one.ordered = one.ordered || ordered;
@@ -262,7 +262,7 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
     const bool unseen =
         !buffer.fact.unseen.empty() || (second.stream != none && !streams_[second.stream]->fact.unseen.empty()) ||
         (from.stream != none && !streams_[from.stream]->fact.unseen.empty()) ||
-        (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind == MemoryKind::pageable && !ends);
+        (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind != MemoryKind::pinned && !ends);
     made.severity = unseen ? Severity::warning : Severity::error;
     made.why = why(second, *latest, first);
     made.first = std::move(first);

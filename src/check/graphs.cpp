@@ -28,7 +28,10 @@ GraphVersion::GraphVersion(std::vector<GraphNode> nodes) : nodes_(std::move(node
       for (std::size_t w = 0; w < more.size(); ++w) behind[w] |= more[w];
       behind[place_[before] / 64] |= std::uint64_t{1} << place_[before] % 64;
     }
-    if (node.op == Op::record || node.op == Op::wait || node.op == Op::alloc || node.op == Op::free) plain_ = false;
+    if (node.op == Op::record || node.op == Op::wait || node.op == Op::alloc || node.op == Op::free ||
+        !node.gives.empty()) {
+      plain_ = false;
+    }
   }
   // By buffer and access, so that a replay of many nodes is as cheap as what they touch.
   std::map<std::pair<std::uint32_t, recorded::Access>, Runs> parts;
@@ -75,6 +78,11 @@ GraphVersion::GraphVersion(std::vector<GraphNode> nodes) : nodes_(std::move(node
       return (a.access == recorded::Access::out) < (b.access == recorded::Access::out);
     });
   }
+}
+
+bool GraphVersion::keeps(std::uint32_t buffer) const {
+  return std::any_of(footprint_.begin(), footprint_.end(),
+                     [buffer](const Footprint& one) { return one.buffer == buffer && one.whole; });
 }
 
 bool GraphVersion::meet(std::uint32_t a, std::uint32_t b, std::uint32_t& in_list_a, std::uint32_t& in_list_b) const {

@@ -23,6 +23,7 @@ struct GraphNode {
   bool enabled = true;
   std::vector<std::uint32_t> after;  ///< of the same list
   std::vector<recorded::Use> uses;   ///< with the access that each means
+  std::vector<std::uint32_t> gives;  ///< hand-offs, of a host function
   std::string path;
   const char* name = "";
   const char* file = nullptr;  ///< null: as the launch
@@ -54,9 +55,11 @@ class GraphVersion {
 
   const std::vector<GraphNode>& nodes() const { return nodes_; }
   const std::vector<Footprint>& footprint() const { return footprint_; }
-  /// Nodes that record events, or wait for them, or allocate or free: such graphs are looked at node by node.
+  /// Nodes that record events, wait for them, allocate, free or give: such graphs are looked at node by node.
   bool plain() const { return plain_; }
   bool touches_all() const { return complete_; }
+  /// Whether some node was given the memory itself, not only a raw view: then an array stays as long as the graph.
+  bool keeps(std::uint32_t buffer) const;
 
   /// Whether a is before b, or the two never both run, or one holds the other.
   bool never_together(std::uint32_t a, std::uint32_t b) const;

@@ -28,7 +28,7 @@ struct Engine::Site {
   std::shared_ptr<const GraphVersion> version = nullptr;
   std::uint32_t graph = none;
   std::uint32_t node = none;
-  /// Record nodes behind the node: who is behind one of them is behind the node.
+  /// Nodes that record or give, and are behind the node: who is behind one of them is behind the node.
   std::vector<std::pair<Timeline, Tick>> also_before = {};
 };
 
@@ -115,7 +115,7 @@ struct Engine::Graph {
   bool launched = false;  ///< since the version was made
   Clock end;              ///< of its last launch
   std::uint64_t launches = 0;
-  std::vector<Timeline> record_timelines;                                      ///< for each record node, in their order
+  std::vector<Timeline> record_timelines;  ///< for each node that records or gives, in their order
   std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> reported;  ///< pairs of nodes and their buffer
   std::set<std::uint32_t> overlapping;                                         ///< nodes whose arguments overlap
   std::vector<std::pair<const void*, std::pair<std::uint64_t, std::uint32_t>>> sites;

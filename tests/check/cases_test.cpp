@@ -88,6 +88,7 @@ TEST(HazardCases, that_race_without_a_host_access_first_have_mends) {
     const Checked found = check(one.scenario, false);
     for (const json& finding : found.findings["findings"]) {
       if (!check_test::is_race(finding) || finding["first"]["host"].get<bool>()) continue;
+      if (finding["first"]["op"] == "free") continue;  // no order mends a use of memory that is gone
       EXPECT_FALSE(finding["mend"].is_null()) << one.id << " " << finding["key"];
     }
   }

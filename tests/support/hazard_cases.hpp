@@ -8,8 +8,8 @@
 
 namespace weir_test {
 
-inline nlohmann::json hazard_cases() {
-  std::ifstream file(std::string(WEIR_TEST_DATA) + "/hazard_cases.json");
+inline nlohmann::json hazard_cases(const std::string& name = "hazard_cases.json") {
+  std::ifstream file(std::string(WEIR_TEST_DATA) + "/" + name);
   return nlohmann::json::parse(file).at("cases");
 }
 
