@@ -259,10 +259,10 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
     made.second =
         side_of(second, latest->number, latest->how, latest->host || second.stream == none, second.op == Op::free);
     const bool ends = second.op == Op::free && buffer.fact.owner == recorded::Owner::user;
-    const bool unseen =
-        !buffer.fact.unseen.empty() || (second.stream != none && !streams_[second.stream]->fact.unseen.empty()) ||
-        (from.stream != none && !streams_[from.stream]->fact.unseen.empty()) ||
-        (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind != MemoryKind::pinned && !ends);
+    const bool unseen = !buffer.fact.unseen.empty() ||
+                        (second.stream != none && !streams_[second.stream]->fact.unseen.empty()) ||
+                        (from.stream != none && !streams_[from.stream]->fact.unseen.empty()) ||
+                        (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind != MemoryKind::pinned && !ends);
     made.severity = unseen ? Severity::warning : Severity::error;
     made.why = why(second, *latest, first);
     made.first = std::move(first);

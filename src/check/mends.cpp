@@ -73,7 +73,9 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
     wait_here(best->name, shown, "");
     return made;
   }
-  const bool still = first.alive && first.capture == 0 && first.last_command == latest.first.command;
+  // A thread's own stream is nobody else's to wait for.
+  const bool foreign = first.fact.kind == recorded::StreamKind::per_thread && last.thread != second.call.thread;
+  const bool still = first.alive && first.capture == 0 && first.last_command == latest.first.command && !foreign;
   if (still && covered(hits, first.clock)) {
     wait_here("", "", first.fact.name);
     return made;
