@@ -1,7 +1,7 @@
 # Programs that the library must reject with its own sentence. Included, it adds the tests; as a script, it is one.
 #   cmake -DCOMPILER=... -DFLAGS=... -DSOURCE=... -P must_not_compile.cmake
 # SOURCE starts with lines `// expect: <part of a sentence>`; the compiler's output must contain each of them, and
-# nothing of lines `// not expect: <part of a sentence>`.
+# nothing of lines `// not expect: <part of a sentence>`. A line `// flags: <one flag>` replaces the language's.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   # All of them include the same header: each compiler reads it once, in a test that the others need.
@@ -23,8 +23,14 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     foreach(source IN LISTS sources)
       cmake_path(GET source STEM name)
       set(test must_not_compile.${name}.${compiler})
+      set(flags_of_test "${flags};${use}")
+      file(STRINGS ${source} own_flags REGEX "^// flags: ")
+      if(own_flags)
+        string(REGEX REPLACE "^// flags: *" "" own_flags "${own_flags}")
+        set(flags_of_test "${own_flags};-I${PROJECT_SOURCE_DIR}/include")
+      endif()
       add_test(NAME ${test}
-               COMMAND ${CMAKE_COMMAND} -DCOMPILER=${weir_compiler_${compiler}} "-DFLAGS=${flags};${use}"
+               COMMAND ${CMAKE_COMMAND} -DCOMPILER=${weir_compiler_${compiler}} "-DFLAGS=${flags_of_test}"
                        -DSOURCE=${source} -P ${PROJECT_SOURCE_DIR}/cmake/must_not_compile.cmake)
       set_tests_properties(${test} PROPERTIES TIMEOUT 120 FIXTURES_REQUIRED header.${compiler})
     endforeach()

@@ -1,6 +1,8 @@
 // Where in the user's program a call was made.
 #pragma once
 
+#include <weir/language.hpp>
+
 #include <cstdint>
 
 namespace weir {

@@ -38,6 +38,38 @@ class Planted(unittest.TestCase):
         return run.returncode, run.stdout + run.stderr
 
 
+class Rules(Planted):
+    documents = {
+        "README.md": "Streams.\n",
+        "docs/ordering.md": "Order.\n",
+        "docs/rules.md": "| R1 | A launch returns at once. | documented | `Order.R1_returns` |\n",
+        "include/weir/launch.hpp": "/// Returns at once (R1).\n",
+        "tests/conformance/order_test.cpp": "TEST_P(Order, R1_returns) {}\n",
+    }
+
+    def refused(self, planted, sentence):
+        status, output = self.check("check_claims", {**self.documents, **planted})
+        self.assertEqual(status, 1, output)
+        self.assertIn(sentence, output)
+        self.assertEqual(output.count("\n"), 1, output)
+
+    def test_rules_with_rows_and_tests_pass(self):
+        status, output = self.check("check_claims", self.documents)
+        self.assertEqual(status, 0, output)
+
+    def test_what_a_public_header_or_a_document_names_has_a_row(self):
+        self.refused({"include/weir/copy.hpp": "/// Waits (R31).\n"}, "include/weir/copy.hpp: docs/rules.md has no row for R31")
+        self.refused({"docs/captures.md": "See R110.\n"}, "docs/captures.md: docs/rules.md has no row for R110")
+
+    def test_a_row_names_a_test_that_exists(self):
+        row = self.documents["docs/rules.md"]
+        self.refused({"docs/rules.md": row + "| R2 | In order. | documented | `Order.R2_gone` |\n"}, "there is no test Order.R2_gone")
+        self.refused({"docs/rules.md": row + "| R2 | In order. | documented | |\n"}, "ends with the test that holds it")
+
+    def test_a_rule_has_one_row(self):
+        self.refused({"docs/rules.md": 2 * self.documents["docs/rules.md"]}, "R1 has a row already")
+
+
 class Layers(Planted):
     def refused(self, name, text):
         status, output = self.check("check_layers", {name: text})
