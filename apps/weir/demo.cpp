@@ -29,10 +29,12 @@ std::vector<DemoResult> run_each(const Session& session, bool small) {
   VaddOptions vadd;
   NormalizeOptions normalize;
   PrefetchOptions prefetch;
+  HeatOptions heat;
   if (small) {
     vadd.n = 1'000'003;
     normalize.n = 100'000;
     prefetch.n = 100'000;
+    heat.size = 258;
   }
   std::vector<DemoResult> results;
   results.push_back(run_vadd(session, vadd));
@@ -41,6 +43,10 @@ std::vector<DemoResult> run_each(const Session& session, bool small) {
   session.say("\n");
   results.push_back(run_prefetch(session, prefetch));
   session.say("\n");
+  if (session.device().backend() == "cpu") {  // the one backend with a transport
+    results.push_back(run_heat(session, heat));
+    session.say("\n");
+  }
   results.push_back(run_default_stream(session));
   session.say("\n");
   return results;
@@ -59,7 +65,7 @@ Exit run_all(const Session& session, bool small) {
   bool good = true;
   Json demos = Json::object();
   std::string table =
-      fmt::format("{:<16}{:<38}{:>12}{:>12}{:>9}  {}\n", "demo", "", "one stream", "streams", "speed-up", "result");
+      fmt::format("{:<16}{:<38}{:>12}{:>12}{:>9}  {}\n", "demo", "", "one", "several", "speed-up", "result");
   for (const DemoResult& result : run_each(session, small)) {
     good = good && result.good;
     table += row(result);
@@ -117,6 +123,7 @@ void add_demo(const Command& app, Session& session) {
   add_vadd(demo, session);
   add_normalize(demo, session);
   add_prefetch(demo, session);
+  add_heat(demo, session);
   add_default_stream(demo, session);
 }
 

@@ -33,16 +33,24 @@ struct PrefetchOptions {
   std::int64_t n = 2'000'000;
   std::int64_t repeat = 5;
 };
+struct HeatOptions {
+  std::int64_t size = 4096;
+  std::int64_t steps = 20;
+  std::int64_t ranks = 0;  ///< one for each device, two at least
+  std::int64_t repeat = 3;
+};
 
 /// Each says what it does unless the session wants JSON. Throws UsageError for options that make no sense.
 DemoResult run_vadd(const Session& session, const VaddOptions& options);
 DemoResult run_normalize(const Session& session, const NormalizeOptions& options);
 DemoResult run_prefetch(const Session& session, const PrefetchOptions& options);
+DemoResult run_heat(const Session& session, const HeatOptions& options);
 DemoResult run_default_stream(const Session& session);
 
 void add_vadd(const Command& demo, Session& session);
 void add_normalize(const Command& demo, Session& session);
 void add_prefetch(const Command& demo, Session& session);
+void add_heat(const Command& demo, Session& session);
 void add_default_stream(const Command& demo, Session& session);
 
 /// Those of all commands, and --trace.

@@ -21,6 +21,18 @@ struct Add {
   }
 };
 
+struct Diffuse {
+  WEIR_KERNEL void operator()(weir::Index<2> at, View<const double, 2> from, View<double, 2> to) const {
+    const std::size_t row = at[0], column = at[1];
+    if (column == 0 || column + 1 == to.size(1)) {
+      to(row, column) = from(row + 1, column);
+    } else {
+      to(row, column) = 0.25 * ((from(row, column) + from(row + 2, column)) +
+                                (from(row + 1, column - 1) + from(row + 1, column + 1)));
+    }
+  }
+};
+
 constexpr std::uint32_t reduce_threads = 256;
 
 struct PartialReduce {
@@ -143,6 +155,10 @@ void single_thread_sum(weir::StreamRef stream, const weir::Slice<double>& partia
 
 void divide_by(weir::StreamRef stream, const weir::Slice<double>& a, const weir::Slice<double>& sum) {
   weir::launch(stream, a.size(), DivideBy{}, weir::inout(a), weir::in(sum));
+}
+
+void diffuse(weir::StreamRef stream, const weir::Slice<double>& from, const weir::Slice<double>& to) {
+  weir::launch(stream, to.shape(), Diffuse{}, weir::in(from), weir::out(to));
 }
 
 void digest(weir::StreamRef stream, const weir::Slice<std::uint32_t>& batch, const weir::Slice<std::uint32_t>& state,

@@ -22,6 +22,10 @@ void single_thread_sum(weir::StreamRef stream, const weir::Slice<double>& partia
 /// a = a / sum[0]
 void divide_by(weir::StreamRef stream, const weir::Slice<double>& a, const weir::Slice<double>& sum);
 
+/// One step of heat: each element of `to` is the mean of its four neighbours in `from`, which has one more row at either end.
+/// The first and the last column stay as they are.
+void diffuse(weir::StreamRef stream, const weir::Slice<double>& from, const weir::Slice<double>& to);
+
 /// A few rounds of arithmetic that cannot be shortened.
 WEIR_KERNEL constexpr std::uint32_t mix(std::uint32_t value, std::uint32_t rounds) {
   for (std::uint32_t round = 0; round < rounds; ++round) {

@@ -93,6 +93,28 @@ TEST(Prefetch, is_correct_for_few_and_many_batches) {
   }
 }
 
+TEST(Heat, is_the_same_on_every_number_of_ranks_bit_for_bit) {
+  const std::vector<std::pair<std::string, std::string>> plates = {{"3", "1"},  {"4", "2"},   {"9", "7"},
+                                                                   {"34", "3"}, {"130", "2"}, {"513", "4"}};
+  for (const auto& [size, ranks] : plates) {
+    const Arguments arguments = {"demo",    "heat", "--size",   size, "--ranks", ranks,
+                                 "--steps", "7",    "--repeat", "2",  "--json"};
+    const Result result = run(arguments, {.environment = {"WEIR_CPU_DEVICES=2"}});
+    ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+    const json value = json::parse(result.out);
+    EXPECT_EQ(value.at("equal"), true) << text(arguments, result);
+    EXPECT_EQ(std::to_string(value.at("ranks").get<int>()), ranks);
+    EXPECT_EQ(value.at("devices").get<std::string>().substr(0, 5), "cpu:0");
+  }
+}
+
+TEST(Heat, orders_all_that_it_does) {
+  const Arguments arguments = {"demo", "heat", "--size", "66", "--ranks", "3", "--steps", "5", "--repeat", "1"};
+  const Result result = run(arguments, {.environment = {"WEIR_CPU_DEVICES=2", "WEIR_CHECK=throw"}});
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_NE(result.out.find("bit for bit equal"), std::string::npos) << text(arguments, result);
+}
+
 std::ptrdiff_t place(const json& order, const std::string& what) {
   const auto found = std::find(order.begin(), order.end(), what);
   EXPECT_NE(found, order.end()) << what << " is not in " << order;
@@ -138,14 +160,15 @@ TEST(Demo, without_a_name_runs_all_and_ends_with_a_table) {
   EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
   const std::size_t table = result.out.find("\ndemo  ");
   ASSERT_NE(table, std::string::npos) << text(arguments, result);
-  for (const char* name : {"\nvadd ", "\nnormalize ", "\nprefetch ", "\ndefault-stream "}) {
+  for (const char* name : {"\nvadd ", "\nnormalize ", "\nprefetch ", "\nheat ", "\ndefault-stream "}) {
     EXPECT_NE(result.out.find(name, table), std::string::npos) << name << " is not in the table\n" << result.out;
   }
 }
 
 TEST(Demo, json_holds_every_demo) {
   const json value = run_json({"demo", "--small", "--json"});
-  EXPECT_EQ(keys(value.at("demos")), (std::set<std::string>{"vadd", "normalize", "prefetch", "default-stream"}));
+  EXPECT_EQ(keys(value.at("demos")),
+            (std::set<std::string>{"vadd", "normalize", "prefetch", "heat", "default-stream"}));
   EXPECT_EQ(value.at("correct"), true);
 }
 
