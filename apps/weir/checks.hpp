@@ -44,4 +44,7 @@ std::span<const Check> work_checks();    ///< checks_work.cpp: kernels, failures
 /// proof that it would notice, and what --show-failure shows.
 Verdict forgotten_wait(weir::Device device);
 
+/// A hazard of each kind that the checker must find, in scenarios and, as far as it can, in programs; checks_checker.cpp.
+Verdict planted_hazards(weir::Device device);
+
 }  // namespace tool

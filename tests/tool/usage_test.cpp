@@ -108,6 +108,13 @@ TEST(Selftest, tries_two_devices_where_there_are_two) {
   for (const json& check : value.at("checks")) EXPECT_EQ(check.at("result"), "kept") << check;
 }
 
+TEST(Selftest, plants_hazards_that_a_checker_of_the_program_does_not_tell) {
+  EXPECT_NE(run({"selftest"}).out.find("by the checker too"), std::string::npos);
+  const Result result = run({"selftest"}, {.environment = {"WEIR_CHECK=1"}});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.err.find("hazard:"), std::string::npos) << result.err;
+}
+
 TEST(Selftest, exits_with_1_when_a_rule_is_broken) {
   const Result people = run({"selftest", "--show-failure"});
   EXPECT_EQ(people.exit_code, 1) << people.out << people.err;
