@@ -59,6 +59,7 @@ void video(Context& context);          // video.*
 void threads(Context& context);        // threads.*
 void observe(Context& context);        // observe.*
 void trace(Context& context);          // trace.*
+void check(Context& context);          // check.*
 void collectives(Context& context);    // all_reduce.*
 void instructions(Context& context);
 void allocations(Context& context);

@@ -43,6 +43,7 @@ constexpr Bench benches[] = {
     {"streams", bench::thousand_streams},
     {"observe", bench::observe},
     {"trace", bench::trace},
+    {"check", bench::check},
     {"all_reduce", bench::collectives},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},

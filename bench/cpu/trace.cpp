@@ -1,6 +1,4 @@
 // trace.*: what recording a timeline adds to launches, and how long writing one takes.
-#include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <string>
 
@@ -15,26 +13,13 @@ namespace bench {
 
 namespace {
 
-double thread_seconds() {
-  std::timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 /// Nanoseconds of its own that a launch takes its thread; the queue is never full, so that the thread runs no kernels.
 double caller_nanoseconds(const weir::Stream& stream, std::size_t count) {
-  constexpr std::size_t at_once = 2000;
   return counted(count,
                  [&] {
-                   double time = 0;
-                   for (std::size_t done = 0; done < count;) {
-                     const std::size_t end = std::min(done + at_once, count);
-                     const double begin = thread_seconds();
-                     for (; done < end; ++done) weir::launch(stream, 1, [](std::size_t) { tally(); });
-                     time += thread_seconds() - begin;
-                     stream.synchronize();
-                   }
-                   return time;
+                   return caller_seconds(
+                       count, 2000, [&](std::size_t) { weir::launch(stream, 1, [](std::size_t) { tally(); }); },
+                       [&] { stream.synchronize(); });
                  }) *
          1e9 / static_cast<double>(count);
 }

@@ -1,10 +1,18 @@
 // Empty kernels on streams: one after another, round robin, by turns, forked and joined.
 #include "work.hpp"
 
+#include <ctime>
+
 #include "support/measure.hpp"
 #include "support/proof.hpp"
 
 namespace bench {
+
+double thread_seconds() {
+  std::timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 namespace {
 

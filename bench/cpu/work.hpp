@@ -1,12 +1,31 @@
 // The work of B1 to B5 on streams: objects that keep their streams and events, called for one figure each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include <weir/weir.hpp>
 
 namespace bench {
+
+/// Of the calling thread's own time.
+double thread_seconds();
+
+/// Seconds of its own that `act(i)` takes the thread for all i below `count`: it waits after `at_once` of them, so that no queue
+/// is ever full and the thread runs no kernels.
+template <class Act, class Synchronize>
+double caller_seconds(std::size_t count, std::size_t at_once, const Act& act, const Synchronize& synchronize) {
+  double time = 0;
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t end = std::min(done + at_once, count);
+    const double begin = thread_seconds();
+    for (; done < end; ++done) act(done);
+    time += thread_seconds() - begin;
+    synchronize();
+  }
+  return time;
+}
 
 std::vector<weir::Stream> make_streams(weir::Device device, std::size_t count);
 

@@ -1,0 +1,171 @@
+// check.*: what a checker that is attached adds to the caller's own time.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <weir/array.hpp>
+#include <weir/check.hpp>
+#include <weir/copy.hpp>
+#include <weir/event.hpp>
+#include <weir/graph.hpp>
+
+#include "bench.hpp"
+#include "work.hpp"
+
+namespace bench {
+
+namespace {
+
+using Floats = weir::Array<float>;
+using In = weir::View<const float>;
+using Out = weir::View<float>;
+
+struct Touch {
+  void operator()(std::size_t, In, In, In, In, Out, Out, Out, Out) const { tally(); }
+};
+
+std::vector<weir::Stream> streams_of(Context& context, std::size_t count) {
+  std::vector<weir::Stream> made;
+  for (std::size_t i = 0; i < count; ++i) made.emplace_back(context.device, weir::StreamOptions{.blocking = false});
+  return made;
+}
+
+std::vector<Floats> arrays_on(const weir::Stream& stream, std::size_t count) {
+  std::vector<Floats> made;
+  for (std::size_t i = 0; i < count; ++i) made.push_back(weir::zeros<float>(stream, 16));
+  return made;
+}
+
+void touch(const weir::Stream& stream, const std::vector<Floats>& shared, const std::vector<Floats>& own) {
+  weir::launch(stream, 1, Touch{}, weir::in(shared[0]), weir::in(shared[1]), weir::in(shared[2]), weir::in(shared[3]),
+               weir::out(own[0]), weir::out(own[1]), weir::inout(own[2]), weir::inout(own[3]));
+}
+
+/// With 8 arguments on streams in turn, which read the same arrays and write their own.
+class Launches {
+ public:
+  static constexpr std::size_t tasks = 1;
+
+  Launches(Context& context, std::size_t streams, bool behind_all_others) : streams_(streams_of(context, streams)) {
+    shared_ = arrays_on(streams_[0], 4);
+    for (const weir::Stream& stream : streams_) own_.push_back(arrays_on(stream, 4));
+    weir::synchronize();
+    if (!behind_all_others) return;
+    for (std::size_t i = 0; i < 2 * streams; ++i) {
+      touch(streams_[i % streams], shared_, own_[i % streams]);
+      streams_[(i + 1) % streams].wait(streams_[i % streams]);
+    }
+  }
+  void operator()(std::size_t i) const { touch(streams_[i % streams_.size()], shared_, own_[i % streams_.size()]); }
+
+ private:
+  std::vector<weir::Stream> streams_;
+  std::vector<Floats> shared_;
+  std::vector<std::vector<Floats>> own_;
+};
+
+class Hops {
+ public:
+  static constexpr std::size_t tasks = 0;
+
+  explicit Hops(Context& context) : streams_(streams_of(context, 2)), event_(context.device) {}
+  void operator()(std::size_t i) const {
+    streams_[i % 2].record(event_);
+    streams_[(i + 1) % 2].wait(event_);
+  }
+
+ private:
+  std::vector<weir::Stream> streams_;
+  weir::Event event_;
+};
+
+class Neighbours {
+ public:
+  static constexpr std::size_t tasks = 0;
+
+  Neighbours(Context& context, std::size_t count)
+      : streams_(streams_of(context, 1)),
+        to_(weir::zeros<float>(streams_[0], 2 * count)),
+        from_(weir::zeros<float>(streams_[0], 2)) {}
+  void operator()(std::size_t i) const { weir::copy(streams_[0], to_.slice(2 * i, 2 * i + 2), from_); }
+
+ private:
+  std::vector<weir::Stream> streams_;
+  Floats to_;
+  Floats from_;
+};
+
+class Replays {
+ public:
+  static constexpr std::size_t tasks = 1000;
+
+  explicit Replays(Context& context) : streams_(streams_of(context, 1)), shared_(arrays_on(streams_[0], 4)) {
+    for (std::size_t i = 0; i < 7; ++i) own_.push_back(arrays_on(streams_[0], 4));
+    graph_ = weir::capture(streams_[0], [&] {
+      for (std::size_t i = 0; i < 1000; ++i) touch(streams_[0], shared_, own_[i % own_.size()]);
+    });
+    graph_->launch(streams_[0]);  // the first one is looked at node by node
+  }
+  void operator()(std::size_t) const { graph_->launch(streams_[0]); }
+
+ private:
+  std::vector<weir::Stream> streams_;
+  std::vector<Floats> shared_;
+  std::vector<std::vector<Floats>> own_;
+  std::optional<weir::Graph> graph_;
+};
+
+/// What `make()` made is called for each number below `count`: nanoseconds of the caller's own that a checker adds to a call.
+template <class Make>
+void added(Context& context, Row row, std::size_t count, std::size_t at_once, const Make& make) {
+  const std::size_t batches = (count + at_once - 1) / at_once;
+  const auto once = [&] {
+    const auto act = make();
+    weir::synchronize();
+    const double time = counted(count * act.tasks + batches, [&] {
+      return caller_seconds(count, at_once, act, [] {
+        weir::launch(1, [](std::size_t) { tally(); });
+        weir::synchronize();
+      });
+    });
+    return time * 1e9 / static_cast<double>(count);
+  };
+  const Pair pair = by_turns(context.options, once, [&] {
+    const weir::Checker checker({.mode = weir::CheckMode::collect});
+    const double time = once();
+    expect(checker.findings().empty(), "a program without hazards has findings");
+    return time;
+  });
+  row.work += ", added to the caller's own time by a checker";
+  row.unit = "ns";
+  row.value = {pair.ours.median - pair.raw.median, pair.ours.low - pair.raw.median, pair.ours.high - pair.raw.median};
+  row.note = "unchecked " + std::to_string(pair.raw.median).substr(0, 6) + " ns";
+  context.report.add(row);
+}
+
+}  // namespace
+
+void check(Context& context) {
+  const std::size_t launches = context.options.cut(200'000), copies = context.options.cut(100'000);
+  added(
+      context,
+      {.name = "check.launch", .work = "launches with 8 arguments, 8 streams in turn", .reach = {at_most(1000, "ns")}},
+      launches, 2000, [&] { return Launches(context, 8, false); });
+  added(context, {.name = "check.hop", .work = "a record and a wait", .reach = {at_most(600, "ns")}}, launches, 1000,
+        [&] { return Hops(context); });
+  added(
+      context,
+      {.name = "check.streams", .work = "the same, 64 streams, each behind all others", .reach = {at_most(2000, "ns")}},
+      launches, 2000, [&] { return Launches(context, 64, true); });
+  added(context,
+        {.name = "check.ranges",
+         .work = context.counts(100'000) + " copies of 8 bytes into neighbouring ranges",
+         .reach = {at_most(1000, "ns")}},
+        copies, 2000, [&] { return Neighbours(context, copies); });
+  added(context,
+        {.name = "check.graph", .work = "replay of 1,000 nodes over 32 arrays", .reach = {at_most(10'000, "ns")}},
+        context.options.cut(2000), 8, [&] { return Replays(context); });
+}
+
+}  // namespace bench
