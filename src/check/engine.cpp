@@ -183,6 +183,7 @@ Tick Engine::host_tick(Thread& host) {
 
 bool Engine::before(const Access& access, const Clock& clock) const {
   if (clock[access.timeline] >= access.tick) return true;
+  if (access.site < first_launch_) return false;
   for (const auto& [timeline, tick] : sites_[access.site].also_before) {
     if (clock[timeline] >= tick) return true;
   }

@@ -232,6 +232,7 @@ class Engine {
   std::unique_ptr<Event> stream_event_;  ///< of waits for streams: nobody else has it
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<Site> sites_;
+  std::uint32_t first_launch_ = none;  ///< the first site that may have record nodes behind it
   std::unordered_map<std::uint64_t, std::uint32_t> site_table_;
   std::unordered_map<std::uint32_t, Scope> scopes_;
   std::unordered_map<std::uint32_t, Clock> hand_offs_;

@@ -363,6 +363,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         if (i == records[r] || version.before(i, records[r]))
           own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
       }
+      first_launch_ = std::min(first_launch_, static_cast<std::uint32_t>(sites_.size()));
       sites_.push_back(std::move(own));
       used.site = static_cast<std::uint32_t>(sites_.size() - 1);
       if (node.op == Op::alloc) {

@@ -102,9 +102,9 @@ void Engine::check_overlaps(const Second& second, std::span<const Use> uses) {
     return use.access == recorded::Access::out || use.access == recorded::Access::inout;
   };
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    bool again = false;
-    for (std::size_t j = 0; j < i && !again; ++j) again = uses[j].buffer == uses[i].buffer;
-    if (again) continue;
+    const auto same = [&](const Use& use) { return use.buffer == uses[i].buffer; };
+    const auto here = uses.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(here + 1, uses.end(), same) || std::any_of(uses.begin(), here, same)) continue;
     Runs all;
     std::size_t which = 0;
     for (std::size_t j = i; j < uses.size(); ++j) {

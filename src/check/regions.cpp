@@ -7,6 +7,10 @@ namespace weir::check {
 
 bool runs_of(const recorded::Use& use, Runs& runs) {
   runs.clear();
+  if (use.dimensions == 0) {
+    if (use.bytes != 0) runs.emplace_back(use.offset, use.offset + use.bytes);
+    return true;
+  }
   if (use.total() == 0) return true;
   std::uint64_t bytes = use.bytes;
   std::vector<recorded::Repeat> left;
