@@ -27,9 +27,10 @@ struct CollectivePart {
   /// When the stream had come to it, on the steady clock; 0: not yet.
   std::atomic<std::int64_t> ready_nanoseconds{0};
 
-  // The backend's: what the queue had before the part, and what waits for it.
+  // The backend's, from submit() on: where the part is. Places rise in a queue; those of one unit are equal.
   Queue* queue = nullptr;
   std::uint64_t place = 0;
+  // What waits for it.
   std::uint32_t reports_seen = 0;
   std::atomic<Queue*> parked{nullptr};
 };

@@ -126,15 +126,53 @@ TEST_F(CollectivesFailures, abort_ends_what_is_pending_at_once) {
 }
 
 //  s0: |A|B|   s1: |B|A|
-TEST_F(CollectivesFailures, two_communicators_in_opposite_order_end_by_the_timeout) {
-  const auto a = impatient(milliseconds(300));
-  const auto b = impatient(milliseconds(300));
+TEST_F(CollectivesFailures, two_communicators_in_opposite_order_are_a_mismatch_with_both_lines) {
+  const auto a = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "a"});
+  const auto b = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "b"});
+  const Marker after;
   weir::barrier(s0, a[0]);
   weir::barrier(s0, b[0]);
+  mark(s0, after);
   weir::barrier(s1, b[1]);
   weir::barrier(s1, a[1]);
-  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s0.synchronize(); }, {"its stream did not come"}));
-  EXPECT_TRUE(error_of([&] { s1.synchronize(); }));
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s0.synchronize(); },
+                         {"each waits for another", "rank 0 calls barrier", "of 'b' behind barrier", "of 'a'",
+                          "rank 1 calls barrier", "failures_test.cpp"}));
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s1.synchronize(); }));
+  EXPECT_EQ(after.value(), 0);
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { weir::barrier(s0, a[0]); }));
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { weir::barrier(s0, b[0]); }));
+}
+
+//  s0: |A|B|C   s1: |B|C|A|   each of three communicators waits for another one; D, beside them, does not
+TEST_F(CollectivesFailures, a_circle_of_three_leaves_a_fourth_alone) {
+  std::vector<std::vector<weir::Communicator>> c;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    c.push_back(weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = name}));
+  }
+  const weir::Stream t0(weir::device("cpu:0")), t1(weir::device("cpu:1"));
+  Gate gate;
+  gate.hold(t1);
+  weir::barrier(t0, c[3][0]);
+  for (const std::size_t i : {0, 1, 2}) weir::barrier(s0, c[i][0]);
+  for (const std::size_t i : {1, 2, 0}) weir::barrier(s1, c[i][1]);
+  weir::barrier(t1, c[3][1]);
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s0.synchronize(); }));
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s1.synchronize(); }));
+  gate.open();
+  t0.synchronize();
+  t1.synchronize();
+}
+
+//  s0: |send|receive|   s1: |send|receive|
+TEST_F(CollectivesFailures, ranks_that_send_to_each_other_without_a_group_are_a_mismatch) {
+  weir::send(s0, c0, in(x[0]), 1);
+  weir::receive(s0, c0, out(x[0]), 1);
+  weir::send(s1, c1, in(x[1]), 0);
+  weir::receive(s1, c1, out(x[1]), 0);
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s0.synchronize(); },
+                         {"rank 0 calls receive", "behind send", "rank 1 calls receive"}));
+  EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { s1.synchronize(); }));
 }
 
 TEST_F(CollectivesFailures, a_group_with_a_call_that_is_refused_makes_none) {

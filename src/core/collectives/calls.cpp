@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/collectives/captured_call.hpp"
+#include "core/collectives/circle.hpp"
 #include "core/collectives/communicator_state.hpp"
 #include "core/observers.hpp"
 
@@ -122,9 +123,13 @@ void CommunicatorState::for_each_pending(F&& f) {
   }
 }
 
+void CommunicatorState::note(Errc code, const std::string& what) {
+  if (!failure) failure = Failure{code, what + table()};
+}
+
 void CommunicatorState::fail(Errc code, const std::string& what) {
+  note(code, what);
   const std::string text = what + table();
-  if (!failure) failure = Failure{code, text};
   for_each_pending([&](LocalCall& call) { call.stop_with(code, text, call.ranks().size(), nullptr); });
   open.clear();
   complete.clear();
@@ -277,7 +282,8 @@ void CommunicatorState::leave(int rank) noexcept {
   }
 }
 
-std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now) {
+std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now,
+                                                              std::vector<PendingCall>& stuck) {
   using Time = std::chrono::steady_clock::time_point;
   const LockGuard guard(mutex);
   forget_what_is_over();
@@ -288,6 +294,15 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
   for_each_pending([&](LocalCall& call) {
     if (!call.open()) return;
     pending = true;
+    if (call.found_open_again()) {
+      call.retain();
+      PendingCall found{shared_from_this(), CallReference(&call)};
+      for (std::size_t i = 0; i < call.parts().size(); ++i) {
+        const CollectivePart& part = call.parts()[i];
+        if (part.queue != nullptr) found.parts.push_back({i, part.queue, part.place});
+      }
+      stuck.push_back(std::move(found));
+    }
     for (const CollectivePart& part : call.parts()) {
       const std::int64_t ready = part.ready_nanoseconds.load(std::memory_order_acquire);
       if (ready == 0) continue;
@@ -296,7 +311,7 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
       next = std::min(next, until);
     }
   });
-  if (late == nullptr) return pending ? next : Time::max();
+  if (late == nullptr) return pending ? std::min<Time>(next, now + patience_with_pending) : Time::max();
   std::string missing;
   for (std::size_t i = 0; i < late->ranks().size(); ++i) {
     const CollectivePart& part = late->parts()[i];

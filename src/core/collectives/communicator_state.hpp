@@ -25,6 +25,7 @@ namespace weir::detail {
 
 class LocalCall;
 struct CapturedCall;
+struct PendingCall;
 
 /// What a call says, kept: by the rank that made it.
 struct Offer {
@@ -110,10 +111,14 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// that is returned, and `leader` is the group's first in this stream, or null. Null in a capture.
   const CollectivePart* call(int rank, const Offer& offer, const CollectivePart* leader, CallReference* made);
   void leave(int rank) noexcept;
+  /// Why it fails, unless it has: who comes to it from here on has this failure.
+  void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
   /// Fails all that is pending, and everything later.
   void fail(Errc code, const std::string& what) WEIR_NEEDS(mutex);
-  /// For who is told in time: fails it if a rank that is ready waited too long. Otherwise when to look again.
-  std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now);
+  /// For who is told in time: fails it if a rank that is ready waited too long. Otherwise when to look again. Adds the calls that
+  /// were open at the look before, too.
+  std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now,
+                                             std::vector<PendingCall>& stuck);
   [[noreturn]] void refuse(int rank, const char* operation, SourceLocation where) WEIR_NEEDS(mutex);
   /// Each rank's last call.
   std::string table() const WEIR_NEEDS(mutex);
@@ -145,6 +150,8 @@ class LocalCall final : public CollectiveCall {
   std::optional<Offer>& offer(std::size_t index) { return offers_[index]; }
   const std::optional<Offer>& offer(std::size_t index) const { return offers_[index]; }
   bool is_complete() const;
+  /// Whether this is not the first time that it was found open.
+  bool found_open_again() { return std::exchange(found_open_, true); }
   /// All ranks have called: what is to be done.
   void prepare();
   /// Tells observers that each stream comes behind the others, as the last call has it.
@@ -161,6 +168,7 @@ class LocalCall final : public CollectiveCall {
   std::unique_ptr<CollectivePart[]> parts_;
   std::vector<std::optional<Offer>> offers_;
   CollectiveWork work_;
+  bool found_open_ = false;
 };
 
 /// A Communicator's.
@@ -201,5 +209,7 @@ bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int ra
 void watch(const std::shared_ptr<CommunicatorState>& communicator);
 /// Something is pending there that began now.
 void watch_from_now(const CommunicatorState& communicator);
+/// How long what is pending is left alone before somebody asks whether it can ever run.
+inline constexpr std::chrono::milliseconds patience_with_pending{25};
 
 }  // namespace weir::detail

@@ -143,6 +143,14 @@ bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
 
 void LocalCall::fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept {
   const LockGuard guard(communicator_->mutex);
+  if (communicator_->failure) {
+    // Of a mismatch no rank is to blame.
+    if (communicator_->failure->code != Errc::collective_mismatch) {
+      communicator_->ranks[static_cast<std::size_t>(ranks_[index])].failed = true;
+    }
+    stop_with(communicator_->failure->code, communicator_->failure->text, index, failure);
+    return;
+  }
   std::string text = "a rank failed";
   try {
     communicator_->ranks[static_cast<std::size_t>(ranks_[index])].failed = true;

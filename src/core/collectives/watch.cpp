@@ -1,10 +1,10 @@
-// The thread that ends collectives whose ranks did not come in time. It sleeps while none can be late.
+// The thread that ends collectives that can never run, or whose ranks did not come in time. It sleeps while none is pending.
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
 #include <utility>
 
-#include "core/collectives/communicator_state.hpp"
+#include "core/collectives/circle.hpp"
 
 namespace weir::detail {
 
@@ -58,18 +58,32 @@ class Watcher {
       }
       auto next = Clock::time_point::max();
       const auto now = Clock::now();
-      for (const auto& communicator : present) {
+      std::vector<PendingCall> stuck;
+      const auto unless_out_of_memory = [&](auto&& look) {
         try {
-          next = std::min(next, communicator->look(now));
+          look();
         } catch (...) {
-          next = std::min(next, now + std::chrono::seconds(1));  // there was no memory to say who is late
+          next = std::min(next, now + std::chrono::seconds(1));
         }
+      };
+      for (const auto& communicator : present) {
+        unless_out_of_memory([&] { next = std::min(next, communicator->look(now, stuck)); });
       }
+      if (!stuck.empty() && now >= search_from_) unless_out_of_memory([&] { search(stuck); });
       present.clear();
       if (next != Clock::time_point::max()) look_by(next);
     }
   }
 
+  /// Among many calls it takes long: a small part of the thread's time.
+  void search(const std::vector<PendingCall>& stuck) {
+    const auto began = Clock::now();
+    fail_circle(stuck);
+    const auto ended = Clock::now();
+    search_from_ = ended + 20 * (ended - began);
+  }
+
+  Clock::time_point search_from_{};  ///< the thread's own
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<std::weak_ptr<CommunicatorState>> communicators_ WEIR_GUARDED_BY(mutex_);
@@ -82,7 +96,8 @@ class Watcher {
 void watch(const std::shared_ptr<CommunicatorState>& communicator) { Watcher::instance().add(communicator); }
 
 void watch_from_now(const CommunicatorState& communicator) {
-  Watcher::instance().look_by(Clock::now() + communicator.timeout);
+  Watcher::instance().look_by(Clock::now() +
+                              std::min<std::chrono::nanoseconds>(communicator.timeout, patience_with_pending));
 }
 
 }  // namespace weir::detail
