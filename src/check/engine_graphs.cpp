@@ -360,7 +360,8 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       Site own = sites_[at];
       own.node = i;
       for (std::size_t r = 0; r < records.size(); ++r) {
-        if (i == records[r] || version.before(i, records[r]))
+        // What a conditional node reads is read before its bodies run.
+        if (version.holds(i, records[r]) || version.before(i, records[r]))
           own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
       }
       first_launch_ = std::min(first_launch_, static_cast<std::uint32_t>(sites_.size()));

@@ -106,6 +106,11 @@ bool GraphVersion::before(std::uint32_t a, std::uint32_t b) const {
   return meet(a, b, x, y) && reaches(x, y);
 }
 
+bool GraphVersion::holds(std::uint32_t a, std::uint32_t b) const {
+  while (depth_[b] > depth_[a]) b = nodes_[b].parent;
+  return a == b;
+}
+
 bool GraphVersion::never_together(std::uint32_t a, std::uint32_t b) const {
   std::uint32_t x, y;
   return !meet(a, b, x, y) || reaches(x, y) || reaches(y, x);

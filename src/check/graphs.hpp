@@ -65,6 +65,8 @@ class GraphVersion {
   bool never_together(std::uint32_t a, std::uint32_t b) const;
   /// Whether all of a is before all of b.
   bool before(std::uint32_t a, std::uint32_t b) const;
+  /// Whether b lies in a, a child graph or conditional node, at any depth.
+  bool holds(std::uint32_t a, std::uint32_t b) const;
   /// The nodes of one list that a and b are, or lie in; false if there are none.
   bool meet(std::uint32_t a, std::uint32_t b, std::uint32_t& in_list_a, std::uint32_t& in_list_b) const;
   /// A disabled node, or one in it, does nothing.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "support/hazard_cases.hpp"
+#include "support/sanitizers.hpp"
 
 namespace check_test {
 
@@ -99,8 +100,13 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> made;
     for (const char* const name : {"hazard_cases.json", "more_hazard_cases.json"}) {
-      for (const json& one : weir_test::hazard_cases(name))
+      std::size_t place = 0;
+      const bool shared = made.empty();
+      for (const json& one : weir_test::hazard_cases(name)) {
+        // Some of the others are enough to see what memory they touch.
+        if (!shared && weir_test::under_address_sanitizer && place++ % 4 != 0) continue;
         made.push_back({one.at("id"), one.at("scenario"), one.at("expect")});
+      }
     }
     return made;
   }();
