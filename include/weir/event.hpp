@@ -16,7 +16,7 @@ struct EventState;
 
 using Milliseconds = std::chrono::duration<float, std::milli>;
 
-/// An event that somebody else owns, by value. Thread rule: any thread.
+/// A non-owning handle of an event. Thread rule: any thread.
 /// Every call throws Error(invalid_handle) for an event that was moved from or destroyed.
 class EventRef {
  public:

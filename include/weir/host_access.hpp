@@ -22,7 +22,7 @@ extern std::atomic<std::uint32_t> hooks;
 inline constexpr std::uint32_t host_access_hooks = 4u | 2u | 1u << 30;
 inline bool host_access_is_watched() { return (hooks.load(std::memory_order_relaxed) & host_access_hooks) != 0; }
 
-/// Returns the guard's number; 0 if it is nobody's business.
+/// Returns the guard's number; 0 if no observer wants to be told.
 std::uint64_t begin_host_access(const Region& region, SourceLocation where);
 void end_host_access(std::uint64_t guard, const Region& region, SourceLocation where) noexcept;
 void tell_host_gone(const void* data, std::size_t bytes, SourceLocation where);

@@ -32,7 +32,7 @@ struct PoolStatistics {
   std::size_t used_high = 0;
 };
 
-/// A pool of somebody else, by value.
+/// A non-owning handle of a pool.
 class PoolRef {
  public:
   Device device(SourceLocation where = SourceLocation::current()) const;

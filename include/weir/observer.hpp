@@ -208,7 +208,7 @@ class OrderPolicy {
   };
 
   virtual ~OrderPolicy() = default;
-  /// A command as submitted() will tell it, if it is not refused. The waits are commands of their own, about which nobody asks.
+  /// A command as submitted() will tell it, if it is not refused. The waits are commands of their own, for which observers are not asked.
   /// Not asked about ends of memory in destructors, which cannot be refused.
   virtual void before(const Command&, Waits&) {}
   /// An access of the host that begins.

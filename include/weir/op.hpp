@@ -112,7 +112,7 @@ struct Fill {
   MemoryKind kind;
 };
 
-/// Stream-ordered allocation and its end: the memory is the stream's from here on, and nobody's after.
+/// Stream-ordered allocation and its end: the stream owns the memory from the first on, and no stream after the second.
 struct Alloc {
   void* data;
   std::size_t bytes;

@@ -20,7 +20,7 @@ namespace detail {
 struct StreamState;
 }
 
-/// A stream that somebody else owns, by value: what every function takes. Thread rule: any thread, several at once (R205).
+/// A non-owning handle of a stream, which every function takes. Thread rule: any thread, several at once (R205).
 /// Every call throws Error(invalid_handle) for a stream that was moved from or destroyed, and Error(not_permitted) from
 /// inside a host function or a kernel (C13). Ordering calls never block the host.
 class StreamRef {
