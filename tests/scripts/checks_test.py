@@ -66,6 +66,13 @@ class Rules(Planted):
         self.refused({"docs/rules.md": row + "| R2 | In order. | documented | `Order.R2_gone` |\n"}, "there is no test Order.R2_gone")
         self.refused({"docs/rules.md": row + "| R2 | In order. | documented | |\n"}, "ends with the test that holds it")
 
+    def test_what_others_come_to_is_compiled(self):
+        page = "| CUDA | Weir |\n|---|---|\n| `cudaStreamQuery(s)` | `stream.done()` |\n"
+        test = {"tests/coming_from/coming_from_test.cpp": "bool b = stream.\n    done();\n", "docs/coming_from.md": page}
+        self.assertEqual(self.check("check_claims", {**self.documents, **test})[0], 0)
+        row = "| `cudaEventQuery(e)` | `event.done()` |\n"
+        self.refused({**test, "docs/coming_from.md": page + row}, "tests/coming_from has no event.done()")
+
     def test_a_rule_has_one_row(self):
         self.refused({"docs/rules.md": 2 * self.documents["docs/rules.md"]}, "R1 has a row already")
 

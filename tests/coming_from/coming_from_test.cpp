@@ -1,0 +1,148 @@
+// The calls of docs/coming_from.md, each as that page has it: scripts/check_claims compares the two.
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/collectives.hpp>
+#include <weir/weir.hpp>
+
+namespace {
+
+struct Add {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const float> x, weir::View<const float> y,
+                              weir::View<float> z) const {
+    z[i] = x[i] + y[i];
+  }
+};
+
+struct Count {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<float> z) const { weir::atomic_add(z(0), 1.0f); }
+};
+
+constexpr std::size_t n = 1000;
+
+struct ComingFrom : testing::Test {
+  weir::Device device = weir::device("cpu");
+  weir::Stream stream{device}, other{device};
+  weir::Event event{device};
+  weir::TimedEvent start{device}, end{device};
+  std::vector<float> values = std::vector<float>(n, 2.0f);
+  weir::Array<float> host = weir::full(weir::pinned, n, 1.0f);
+  weir::Array<float> x = weir::full(stream, n, 1.0f), y = weir::full(stream, n, 2.0f),
+                     z = weir::zeros<float>(stream, n);
+  weir::Array<float> sum = weir::zeros<float>(stream, 1);
+
+  weir::Graph add() {
+    weir::Graph graph = weir::capture(stream, [&] { weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z)); });
+    return graph;
+  }
+  void expect_sums() { EXPECT_EQ(z.to_host(), std::vector<float>(n, 3.0f)); }
+};
+
+TEST_F(ComingFrom, devices) {
+  EXPECT_EQ(weir::devices("cuda").size() > 0, weir::why_absent("cuda").empty());
+  if (weir::devices("cuda").size() > 0) weir::device("cuda:0");
+  weir::set_default_device(device);
+  EXPECT_EQ(device.properties().backend, "cpu");
+  { weir::ScopedDevice scope(device); }
+  device.synchronize();
+  weir::synchronize_device(device);
+  weir::synchronize();
+  weir::default_pool(device).trim(0);
+  const weir::Device second = weir::devices("cpu").back();
+  if (!(second == device) && weir::can_access_peer(device, second)) weir::enable_peer_access(device, second);
+}
+
+TEST_F(ComingFrom, streams) {
+  {
+    weir::Stream stream(device);
+    weir::Stream free(device, {.blocking = false});
+    weir::Stream urgent(device, {.priority = -1});
+    EXPECT_FALSE(free.blocking());
+    EXPECT_EQ(urgent.priority(), -1);
+  }
+  EXPECT_FALSE(weir::legacy_stream(device) == weir::per_thread_stream(device));
+  {
+    weir::ScopedStream scope(stream);
+    EXPECT_TRUE(weir::get_stream() == stream);
+  }
+  const weir::StreamRef before = weir::get_stream(device);
+  weir::set_stream(stream);
+  EXPECT_TRUE(weir::get_stream(device) == stream);
+  weir::set_stream(before);
+  { weir::AutoSynchronize scope(stream); }
+  stream.wait(other);
+  stream.synchronize();
+  weir::synchronize_stream(stream);
+  EXPECT_TRUE(stream.done());
+}
+
+TEST_F(ComingFrom, events) {
+  stream.record(event);
+  stream.wait(event);
+  weir::wait_event(event);
+  event.synchronize();
+  weir::synchronize_event(event);
+  EXPECT_TRUE(event.done());
+  weir::Event recorded = stream.record();
+  recorded.synchronize();
+  stream.record(start);
+  stream.record(end);
+  stream.synchronize();
+  EXPECT_GE(weir::elapsed(start, end).count(), 0);
+  { weir::ScopedTimer timer(stream, "add"); }
+}
+
+TEST_F(ComingFrom, memory) {
+  {
+    auto x = weir::empty<float>(stream, n);
+    x.free(stream);
+    auto host = weir::empty<float>(weir::pinned, n);
+    EXPECT_EQ(weir::zeros<float>(n).to_host(), std::vector<float>(n, 0));
+    EXPECT_EQ(weir::from(stream, values).to_host(), values);
+  }
+  { weir::ScopedPin pinned(values); }
+  weir::fill(stream, x, 0.0f);
+  weir::copy(stream, host, x);
+  stream.synchronize();
+  EXPECT_EQ(host[0], 0);
+  host[0] = 5;
+  weir::copy(stream, x, host);
+  stream.synchronize();
+  weir::copy(y, x);
+  EXPECT_EQ(y.to_host()[0], 5);
+  EXPECT_EQ(x.to_host()[0], 5);
+}
+
+TEST_F(ComingFrom, work) {
+  bool called = false;
+  weir::launch(stream, n, Add{}, weir::in(x), weir::in(y), weir::out(z));
+  weir::host_call(stream, [&] { called = true; });
+  expect_sums();
+  EXPECT_TRUE(called);
+  stream.synchronize();
+  weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
+  weir::reduce(stream, x, sum);
+  EXPECT_EQ(sum.to_host()[0], n);
+  weir::fill(stream, z, 0.0f);
+  weir::launch(stream, n, Count{}, weir::inout(z));
+  EXPECT_EQ(z.to_host()[0], n);
+  const auto comm = weir::communicator(device);
+  weir::all_reduce(stream, comm, weir::in(x), weir::out(z), weir::Plus{});
+  weir::all_reduce(stream, comm, weir::inout(x), weir::Plus{});
+  EXPECT_EQ(z.to_host(), x.to_host());
+}
+
+TEST_F(ComingFrom, graphs) {
+  const weir::Graph graph = add();
+  graph.launch(stream);
+  expect_sums();
+  graph.launch();
+  expect_sums();
+  weir::ScopedCapture recording(stream);
+  weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
+  EXPECT_EQ(recording.finish().node_count(), 1u);
+  weir::GraphBuilder builder(device);
+}
+
+}  // namespace
