@@ -4,6 +4,7 @@ foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)
   add_executable(example_${name} ${source})
   weir_target(example_${name})
+  target_compile_options(example_${name} PRIVATE ${WEIR_PROGRAM_FLAGS})
   target_link_libraries(example_${name} PRIVATE weir::weir)
   if(NOT name STREQUAL "10_errors")  # whose kernels throw: the CPU's alone
     weir_kernel_sources(example_${name} ${source})

@@ -7,7 +7,9 @@ if(WEIR_BUILD_TOOLS)
   install(TARGETS weir_tools EXPORT weir_targets)
 endif()
 install(DIRECTORY include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT weir_targets FILE weirTargets.cmake NAMESPACE weir:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/weirConfig.cmake.in ${PROJECT_BINARY_DIR}/weirConfig.cmake

@@ -4,16 +4,25 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/weir/*.cpp)
-add_executable(weir_tool ${sources})
+set(kernels ${PROJECT_SOURCE_DIR}/apps/weir/work.cpp ${PROJECT_SOURCE_DIR}/apps/weir/checks_work.cpp
+            ${PROJECT_SOURCE_DIR}/apps/weir/calibrate_work.cpp)
+list(REMOVE_ITEM sources ${kernels})
+if(WEIR_WITH_CUDA)
+  weir_joined(kernels tool_kernels.cpp ${kernels})
+endif()
+add_executable(weir_tool ${sources} ${kernels})
 weir_target(weir_tool)
+target_compile_options(weir_tool PRIVATE ${WEIR_PROGRAM_FLAGS})
+weir_unoptimised(${PROJECT_SOURCE_DIR}/apps/weir/command_line.cpp)
 set_target_properties(weir_tool PROPERTIES OUTPUT_NAME weir)
 target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
 target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
 target_link_libraries(weir_tool PRIVATE weir::tools weir::weir CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
-# All kernels of the demos and of selftest.
-weir_kernel_sources(weir_tool ${PROJECT_SOURCE_DIR}/apps/weir/work.cpp ${PROJECT_SOURCE_DIR}/apps/weir/checks_work.cpp)
+# All kernels of the demos, of selftest and of calibrate.
+weir_kernel_sources(weir_tool ${kernels})
 if(NOT WEIR_WITH_CUDA)
   target_precompile_headers(weir_tool PRIVATE <fmt/format.h> <weir/weir.hpp>)
 endif()
 
 install(TARGETS weir_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/weir.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -26,6 +26,13 @@ function(weir_target target)
   endif()
 endfunction()
 
+# For sources that take long to optimise and nothing to run, such as the parsers of command lines: daily builds leave them as
+# they are. Without the precompiled header of the others, which is optimised. Call it in the directory of their target.
+function(weir_unoptimised)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-O0>"
+                                                 SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # The sources that match, re-read by the build itself when a file comes or goes.
 function(weir_sources result)
   file(GLOB found CONFIGURE_DEPENDS ${ARGN})

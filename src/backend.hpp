@@ -185,12 +185,53 @@ extern constinit thread_local RunningCommand running_command;
 /// The same for nodes of graphs, by one store; goes before running_command unless null.
 extern constinit thread_local const RunningCommand* running_node;
 
+/// Time on devices that have one of their own, a model's: an observer of all that the program does, which the core attaches
+/// before anybody has such a device, and never detaches. Thread rule: any thread, several at once.
+class DeviceClock : public Observer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// What is to be watched for it.
+  static constexpr Watch watch = Watch::commands | Watch::memory | Watch::host | Watch::graphs;
+
+  /// The host thread's time, as it has it for a device.
+  virtual Time now(int device, std::uint32_t thread) = 0;
+  /// Whether what the stream was given is over by the device's time: to ask takes the thread time while it is not. True for
+  /// streams of other devices.
+  virtual bool done(StreamId stream, std::uint32_t thread) = 0;
+  /// The same of an event's last record.
+  virtual bool done_event(std::uint64_t event, std::uint32_t thread) = 0;
+  /// Between the last records of two timed events. Throws not_ready where one is not over by the device's time.
+  virtual Milliseconds elapsed(std::uint64_t start, std::uint64_t end, std::uint32_t thread, SourceLocation where) = 0;
+
+  /// A command that ran, and when.
+  struct Ran {
+    CommandId command;
+    StreamId stream;
+    Span span;
+  };
+  /// It has run for real: take_ran() will say when by the device's time, once that is known. False for those of other devices.
+  virtual bool keep(const Ran& ran) = 0;
+  /// Those whose times are known since the last call, each stream's in its order.
+  virtual std::vector<Ran> take_ran() = 0;
+  /// Whether anybody watches times.
+  virtual void watch_times(bool on) = 0;
+
+ protected:
+  ~DeviceClock() override = default;
+};
+/// Null while no device has one.
+extern std::atomic<DeviceClock*> device_clock;
+
 struct GraphForm;
 class GraphExecutable;
 class DriverCapture;
 
 /// All device code that static initialisation made known so far, linked by `next`.
 DeviceCode* first_device_code() noexcept;
+
+/// The calling thread's number, as observers know it.
+std::uint32_t thread_number() noexcept;
 
 /// Backends report the time of observed commands (id not 0).
 void report_ran(CommandId command, StreamId stream, Span span) noexcept;
@@ -304,6 +345,9 @@ class Backend {
     return nullptr;
   }
 
+  /// The one that all its devices share. Default: null, the host's clock is theirs.
+  virtual detail::DeviceClock* clock() { return nullptr; }
+
   // All of a device's queues.
 
   /// Waits for them, then throws the oldest failure that nobody was told of, and forgets it.
@@ -329,5 +373,8 @@ class Backend {
 const std::vector<Backend*>& backends();
 /// Whether a backend of this name is in other builds. Defined there, too.
 bool is_left_out(std::string_view name);
+/// The device that a name means (backends/stand_in.cpp): another one where the environment lets a simulated one stand for GPUs. Throws std::string: what is
+/// wrong with that.
+std::string meant_by(std::string_view name);
 
 }  // namespace weir

@@ -17,7 +17,7 @@ namespace tool {
 namespace {
 
 constexpr const char* footer =
-    "Without a name, all of them run, and a table ends the output.\n"
+    "Without a name, all of them but overlap run, and a table ends the output.\n"
     "\nExamples:\n"
     "  weir demo                              all, with the sizes of the articles that they come from\n"
     "  weir demo --small                      all, in a second or two\n"
@@ -125,6 +125,7 @@ void add_demo(const Command& app, Session& session) {
   add_prefetch(demo, session);
   add_heat(demo, session);
   add_default_stream(demo, session);
+  add_overlap(demo, session);
 }
 
 }  // namespace tool

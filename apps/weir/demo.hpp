@@ -52,6 +52,7 @@ void add_normalize(const Command& demo, Session& session);
 void add_prefetch(const Command& demo, Session& session);
 void add_heat(const Command& demo, Session& session);
 void add_default_stream(const Command& demo, Session& session);
+void add_overlap(const Command& demo, Session& session);
 
 /// Those of all commands, and --trace.
 void add_demo_options(const Command& command, Session& session);

@@ -95,12 +95,12 @@ class Band {
 /// The whole plate on one device, in one stream.
 class OnePlate {
  public:
-  OnePlate(weir::Device device, std::size_t size) : band_(device, size - 2, size) {}
+  OnePlate(weir::Device device, std::size_t size) : device_(device), band_(device, size - 2, size) {}
 
   double run(std::int64_t steps) {
     band_.begin(true);
     band_.synchronize();
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     for (std::int64_t step = 0; step < steps; ++step) band_.step();
     band_.synchronize();
     return watch.milliseconds();
@@ -108,13 +108,14 @@ class OnePlate {
   std::vector<double> temperatures() const { return band_.temperatures(); }
 
  private:
+  weir::Device device_;
   Band band_;
 };
 
 class CutPlate {
  public:
   CutPlate(const std::vector<weir::Device>& devices, std::size_t size)
-      : ranks_(weir::communicators(devices, {.name = "heat"})) {
+      : device_(devices.front()), ranks_(weir::communicators(devices, {.name = "heat"})) {
     const std::size_t rows = size - 2, count = devices.size();
     for (std::size_t r = 0; r < count; ++r) {
       bands_.emplace_back(devices[r], rows * (r + 1) / count - rows * r / count, size);
@@ -124,7 +125,7 @@ class CutPlate {
   double run(std::int64_t steps) {
     for (Band& band : bands_) band.begin(&band == &bands_.front());
     synchronize();
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     for (std::int64_t step = 0; step < steps; ++step) run_step();
     synchronize();
     return watch.milliseconds();
@@ -154,6 +155,7 @@ class CutPlate {
     for (const Band& band : bands_) band.synchronize();
   }
 
+  weir::Device device_;
   std::vector<weir::Communicator> ranks_;
   std::vector<Band> bands_;
 };

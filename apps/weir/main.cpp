@@ -38,6 +38,7 @@ constexpr const char* footer =
     "  weir check FILE.json       finds what nothing orders in it, and the line that mends it\n"
     "  weir trace -o FILE.html -- PROGRAM ARGS    when each command ran, what overlapped, and why the rest did not\n"
     "  weir predict -- PROGRAM    how long it takes on a GPU that is not here, and what holds it back\n"
+    "  weir calibrate -o card.json   measures the GPU that is here: sim:card.json is a device like it\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"
@@ -111,6 +112,7 @@ int main(int argc, char** argv) {
   tool::Session session;
   tool::CommandLine line(description, footer, "weir " WEIR_VERSION);
   const tool::Command root = line.root();
+  tool::add_calibrate(root, session);
   tool::add_check(root, session);
   tool::add_devices(root, session);
   tool::add_demo(root, session);

@@ -3,19 +3,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <vector>
+
+#include <weir/device.hpp>
 
 namespace tool {
 
-/// Host time since it was made.
+/// The host's time beside a device since it was made.
 class Stopwatch {
  public:
+  explicit Stopwatch(weir::Device device) : device_(device), start_(weir::host_now(device)) {}
   double milliseconds() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    return std::chrono::duration<double, std::milli>(weir::host_now(device_) - start_).count();
   }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  weir::Device device_;
+  std::chrono::steady_clock::time_point start_;
 };
 
 /// The times of one variant.
@@ -24,6 +29,8 @@ class Times {
   void add(double milliseconds) {
     times_.insert(std::upper_bound(times_.begin(), times_.end(), milliseconds), milliseconds);
   }
+  bool none() const { return times_.empty(); }
+  std::size_t count() const { return times_.size(); }
   double median() const { return (times_[(times_.size() - 1) / 2] + times_[times_.size() / 2]) / 2; }
   double least() const { return times_.front(); }
   double greatest() const { return times_.back(); }

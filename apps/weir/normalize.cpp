@@ -69,7 +69,7 @@ class Normalization {
     for (std::size_t a = 0; a < jobs_.size(); ++a) {
       for (std::size_t i = 0; i < n_; ++i) jobs_[a].pinned[i] = value_at(a, i);
     }
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     for (std::size_t a = 0; a < jobs_.size(); ++a) {
       const weir::StreamRef stream = streams_[one_stream ? 0 : a];
       stream.record(starts_[a]);

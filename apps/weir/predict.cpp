@@ -1,7 +1,10 @@
 // `weir predict`: how long a scenario file or a program takes on a device that is not here.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,12 +28,20 @@ struct Options {
   std::vector<std::string> expect;
   std::string timeline;
   bool by_bytes = false;
+  bool as_cuda = false;
+  std::string host = "said";
 };
 
 constexpr const char* footer =
-    "weir predict [options] -- PROGRAM ARGS... runs a program as it is, records what it asks of Weir, and predicts "
-    "that. Its\n"
-    "kernels last as long as the bytes of their uses take.\n"
+    "weir predict [options] -- PROGRAM ARGS... runs a program on a simulated device, records what it asks of it, and "
+    "predicts\n"
+    "that: results are right, and times are the model's. The device is the program's default one; what it names "
+    "\"cuda\" "
+    "or\n"
+    "\"cuda:1\" is simulated with --as-cuda. Kernels last as weir::sim::set_cost() or the file that WEIR_SIM_COSTS "
+    "names "
+    "says,\n"
+    "else as long as the bytes of their uses take.\n"
     "\n"
     "Of a FILE nothing is run: a model of the device says when each command begins and ends. docs/simulation.md tells "
     "what is\n"
@@ -64,16 +75,37 @@ weir::sim::Prediction predicted(const weir::Recording& recording, const weir::si
   }
 }
 
+bool is_simulated(const weir::Recording& recording, const weir::recorded::Device& device) {
+  return std::string_view(recording.text(device.name)).starts_with("sim:");
+}
+
+/// Nothing ran on a simulated device: all that is known of the kernels is what they use.
+bool simulates_nothing(const weir::Recording& recording) {
+  const auto& devices = recording.devices();
+  return std::none_of(devices.begin(), devices.end(),
+                      [&](const weir::recorded::Device& device) { return is_simulated(recording, device); });
+}
+
+LoadedProgram run_simulated(const Session& session, const Options& options, const std::string& device) {
+  Switches switches;
+  if (options.as_cuda) switches.emplace_back("WEIR_AS_CUDA", device);
+  switches.emplace_back("WEIR_SIM_HOST", options.host);
+  return run_and_load(session.program, device, "predicted", switches);
+}
+
 Exit predict(const Session& session, const Options& options) {
   const bool runs = !session.program.empty();
   if (runs && !options.files.empty())
     throw UsageError(fmt::format("{}: either a file or a program", options.files.front()));
   if (!runs && options.files.empty()) throw UsageError("FILE is required, or -- PROGRAM (see weir predict --help)");
   if (options.files.size() > 1) throw UsageError(fmt::format("{}: one file at a time", options.files[1]));
+  if (!runs && options.as_cuda) throw UsageError("--as-cuda is for programs, which stand behind --");
+  if (!runs && options.host != "said") throw UsageError("--host is for programs, which stand behind --");
+  if (options.host != "said" && options.host != "measured")
+    throw UsageError(fmt::format("--host {}: it is said, or measured", options.host));
   if (!options.timeline.empty()) check_timeline(options.timeline);
   const std::string device = session.device_name.empty() ? "sim:h200" : session.device_name;
-  weir::sim::PredictOptions how{profile_of(device), {}, true, runs || options.by_bytes};
-  weir::sim::PredictOptions plain{how.profile, {}, false, how.by_bytes};
+  weir::sim::PredictOptions how{profile_of(device), {}, true, options.by_bytes, runs};
   try {
     for (const std::string& set : options.set) how.set.push_back(weir::sim::parse_setting(set, {}));
     for (const std::string& expectation : options.expect) weir::sim::unmet({}, expectation, {});
@@ -83,21 +115,30 @@ Exit predict(const Session& session, const Options& options) {
   LoadedProgram ended{weir::Recording(), 0};
   std::vector<weir::Recording> files;
   if (runs) {
-    ended = run_and_load(session.program, {}, "predicted");
+    ended = run_simulated(session, options, device);
+    how.by_bytes = how.by_bytes || simulates_nothing(ended.recording);
   } else {
     files = load_scenarios(options.files);
   }
   const weir::Recording& recording = runs ? ended.recording : files.front();
-  const weir::sim::Prediction prediction = predicted(recording, how);
-  const Predicted shown{recording, prediction, runs ? session.program.front() : options.files.front(), device};
+  weir::sim::Prediction prediction = predicted(recording, how);
+  if (runs && simulates_nothing(recording) && recording.size() > 0)
+    prediction.estimated.emplace_back(
+        "no stream of a simulated device was used: all of it is predicted as if it were one");
+  const Predicted shown{recording, prediction, runs ? session.program.front() : options.files.front(), device,
+                        options.host == "measured"};
+  std::optional<weir::sim::Prediction> as_it_is;
+  if (!how.set.empty()) {
+    how.set.clear();
+    how.gains = false;
+    as_it_is = predicted(recording, how);
+  }
+  const weir::sim::Prediction* const plain = as_it_is ? &*as_it_is : nullptr;
   if (session.json) {
-    const std::string line = to_json(shown) + "\n";
+    const std::string line = to_json(shown, plain) + "\n";
     std::fwrite(line.data(), 1, line.size(), stdout);
-  } else if (how.set.empty()) {
-    session.say(to_text(shown, nullptr));
   } else {
-    const weir::sim::Prediction as_it_is = predicted(recording, plain);
-    session.say(to_text(shown, &as_it_is));
+    session.say(to_text(shown, plain));
   }
   if (!options.timeline.empty()) write_timeline(shown, options.timeline);
   Exit code = ended.code == 0 ? Exit::ok : Exit::failed;
@@ -120,6 +161,10 @@ void add_predict(const Command& app, Session& session) {
   command.flag("--json", session.json, "Write JSON for programs instead of text for people");
   command.flag("--by-bytes", options->by_bytes,
                "kernels last as the bytes that they use take, as for a recording of a CPU");
+  command.flag("--as-cuda", options->as_cuda,
+               "the simulated device stands for the program's \"cuda\", \"cuda:1\", ...");
+  command.name("--host", options->host, "HOW",
+               "the program's own computing takes what weir::sim::host_work() says: said; or real time: measured");
   command.names("--set", options->set, "FIELD=NUMBER", "what if: a field of the profile is another; may be repeated");
   command.names("--expect", options->expect, "TEXT", "exit 1 unless it holds; may be repeated");
   command.name("--timeline", options->timeline, "FILE", "write trace events (.json) or a picture (.svg)");

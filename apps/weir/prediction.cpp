@@ -68,6 +68,30 @@ std::string held_back(const Predicted& predicted) {
   return text;
 }
 
+/// What a device with other settings spends more of its critical path with: orders change, and more of a resource can make a program
+/// longer.
+std::vector<std::pair<std::size_t, double>> grown(const Prediction& prediction, const Prediction& plain) {
+  std::vector<std::pair<std::size_t, double>> causes;
+  if (prediction.makespan_us <= 1.001 * plain.makespan_us) return causes;
+  for (std::size_t i = 0; i < weir::sim::cause_count; ++i) {
+    const double more = prediction.cause_us[i] - plain.cause_us[i];
+    if (more > 0.001 * plain.makespan_us) causes.emplace_back(i, more);
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return causes;
+}
+
+std::string grown_text(const Predicted& predicted, const Prediction& plain) {
+  const auto worst = worst_of(predicted.prediction);
+  std::string text;
+  for (const auto& [cause, us] : grown(predicted.prediction, plain)) {
+    text += fmt::format("  {:<17}{:>12} more", weir::sim::name_of(static_cast<Cause>(cause)), duration(us));
+    if (worst[cause].command != no_command) text += fmt::format(", most at {}", where(predicted, worst[cause].command));
+    text += "\n";
+  }
+  return text.empty() ? text : "It takes longer, along the critical path by:\n" + text;
+}
+
 std::string gained(const Prediction& prediction) {
   if (prediction.gains.empty()) return {};
   std::string text = "\nWhat would gain:\n";
@@ -127,6 +151,7 @@ std::string to_text(const Predicted& predicted, const Prediction* plain) {
   if (plain != nullptr) {
     text += fmt::format("without --set: {}, so it is {:+.1f} %\n", duration(plain->makespan_us),
                         plain->makespan_us > 0 ? 100 * (prediction.makespan_us / plain->makespan_us - 1) : 0);
+    text += grown_text(predicted, *plain);
   }
   text += "\nBusy:\n";
   for (std::size_t i = 0; i < weir::sim::engine_count; ++i) {
@@ -149,33 +174,41 @@ std::string to_text(const Predicted& predicted, const Prediction* plain) {
   }
   if (!overlaps.empty()) text += "\nBoth busy at once:\n" + overlaps;
   text += held_back(predicted) + gained(prediction);
+  if (predicted.host_measured)
+    text += "\nThe host's own computing took real time (--host measured): another run has other times.\n";
   for (const std::string& guess : prediction.estimated) text += "\nEstimated: " + guess + "\n";
   return text;
 }
 
-std::string to_json(const Predicted& predicted) {
+std::string to_json(const Predicted& predicted, const Prediction* plain) {
   const Prediction& prediction = predicted.prediction;
   Json gains = Json::array();
   for (const weir::sim::Gain& gain : prediction.gains)
     gains.push_back({{"change", gain.change}, {"makespan_us", thousandths(gain.makespan_us)}});
   const auto busy = [&](Engine engine) { return thousandths(prediction.busy_us[static_cast<std::size_t>(engine)]); };
-  const Json value = {
-      {"format", "weir.prediction"},
-      {"version", 1},
-      {"program", predicted.file},
-      {"device", predicted.device},
-      {"profile", prediction.profile},
-      {"makespan_us", thousandths(prediction.makespan_us)},
-      {"low_us", thousandths(prediction.low_us)},
-      {"high_us", thousandths(prediction.high_us)},
-      {"host_us", thousandths(prediction.host_us)},
-      {"busy_us", {{"h2d", busy(Engine::h2d)}, {"d2h", busy(Engine::d2h)}, {"kernel", busy(Engine::kernel)}}},
-      {"overlap_us",
-       {{"h2d_d2h", thousandths(prediction.h2d_d2h_us)},
-        {"h2d_kernel", thousandths(prediction.h2d_kernel_us)},
-        {"d2h_kernel", thousandths(prediction.d2h_kernel_us)}}},
-      {"gains", gains},
-      {"estimated", Json(prediction.estimated)}};
+  Json value = {{"format", "weir.prediction"},
+                {"version", 1},
+                {"program", predicted.file},
+                {"device", predicted.device},
+                {"host", predicted.host_measured ? "measured" : "said"},
+                {"profile", prediction.profile},
+                {"makespan_us", thousandths(prediction.makespan_us)},
+                {"low_us", thousandths(prediction.low_us)},
+                {"high_us", thousandths(prediction.high_us)},
+                {"host_us", thousandths(prediction.host_us)},
+                {"busy_us", {{"h2d", busy(Engine::h2d)}, {"d2h", busy(Engine::d2h)}, {"kernel", busy(Engine::kernel)}}},
+                {"overlap_us",
+                 {{"h2d_d2h", thousandths(prediction.h2d_d2h_us)},
+                  {"h2d_kernel", thousandths(prediction.h2d_kernel_us)},
+                  {"d2h_kernel", thousandths(prediction.d2h_kernel_us)}}},
+                {"gains", gains},
+                {"estimated", Json(prediction.estimated)}};
+  if (plain != nullptr) {
+    Json causes = Json::array();
+    for (const auto& [cause, us] : grown(prediction, *plain))
+      causes.push_back({{"cause", weir::sim::name_of(static_cast<Cause>(cause))}, {"more_us", thousandths(us)}});
+    value["without_set"] = Json{{"makespan_us", thousandths(plain->makespan_us)}, {"grown", causes}};
+  }
   std::string text = value.line();
   text.pop_back();
   return text + ",\"critical_path\":[" + path_json(predicted) + "],\"commands\":[" + commands_json(predicted) + "]}";

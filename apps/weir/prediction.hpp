@@ -14,12 +14,13 @@ struct Predicted {
   const weir::sim::Prediction& prediction;
   std::string file;
   std::string device;
+  bool host_measured = false;
 };
 
 /// `plain`: the prediction without --set, or null.
 std::string to_text(const Predicted& predicted, const weir::sim::Prediction* plain);
-/// One object, on one line without its end.
-std::string to_json(const Predicted& predicted);
+/// One object, on one line without its end, `plain` as above.
+std::string to_json(const Predicted& predicted, const weir::sim::Prediction* plain);
 /// "6.582 ms"
 std::string duration(double us);
 

@@ -51,7 +51,7 @@ class Prefetch {
 
   double one_stream() {
     begin();
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     for (std::size_t b = 0; b < batches_; ++b) {
       weir::copy(compute_, buffers_[0], batch(b));
       digest(compute_, all(buffers_[0]), all(state_), rounds);
@@ -62,7 +62,7 @@ class Prefetch {
   /// A buffer is filled when its last use has ended, and used when it is filled: two waits by event, none by the host.
   double two_streams() {
     begin();
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     for (std::size_t b = 0; b < batches_; ++b) {
       const std::size_t at = b % buffers;
       copies_.wait(used_[at]);

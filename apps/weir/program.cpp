@@ -140,8 +140,10 @@ class TemporaryFile {
 
 }  // namespace
 
-LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done) {
+LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done,
+                           const Switches& more) {
   const TemporaryFile file;
+  for (const auto& [name, value] : more) setenv(name.c_str(), value.c_str(), 1);
   const RecordedProgram ended = record_program(words, file.path(), device);
   if (!ended.recorded) {
     throw std::runtime_error(

@@ -26,11 +26,12 @@ struct RecordedProgram {
 RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
                                const std::string& device, const char* variable = "WEIR_RECORD");
 
-/// The same, and the recording. Throws std::runtime_error, which says that nothing was `done`, where there is none.
+/// The same, and the recording, with more in the environment. Throws std::runtime_error, which says that nothing was `done`, where there is none.
 struct LoadedProgram {
   weir::Recording recording;
   int code;
 };
-LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done);
+LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done,
+                           const Switches& more = {});
 
 }  // namespace tool

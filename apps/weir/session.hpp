@@ -54,6 +54,7 @@ std::string grouped(std::uint64_t value);
 /// Rounded to thousandths, for JSON.
 double thousandths(double value);
 
+void add_calibrate(const Command& app, Session& session);
 void add_check(const Command& app, Session& session);
 void add_devices(const Command& app, Session& session);
 void add_demo(const Command& app, Session& session);

@@ -49,7 +49,7 @@ class Addition {
   /// As the first half of the article: pageable arrays, everything on the default stream.
   double one_stream() {
     spoil_result();
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     weir::copy(legacy_, device_x_, x_);
     weir::copy(legacy_, device_y_, y_);
     add(legacy_, whole(device_x_), whole(device_y_), whole(device_z_));
@@ -62,7 +62,7 @@ class Addition {
   double many_streams() {
     spoil_result();
     const weir::ScopedPin pin_x(x_), pin_y(y_), pin_z(z_);
-    const Stopwatch watch;
+    const Stopwatch watch(device_);
     const std::size_t chunk = n_ / streams_.size();
     for (std::size_t s = 0; s < streams_.size(); ++s) {
       const std::size_t begin = s * chunk;

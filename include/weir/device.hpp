@@ -1,6 +1,7 @@
 // Devices: what runs commands. A Device is a cheap handle; devices live as long as the process.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -70,7 +71,8 @@ class Device {
   detail::DeviceState* state_;
 };
 
-/// The device of that name: "cpu", "cpu:1", "cuda" (the first one), "cuda:1", ...
+/// The device of that name: "cpu", "cpu:1", "cuda" (the first one), "cuda:1", ... Where WEIR_AS_CUDA names a simulated device, as
+/// in "sim:h200", this stands for "cuda" and its further ones for the others.
 /// Throws Error(unknown_device) naming what exists, and why a backend that was asked for is absent.
 Device device(std::string_view name, SourceLocation where = SourceLocation::current());
 
@@ -78,6 +80,10 @@ Device device(std::string_view name, SourceLocation where = SourceLocation::curr
 /// backend has none.
 std::vector<Device> devices(SourceLocation where = SourceLocation::current());
 std::vector<Device> devices(std::string_view backend, SourceLocation where = SourceLocation::current());
+
+/// The host's time as it passes for the calling thread beside a device: the steady clock; beside a simulated device (sim:h200), a
+/// virtual one, that only Weir's calls and sim::host_work() move. Differences of two are what a program took. Any thread.
+std::chrono::steady_clock::time_point host_now(Device device, SourceLocation where = SourceLocation::current());
 
 /// Why a backend offers no device here ("no NVIDIA driver", "not built in"); empty if it offers one.
 std::string why_absent(std::string_view backend, SourceLocation where = SourceLocation::current());

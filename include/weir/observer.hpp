@@ -23,7 +23,7 @@ enum class Watch : std::uint32_t {
   nothing = 0,
   commands = 1,   ///< submitted(), but for memory; captures
   memory = 2,     ///< submitted() of Alloc and Free; names, host_gone()
-  host = 4,       ///< waits, accesses and hand-offs of the host
+  host = 4,       ///< waits, accesses, hand-offs and work of the host
   graphs = 8,     ///< graphs and their nodes
   times = 16,     ///< ran(): the queues take the time of every command
   refusals = 32,  ///< refused() and failed()
@@ -99,6 +99,13 @@ struct HandOffCall {
   CommandId command = 0;  ///< the host function that gives; 0: a host thread, or one whose submission was not observed
 };
 
+/// The host computes for so long beside simulated devices, by weir::sim::host_work().
+struct HostWork {
+  std::chrono::nanoseconds time;
+  SourceLocation where;
+  std::uint32_t thread;  ///< as in Command
+};
+
 /// A node of a graph. Valid during the call, as everything that it points to.
 struct GraphNodeInfo {
   NodeKind kind;
@@ -161,6 +168,7 @@ class Observer {
   virtual void waited(const HostWait&) {}
   virtual void accessed(const HostAccess&) {}
   virtual void handed(const HandOffCall&) {}
+  virtual void worked(const HostWork&) {}
   /// Host memory ends, or begins anew: what used it until now used something else.
   virtual void host_gone(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {}
   /// An array has a name; at attach, those that have one are told.

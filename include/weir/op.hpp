@@ -117,7 +117,8 @@ struct Alloc {
   void* data;
   std::size_t bytes;
   BufferId buffer;
-  detail::PoolState* pool;
+  detail::PoolState* pool;  ///< null for host memory
+  bool pinned = false;      ///< host memory that is pinned
 };
 struct Free {
   void* data;

@@ -11,7 +11,9 @@ namespace weir {
 
 struct RecorderOptions {
   std::size_t limit = Recording::default_limit;  ///< of memory: what comes when it is reached is not kept
-  bool times = true;                             ///< how long commands lasted becomes their cost
+  /// How long commands lasted becomes their cost. On simulated devices their cost is what was said of them (weir::sim::cost_of).
+  bool times = true;
+  bool host_times = false;  ///< what the host did between its calls, in real time, becomes work
 };
 
 /// Records what the process asks of Weir, from its construction to finish(): commands with exact uses, streams, events, memory,

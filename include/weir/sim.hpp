@@ -1,18 +1,38 @@
-// Predictions: how long a recorded program takes on a device that is not here, by a model of it. In the library weir::tools.
+// Predictions: how long a program takes on a device that is not here, by a model of it. What is about simulated devices is in
+// the library weir::weir; predictions and timelines are in weir::tools.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <weir/device.hpp>
+#include <weir/op.hpp>
 #include <weir/recording.hpp>
 #include <weir/source_location.hpp>
 
 namespace weir::sim {
+
+/// The calling thread computes for so long, beside simulated devices: their clock does not know what a program does between its
+/// calls, unless WEIR_SIM_HOST=measured says that it is to take real time for it. Observers are told. Nothing happens otherwise,
+/// nor in host functions, whose times are the profile's. Throws invalid_value. Any thread.
+void host_work(std::chrono::nanoseconds time, SourceLocation where = SourceLocation::current());
+
+/// What launches of a kernel cost on simulated devices from here on: `kernel` is the name that the launch was given, or the
+/// functor's, with or without its namespaces. It goes before what the file that WEIR_SIM_COSTS names says. A launch without a
+/// cost lasts as long as the bytes of its uses take. Threads and blocks that are not said are the launch's. Throws
+/// invalid_value. Any thread.
+void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where = SourceLocation::current());
+
+/// What was said of a launch by set_cost() or the file, with its blocks and threads where time goes by blocks; nothing where
+/// nobody said anything. For observers. Any thread.
+std::optional<recorded::Cost> cost_of(const Launch& launch);
 
 /// The profiles inside the library: "h200", ...
 std::vector<std::string> profile_names();
@@ -31,6 +51,8 @@ struct PredictOptions {
   bool gains = true;  ///< also predict what changes would gain
   /// Kernels last as long as the bytes of their uses take, whatever their costs say: for recordings of another device.
   bool by_bytes = false;
+  /// Pageable copies are Weir's own, as on simulated devices, and not the raw calls of CUDA: for recordings of programs.
+  bool own_copies = false;
 };
 
 inline constexpr std::size_t no_command = std::numeric_limits<std::size_t>::max();
@@ -114,6 +136,11 @@ struct Prediction {
 /// of the profile, and programs that wait for ever.
 Prediction predict(const Recording& recording, const PredictOptions& options = {},
                    SourceLocation where = SourceLocation::current());
+
+/// What simulated devices of one profile have done by now, with times since the first call that is kept: the last 100,000
+/// commands at least, without those that are not over. `command` is the one's id, as observers see it. Throws invalid_value for
+/// a device that is not simulated. Any thread.
+Prediction timeline(Device device, SourceLocation where = SourceLocation::current());
 
 /// "link.h2d_gb_s=110". Throws invalid_value.
 Setting parse_setting(std::string_view text, SourceLocation where = SourceLocation::current());

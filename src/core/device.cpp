@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <mutex>
 
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
@@ -54,6 +55,15 @@ std::string existing_devices() {
               reason + "; devices here: " + existing_devices(), where);
 }
 
+/// The device that a name means. Throws unknown_device where the environment says what cannot be.
+std::string meant(const char* operation, std::string_view name, SourceLocation where) {
+  try {
+    return meant_by(name);
+  } catch (const std::string& wrong) {
+    refuse_device(operation, name, wrong, where);
+  }
+}
+
 Backend* find_backend(std::string_view name) {
   for (Backend* backend : backends()) {
     if (backend->name() == name) return backend;
@@ -65,6 +75,7 @@ Backend* find_backend(std::string_view name) {
 
 std::string why_absent(std::string_view backend, SourceLocation where) {
   enter("weir::why_absent", where);
+  if (meant("weir::why_absent", backend, where) != backend) return {};
   if (Backend* found = find_backend(backend)) return found->why_absent();
   if (is_left_out(backend)) return "the " + std::string(backend) + " backend is not built in";
   return "there is no backend of this name";
@@ -72,15 +83,30 @@ std::string why_absent(std::string_view backend, SourceLocation where) {
 
 namespace {
 
+/// Before anybody has a device that keeps its own time.
+void watch_for_clock(Backend& backend) {
+  detail::DeviceClock* clock = backend.clock();
+  static std::once_flag once;
+  if (clock == nullptr) return;
+  std::call_once(once, [&] {
+    detail::device_clock.store(clock, std::memory_order_release);
+    attach(*clock, detail::DeviceClock::watch);
+  });
+}
+
 /// `operation` is the call, or the environment variable that the name comes from.
 Device find_device(const char* operation, std::string_view name, SourceLocation where) {
   const std::size_t colon = name.find(':');
   const std::string_view backend = name.substr(0, colon);
+  if (const std::string other = meant(operation, name, where); other != name)
+    return find_device(operation, other, where);
   Backend* named = find_backend(backend);
   if (named != nullptr && has_names(*named)) {
     try {
-      return Device(&Runtime::get().open_named(
-          *named, std::string(colon == std::string_view::npos ? "" : name.substr(colon + 1))));
+      DeviceState& found =
+          Runtime::get().open_named(*named, std::string(colon == std::string_view::npos ? "" : name.substr(colon + 1)));
+      watch_for_clock(*named);
+      return Device(&found);
     } catch (const std::string& why) {
       refuse_device(operation, name, why, where);
     }
@@ -107,6 +133,12 @@ Device device(std::string_view name, SourceLocation where) {
   return find_device("weir::device", name, where);
 }
 
+std::chrono::steady_clock::time_point host_now(Device device, SourceLocation where) {
+  enter("weir::host_now", where);
+  detail::DeviceClock* clock = device.state()->backend->clock();
+  return clock == nullptr ? std::chrono::steady_clock::now() : clock->now(device.index(), detail::thread_number());
+}
+
 std::vector<Device> devices(SourceLocation where) {
   enter("weir::devices", where);
   std::vector<Device> all;
@@ -119,8 +151,22 @@ std::vector<Device> devices(SourceLocation where) {
 std::vector<Device> devices(std::string_view backend, SourceLocation where) {
   enter("weir::devices", where);
   std::vector<Device> some;
+  if (const std::string other = meant("weir::devices", backend, where); other != backend) {
+    some.push_back(find_device("weir::devices", other, where));
+    for (DeviceState* device : Runtime::get().devices()) {
+      if (device->name.starts_with(other + ":")) some.emplace_back(device);
+    }
+    return some;
+  }
   if (Backend* named = find_backend(backend)) {
-    for (const std::string& name : named->named_devices()) Runtime::get().open_named(*named, name);
+    for (const std::string& name : named->named_devices()) {
+      try {
+        Runtime::get().open_named(*named, name);
+      } catch (const std::string& why) {
+        refuse_device("weir::devices", std::string(backend) + ":" + name, why, where);
+      }
+    }
+    watch_for_clock(*named);
   }
   for (DeviceState* device : Runtime::get().devices()) {
     if (device->backend->name() == backend) some.emplace_back(device);

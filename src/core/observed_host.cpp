@@ -1,9 +1,11 @@
 // What observers are told of the host: its waits, its accesses to memory, and its hand-offs.
 #include <atomic>
+#include <string>
 
 #include <weir/error.hpp>
 #include <weir/host_access.hpp>
 #include <weir/host_call.hpp>
+#include <weir/sim.hpp>
 
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
@@ -31,6 +33,7 @@ HostWait device_wait(const DeviceState& device, SourceLocation where) {
 void tell_wait_now(HostWait wait) noexcept {
   wait.thread = thread_number();
   tell(Watch::host, [&](Observer& observer) { observer.waited(wait); });
+  if (watched(Watch::times)) report_translated();
 }
 
 void tell_failed_wait(HostWait wait, const Error& error) noexcept {
@@ -75,3 +78,16 @@ void tell_hand_off(std::uint64_t hand_off, bool gives, SourceLocation where) noe
 }
 
 }  // namespace weir::detail
+
+namespace weir::sim {
+
+void host_work(std::chrono::nanoseconds time, SourceLocation where) {
+  if (time < std::chrono::nanoseconds(0))
+    throw Error(Errc::invalid_value, "weir::sim::host_work", std::to_string(time.count()) + " ns", "it is below 0",
+                where);
+  if (detail::thread_state == detail::ThreadState::running) return;
+  const HostWork work{time, where, detail::thread_number()};
+  detail::tell(Watch::host, [&](Observer& observer) { observer.worked(work); });
+}
+
+}  // namespace weir::sim

@@ -361,7 +361,21 @@ void report_failed(StreamId stream, StreamId from, const Error& failure) noexcep
 }
 
 void report_ran(CommandId command, StreamId stream, Span span) noexcept {
+  if (DeviceClock* clock = device_clock.load(std::memory_order_acquire)) {
+    if (clock->keep({command, stream, span})) return report_translated();
+  }
   tell(Watch::times, [&](Observer& observer) { observer.ran(command, stream, span); });
+}
+
+void report_translated() noexcept {
+  DeviceClock* clock = device_clock.load(std::memory_order_acquire);
+  if (clock == nullptr) return;
+  // One after the other: of a stream in its order.
+  static Mutex telling;
+  const LockGuard guard(telling);
+  for (const DeviceClock::Ran& one : clock->take_ran()) {
+    tell(Watch::times, [&](Observer& observer) { observer.ran(one.command, one.stream, one.span); });
+  }
 }
 
 namespace {
@@ -393,7 +407,13 @@ void publish(Attachments& all, std::unique_ptr<Attached> list) WEIR_NEEDS(all.mu
   std::uint32_t watches = list->policies.empty() ? 0 : std::uint32_t{detail::policies};
   for (const Attached::One& one : list->all) watches |= one.watch;
   all.old.reserve(all.old.size() + 1);
-  const bool first = !watched(commands_watched);
+  // The clock of simulated devices is there for itself.
+  const Attached* now = attached.load(std::memory_order_relaxed);
+  DeviceClock* clock = device_clock.load(std::memory_order_relaxed);
+  if (clock != nullptr) clock->watch_times((watches & static_cast<std::uint32_t>(Watch::times)) != 0);
+  const bool first = now == nullptr || std::none_of(now->all.begin(), now->all.end(), [&](const Attached::One& one) {
+                       return one.observer != clock && (one.watch & static_cast<std::uint32_t>(commands_watched)) != 0;
+                     });
   const Attached* before = attached.exchange(list.release(), std::memory_order_seq_cst);
   if (before != nullptr) all.old.emplace_back(before);
   if (first) forget_default_order();
@@ -420,6 +440,8 @@ const std::vector<OrderPolicy*>& Telling::policies() const noexcept {
   static const auto& none = *new std::vector<OrderPolicy*>;
   return list_ != nullptr ? static_cast<const Attached*>(list_)->policies : none;
 }
+
+std::atomic<DeviceClock*> device_clock{nullptr};
 
 constinit thread_local const HostFunction* running_function = nullptr;
 

@@ -125,11 +125,11 @@ void wait_told(HostWait wait, F&& f) {
   tell_wait_now(wait);
 }
 
+/// Tells those who watch times what simulated devices know by now.
+void report_translated() noexcept;
+
 /// Changes when somebody comes who is to be told of graphs; not 0.
 std::uint64_t observed_graphs() noexcept;
-
-/// The calling thread's number.
-std::uint32_t thread_number() noexcept;
 
 // Memory (observed_memory.cpp).
 

@@ -5,6 +5,7 @@
 #include <weir/error.hpp>
 #include <weir/sim.hpp>
 
+#include "backends/sim/clock.hpp"
 #include "backends/sim/model/simulate.hpp"
 #include "backends/sim/profile_file.hpp"
 #include "predict/critical_path.hpp"
@@ -76,16 +77,18 @@ void add_interval(Prediction& prediction, const model::Profile::Interval& interv
   prediction.high_us = us * (1 + wider * high / 100);
 }
 
-void add_commands(Prediction& prediction, const predict::Translated& translated, const model::Result& result) {
+/// `commands`: of each call of the program, as users know it.
+void add_commands(Prediction& prediction, const model::Program& program, const model::Result& result,
+                  const std::vector<std::size_t>& commands) {
   std::array<Intervals, engine_count> busy;
-  const auto place = [&](std::uint32_t call) { return call == model::none ? no_command : translated.command[call]; };
+  const auto place = [&](std::uint32_t call) { return call == model::none ? no_command : commands[call]; };
   prediction.commands.reserve(result.spans.size());
   for (const model::Span& span : result.spans) {
     if (span.task == model::none) continue;
     PredictedCommand command;
     command.command = place(span.call);
     command.stream = span.stream;
-    command.engine = engine_of(translated.program, span);
+    command.engine = engine_of(program, span);
     command.held_by = predict::wait_cause(span);
     const std::uint32_t holder = span.begin > span.ready ? span.holder : span.behind;
     if (holder != model::none) command.holder = place(result.spans[holder].call);
@@ -105,6 +108,24 @@ void add_commands(Prediction& prediction, const predict::Translated& translated,
   prediction.h2d_d2h_us = both(of(Engine::h2d), of(Engine::d2h));
   prediction.h2d_kernel_us = both(of(Engine::h2d), of(Engine::kernel));
   prediction.d2h_kernel_us = both(of(Engine::d2h), of(Engine::kernel));
+}
+
+/// What the model answered, in the user's words.
+Prediction answer(const model::Program& program, const model::Profile& profile, const model::Result& result,
+                  const std::vector<std::size_t>& commands, std::vector<std::string> estimated) {
+  Prediction prediction;
+  prediction.profile = profile.name;
+  prediction.makespan_us = result.makespan;
+  prediction.host_us = result.host;
+  prediction.estimated = std::move(estimated);
+  add_interval(prediction, profile.interval);
+  add_commands(prediction, program, result, commands);
+  prediction.critical_path = predict::critical_path(program, result);
+  for (PathPart& part : prediction.critical_path) {
+    if (part.command != no_command) part.command = commands[part.command];
+    prediction.cause_us[static_cast<std::size_t>(part.cause)] += part.end_us - part.begin_us;
+  }
+  return prediction;
 }
 
 model::Profile profile_of(const PredictOptions& options) {
@@ -146,27 +167,29 @@ double Prediction::overlap(Engine a, Engine b) const {
 Prediction predict(const Recording& recording, const PredictOptions& options, SourceLocation where) {
   try {
     const model::Profile profile = profile_of(options);
-    const predict::Translated translated = predict::translate(recording, profile, options.by_bytes);
+    const predict::Translated translated =
+        predict::translate(recording, profile, {options.by_bytes, options.own_copies});
     const model::Result result = model::simulate(translated.program, profile);
     if (result.stuck) throw std::string("a wait of the program never ends");
-    Prediction prediction;
-    prediction.profile = profile.name;
-    prediction.makespan_us = result.makespan;
-    prediction.host_us = result.host;
-    prediction.estimated = translated.estimated;
-    add_interval(prediction, profile.interval);
-    add_commands(prediction, translated, result);
-    prediction.critical_path = predict::critical_path(translated.program, result);
-    for (PathPart& part : prediction.critical_path) {
-      if (part.command != no_command) part.command = translated.command[part.command];
-      prediction.cause_us[static_cast<std::size_t>(part.cause)] += part.end_us - part.begin_us;
-    }
+    Prediction prediction = answer(translated.program, profile, result,
+                                   {translated.command.begin(), translated.command.end()}, translated.estimated);
     if (options.gains)
       prediction.gains = predict::gains(translated.program, profile, result.makespan, prediction.cause_us);
     return prediction;
   } catch (const std::string& wrong) {
     throw Error(Errc::invalid_value, operation, options.profile, wrong, where);
   }
+}
+
+Prediction timeline(Device device, SourceLocation where) {
+  if (device.backend() != "sim")
+    throw Error(Errc::invalid_value, "weir::sim::timeline", device.name(), "it is no simulated device", where);
+  Snapshot now = snapshot(device.index());
+  Prediction prediction = answer(now.program, now.profile, now.result, {now.commands.begin(), now.commands.end()},
+                                 std::move(now.estimated));
+  for (PredictedCommand& command : prediction.commands)
+    command.stream = static_cast<std::uint32_t>(now.streams[command.stream]);
+  return prediction;
 }
 
 }  // namespace weir::sim

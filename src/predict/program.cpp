@@ -23,10 +23,10 @@ constexpr std::size_t most_nodes = 20'000'000;
 
 class Translator {
  public:
-  Translator(const Recording& recording, const sim::model::Profile& profile, bool by_bytes)
+  Translator(const Recording& recording, const sim::model::Profile& profile, const Rules& rules)
       : recording_(recording),
-        tasks_(recording, profile, by_bytes),
-        by_bytes_(by_bytes),
+        tasks_(recording, profile, rules),
+        by_bytes_(rules.by_bytes),
         graphs_(recording, tasks_, made_.program) {}
 
   Translated translate() {
@@ -101,9 +101,7 @@ class Translator {
         return put(command.target_kind == Target::stream ? Action::wait_stream : Action::wait_event, command, place,
                    command.target);
       case Op::synchronize: return synchronize(command, place);
-      case Op::query:
-        return put(command.target_kind == Target::event ? Action::query_event : Action::query_stream, command, place,
-                   command.target);
+      case Op::query: return query(command, place);
       case Op::host_read:
       case Op::host_write:
       case Op::work: {
@@ -133,12 +131,26 @@ class Translator {
     }
   }
 
+  void query(const recorded::Command& command, std::size_t place) {
+    const bool event = command.target_kind == Target::event;
+    // The answer was yes: it was asked for until then.
+    const Action action = command.flag ? (event ? Action::poll_event : Action::poll_stream)
+                                       : (event ? Action::query_event : Action::query_stream);
+    put(action, command, place, command.target);
+    if (!event) made_.program.calls.back().stream = stream_of(command);
+  }
+
+  /// The target, or the stream: files have only that.
+  static std::uint32_t stream_of(const recorded::Command& command) {
+    return command.target_kind == Target::stream ? command.target : command.stream;
+  }
+
   void synchronize(const recorded::Command& command, std::size_t place) {
     switch (command.target_kind) {
       case Target::event: return put(Action::sync_event, command, place, command.target);
       case Target::device: return put(Action::sync_device, command, place, command.target);
       case Target::all: return put(Action::sync_all, command, place);
-      default: return put(Action::sync_stream, command, place);
+      default: put(Action::sync_stream, command, place); made_.program.calls.back().stream = stream_of(command);
     }
   }
 
@@ -155,8 +167,8 @@ class Translator {
 
 }  // namespace
 
-Translated translate(const Recording& recording, const sim::model::Profile& profile, bool by_bytes) {
-  return Translator(recording, profile, by_bytes).translate();
+Translated translate(const Recording& recording, const sim::model::Profile& profile, const Rules& rules) {
+  return Translator(recording, profile, rules).translate();
 }
 
 }  // namespace weir::predict

@@ -9,6 +9,7 @@
 
 #include "backends/sim/model/profile.hpp"
 #include "backends/sim/model/program.hpp"
+#include "predict/tasks.hpp"
 
 namespace weir::predict {
 
@@ -18,7 +19,7 @@ struct Translated {
   std::vector<std::string> estimated;  ///< what is a guess, one text for each kind
 };
 
-/// `by_bytes`: kernels have no cost but their uses. Throws invalid_value for what the devices of the profile cannot run, with the command's id.
-Translated translate(const Recording& recording, const sim::model::Profile& profile, bool by_bytes);
+/// Throws invalid_value for what the devices of the profile cannot run, with the command's id.
+Translated translate(const Recording& recording, const sim::model::Profile& profile, const Rules& rules);
 
 }  // namespace weir::predict

@@ -5,8 +5,10 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <weir/observer.hpp>
 
@@ -26,35 +28,47 @@ class RecordingSink final : public recorded::Sink {
 
   recorded::Name intern(std::string_view text) override { return recording.intern(text); }
   std::uint32_t add_thread(recorded::Name name) override { return recording.add_thread(name); }
-  std::uint32_t add(const recorded::Device& device) override { return recording.add(device); }
+  std::uint32_t add(const recorded::Device& device) override {
+    simulated_.push_back(std::string_view(recording.text(device.name)).starts_with("sim:"));
+    return recording.add(device);
+  }
   std::uint32_t add(const recorded::Stream& stream, const StreamInfo&) override { return recording.add(stream); }
   std::uint32_t add(const recorded::Event& event) override { return recording.add(event); }
   std::size_t add(const recorded::Command& command, const recorded::Details& details, CommandId id) override {
     const std::size_t place = recording.add(command, details);
-    const bool lasts = id != 0 && command.target_kind == recorded::Target::none;
-    if (lasts && (times_ || command.op == recorded::Op::host_function)) running_.emplace(id, place);
+    if (id == 0 || command.target_kind != recorded::Target::none) return place;
+    // Virtual times are no costs: they hold what the command shared its device with.
+    const bool lasts =
+        times_ && (command.stream == recorded::none || !simulated_[recording.streams()[command.stream].device]);
+    if (lasts || command.op == recorded::Op::host_function) running_.emplace(id, Running{place, lasts});
     return place;
   }
   void gave(CommandId host_function, recorded::Name hand_off) override {
-    if (const auto at = running_.find(host_function); at != running_.end()) recording.add_give(at->second, hand_off);
+    if (const auto at = running_.find(host_function); at != running_.end())
+      recording.add_give(at->second.place, hand_off);
   }
   void ran(CommandId id, Span span) {
     const auto found = running_.find(id);
     if (found == running_.end()) return;
-    const std::size_t place = found->second;
+    const Running running = found->second;
     running_.erase(found);
-    if (span.end <= span.begin) return;  // skipped behind a failure
+    if (!running.lasts || span.end <= span.begin) return;  // skipped behind a failure
     recorded::Cost cost;
     cost.ns = std::chrono::duration<double, std::nano>(span.end - span.begin).count();
-    recording.set_cost(place, cost);
+    recording.set_cost(running.place, cost);
   }
   std::size_t bytes() const { return recording.bytes() + 64 * running_.size(); }
 
   Recording recording;
 
  private:
+  struct Running {
+    std::size_t place;
+    bool lasts;  ///< so that how long becomes its cost
+  };
   /// Commands whose cost is not known yet, and host functions, which may still give.
-  std::unordered_map<CommandId, std::size_t> running_;
+  std::unordered_map<CommandId, Running> running_;
+  std::vector<bool> simulated_;  ///< by devices
   bool times_;
 };
 
@@ -68,7 +82,8 @@ struct HasSink {
 
 class Recorder::State final : private HasSink, public recorded::Translator {
  public:
-  explicit State(const RecorderOptions& options) : HasSink(options), Translator(sink), times_(options.times) {}
+  explicit State(const RecorderOptions& options)
+      : HasSink(options), Translator(sink, {.costs = true, .host_times = options.host_times}), times_(options.times) {}
 
   void begin(SourceLocation where) {
     start(times_ ? watch_without_times | Watch::times : watch_without_times, where);

@@ -17,7 +17,9 @@ std::uint32_t Objects::thread(std::uint32_t number) {
 std::uint32_t Objects::device(const weir::Device& of) {
   const std::string name = of.name();
   const auto [at, is_new] = devices_.emplace(name, 0);
-  if (is_new) at->second = sink_.add(recorded::Device{names_.text(name)});
+  if (!is_new) return at->second;
+  at->second = sink_.add(recorded::Device{names_.text(name)});
+  if (of.backend() == "sim") simulated_.insert(at->second);
   return at->second;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <weir/observer.hpp>
@@ -36,6 +37,7 @@ class Objects {
   std::uint32_t thread(std::uint32_t number);
   std::uint32_t device(const weir::Device& of);
   std::uint32_t device(const HostWait& wait);
+  bool simulated(std::uint32_t device) const { return simulated_.count(device) != 0; }
   std::uint32_t stream(StreamId id, bool later = false);
   std::uint32_t device_of(StreamId id);
   std::uint32_t event(std::uint64_t id, StreamId stream);
@@ -82,6 +84,7 @@ class Objects {
   std::unordered_map<std::uint64_t, std::uint32_t> events_;
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
   std::unordered_map<std::string, std::uint32_t> devices_;
+  std::unordered_set<std::uint32_t> simulated_;
   std::vector<Buffer> buffers_;  ///< added when the recording ends, for their names and kinds are not known before
 };
 

@@ -1,6 +1,7 @@
 // What observers are told, in the words of a recording.
 #include "recording/translator.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,8 +9,18 @@
 
 #include <weir/graph_node.hpp>
 #include <weir/kernel.hpp>
+#include <weir/sim.hpp>
 
 namespace weir::recorded {
+
+namespace {
+
+std::optional<Cost> cost_of(const weir::Op& op) {
+  const auto* launch = std::get_if<Launch>(&op);
+  return launch != nullptr ? sim::cost_of(*launch) : std::nullopt;
+}
+
+}  // namespace
 
 void Translator::start(Watch watch, SourceLocation where) {
   attaching_ = true;
@@ -18,13 +29,23 @@ void Translator::start(Watch watch, SourceLocation where) {
 }
 
 void Translator::submitted(const weir::Command& command) {
-  keep([&] { add(command); });
+  keep([&] {
+    arrive(command.thread, std::nullopt, command.where);
+    add(command);
+    leave(command.thread);
+  });
 }
 
 void Translator::waited(const HostWait& wait) {
-  if (wait.source == HostWait::Source::pageable_copy || wait.kind == HostWait::Kind::command)
-    return;  // as the copy says
-  keep([&] { add(wait); });
+  const bool as_the_copy_says = wait.source == HostWait::Source::pageable_copy || wait.kind == HostWait::Kind::command;
+  if (as_the_copy_says && !extras_.host_times) return;
+  keep([&] {
+    if (!as_the_copy_says) {
+      if (wait.began != Time()) arrive(wait.thread, wait.began, wait.where);
+      add(wait);
+    }
+    leave(wait.thread);
+  });
 }
 
 void Translator::accessed(const HostAccess& access) {
@@ -35,11 +56,34 @@ void Translator::handed(const HandOffCall& call) {
   keep([&] {
     const Name name = names_.text("handoff" + std::to_string(call.hand_off));
     if (call.command != 0) return sink_.gave(call.command, name);
+    arrive(call.thread, std::nullopt, call.where);
     Command made = begun(call.gives ? Op::give : Op::take, call.thread, call.where);
     made.target_kind = Target::hand_off;
     made.target = name;
     sink_.add(made);
+    leave(call.thread);
   });
+}
+
+void Translator::worked(const HostWork& work) {
+  if (!extras_.costs || extras_.host_times) return;
+  keep([&] { add_work(work.time, work.thread, work.where); });
+}
+
+void Translator::add_work(std::chrono::duration<double, std::nano> time, std::uint32_t thread, SourceLocation where) {
+  Cost cost;
+  cost.ns = time.count();
+  sink_.add(begun(Op::work, thread, where), {.cost = cost});
+}
+
+void Translator::arrive(std::uint32_t thread, std::optional<Time> at, SourceLocation where) {
+  if (!extras_.host_times || thread == 0) return;
+  const Time now = at ? *at : std::chrono::steady_clock::now();
+  if (const auto left = left_.find(thread); left != left_.end() && now > left->second)
+    add_work(now - left->second, thread, where);
+}
+void Translator::leave(std::uint32_t thread) {
+  if (extras_.host_times && thread != 0) left_[thread] = std::chrono::steady_clock::now();
 }
 
 void Translator::host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) {
@@ -128,7 +172,9 @@ void Translator::add(const weir::Command& command) {
   const Command made = translated(command, uses);
   const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
   if (unknown || made.op == Op::empty) return;
-  sink_.add(made, {.uses = uses}, command.id);
+  std::optional<Cost> cost;
+  if (extras_.costs && objects_.simulated(objects_.device_of(command.stream))) cost = cost_of(command.op);
+  sink_.add(made, {.uses = uses, .cost = cost}, command.id);
 }
 
 Command Translator::translated(const weir::Command& command, std::vector<Use>& uses) {
@@ -208,6 +254,7 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
   }
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
+    if (extras_.costs && objects_.simulated(device)) made.cost = cost_of(*node.op);
   } else if (node.kind == NodeKind::conditional) {
     objects_.add_side(node.uses, MemoryKind::device, device, made.uses);
   }

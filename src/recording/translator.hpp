@@ -2,9 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,6 +28,7 @@ class Translator : public Observer {
   void waited(const HostWait& wait) override;
   void accessed(const HostAccess& access) override;
   void handed(const HandOffCall& call) override;
+  void worked(const HostWork& work) override;
   void host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override;
   void named(BufferId id, std::string_view name) override;
   void opened(const StreamInfo& stream) override;
@@ -36,7 +40,12 @@ class Translator : public Observer {
  protected:
   using Work = std::function<void()>;
 
-  explicit Translator(Sink& sink) : sink_(sink), names_(sink), objects_(sink, names_) {}
+  struct Extras {
+    bool costs = false;       ///< of simulated devices, as they were said
+    bool host_times = false;  ///< what a host thread did between its calls becomes work
+  };
+  explicit Translator(Sink& sink) : Translator(sink, Extras()) {}
+  Translator(Sink& sink, Extras extras) : sink_(sink), extras_(extras), names_(sink), objects_(sink, names_) {}
   void start(Watch watch, SourceLocation where);
 
   /// Runs what adds commands, if they are kept; never throws.
@@ -52,7 +61,12 @@ class Translator : public Observer {
   Command translated(const HostAccess& access, std::vector<Use>& use);
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   Command begun(Op op, std::uint32_t thread, SourceLocation where);
+  void add_work(std::chrono::duration<double, std::nano> time, std::uint32_t thread, SourceLocation where);
+  /// `at`: else now.
+  void arrive(std::uint32_t thread, std::optional<Time> at, SourceLocation where);
+  void leave(std::uint32_t thread);
   void add(const weir::Command& command);
   void add_order(const weir::Command& command);
   void add(const HostWait& wait);
@@ -60,12 +74,14 @@ class Translator : public Observer {
   void fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t device);
 
   Sink& sink_;
+  const Extras extras_;
   Names names_;
   Objects objects_;
   Graphs graphs_;
   std::unordered_set<std::uint64_t> open_guards_;
   std::vector<Use> uses_of_command_;
-  std::atomic<bool> attaching_{false};  ///< streams that other threads open meanwhile count as open before
+  std::unordered_map<std::uint32_t, Time> left_;  ///< when a thread's last call ended
+  std::atomic<bool> attaching_{false};            ///< streams that other threads open meanwhile count as open before
 };
 
 }  // namespace weir::recorded

@@ -83,10 +83,13 @@ Argument<Byte> RunState::argument(const recorded::Use& use, SourceLocation where
   return made;
 }
 
-std::vector<Argument<Byte>> RunState::arguments(const recorded::Command& command, SourceLocation where) {
-  std::vector<Argument<Byte>> all;
-  for (std::size_t i = 0; i < command.use_count; ++i) all.push_back(argument(recording_.use(command, i), where));
+std::vector<recorded::Use> RunState::uses_of(const recorded::Command& command) const {
+  std::vector<recorded::Use> all;
+  for (std::size_t i = 0; i < command.use_count; ++i) all.push_back(recording_.use(command, i));
   return all;
+}
+std::vector<Argument<Byte>> RunState::arguments(const recorded::Command& command, SourceLocation where) {
+  return arguments(uses_of(command), where);
 }
 std::vector<Argument<Byte>> RunState::arguments(std::span<const recorded::Use> uses, SourceLocation where) {
   std::vector<Argument<Byte>> all;
@@ -111,9 +114,12 @@ void RunState::call(std::size_t place) {
   const SourceLocation at = where(place);
   if (captures_ > 0) note_captured(place, at);
   switch (command.op) {
-    case Op::launch:
-      return launch(stream(command.stream), text_or_null(command.name), duration(recording_.cost(command)),
+    case Op::launch: {
+      const char* name = text_or_null(command.name);
+      if (name == nullptr && simulated()) name = "kernel";
+      return launch(stream(command.stream), name, computing(name, recording_.cost(command), uses_of(command)),
                     arguments(command, at), at);
+    }
     case Op::external:
     case Op::host_function: return host_function(command, at);
     case Op::copy: {
@@ -144,7 +150,7 @@ void RunState::call(std::size_t place) {
     case Op::host_close: return;
     case Op::give: hand_offs_->promise(command.target); return hand_offs_->give(command.target);
     case Op::take: return hand_offs_->take(command.target);
-    case Op::work: return spin(duration(recording_.cost(command)));
+    case Op::work: return work(duration(recording_.cost(command)));
     case Op::make:
       return command.target_kind == Target::event ? make_event(command.target, at) : make_stream(command.stream, at);
     case Op::drop: return drop(command);
@@ -174,8 +180,8 @@ void RunState::host_function(const recorded::Command& command, SourceLocation wh
       promised = false;
     }
   }
-  const auto work = std::make_shared<Work>(duration(recording_.cost(command)),
-                                           std::vector<recorded::Name>(gives.begin(), gives.end()), hand_offs_);
+  const auto function = std::make_shared<Work>(duration(recording_.cost(command)),
+                                               std::vector<recorded::Name>(gives.begin(), gives.end()), hand_offs_);
   if (promised) {
     for (const recorded::Name name : gives) hand_offs_->promise(name);
   }
@@ -187,13 +193,13 @@ void RunState::host_function(const recorded::Command& command, SourceLocation wh
           // On a GPU it enqueues nothing: the stream's order is all that is left of it.
           weir::external(
               StreamArg(stream(command.stream), where),
-              [work](NativeStream native) {
-                if (native.handle == nullptr) work->run();
+              [function](NativeStream native) {
+                if (native.handle == nullptr) function->run();
               },
               uses[I]...);
         } else {
           host_call(
-              StreamArg(stream(command.stream), where), [work] { work->run(); }, uses[I]...);
+              StreamArg(stream(command.stream), where), [function] { function->run(); }, uses[I]...);
         }
       });
 }
@@ -242,7 +248,7 @@ void RunState::host_access(const recorded::Command& command, SourceLocation wher
       static_cast<void>(buffers_[use.buffer].array.host_view(where));
     }
   }
-  spin(duration(recording_.cost(command)));
+  work(duration(recording_.cost(command)));
 }
 
 void RunState::drop(const recorded::Command& command) {

@@ -138,7 +138,10 @@ Node RunState::build_node(GraphBuilder& builder, const recorded::Node& node, con
                           SourceLocation where, std::vector<RunNode>& made) {
   const double ns = duration(node.cost);
   switch (node.op) {
-    case Op::launch: return launch(builder, recording_.text(node.name), ns, arguments(node.uses, where), where);
+    case Op::launch: {
+      const char* const name = recording_.text(node.name);
+      return launch(builder, name, computing(name, node.cost, node.uses), arguments(node.uses, where), where);
+    }
     case Op::external:  // builders have none: a host function in its place
     case Op::host_function: {
       Node made_node;

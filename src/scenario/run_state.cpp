@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <weir/error.hpp>
+#include <weir/sim.hpp>
 
 namespace weir::scenario {
 
@@ -42,6 +43,20 @@ void HandOffs::take(recorded::Name name) {
   changed_.wait(lock, [&] { return count.given >= wanted; });
 }
 
+namespace {
+
+/// Simulated devices of one profile.
+std::vector<Device> alike(Device first, std::size_t count) {
+  std::vector<Device> all{first};
+  for (std::size_t i = 1; all.size() < count; ++i) {
+    const Device next = weir::device(first.name() + ":" + std::to_string(i));
+    if (next != first) all.push_back(next);
+  }
+  return all;
+}
+
+}  // namespace
+
 RunState::RunState(const Recording& recording, const RunOptions& options)
     : recording_(recording), file_(kept(options.file)), longest_(options.longest_ns) {
   if (recording.threads().size() > most_threads) {
@@ -56,8 +71,9 @@ RunState::RunState(const Recording& recording, const RunOptions& options)
     }
   }
   const Device first = weir::device(options.device);
-  const std::vector<Device> all = weir::devices(first.backend());
-  const std::size_t begin = static_cast<std::size_t>(first.index()), needed = devices_of(recording);
+  const std::size_t needed = devices_of(recording);
+  const std::vector<Device> all = first.backend() == "sim" ? alike(first, needed) : weir::devices(first.backend());
+  const std::size_t begin = first.backend() == "sim" ? 0 : static_cast<std::size_t>(first.index());
   if (all.size() < begin + needed) {
     throw Error(Errc::unknown_device, operation, options.file,
                 "it needs " + std::to_string(needed) + " devices from " + first.name() + " on, and there are " +
@@ -150,6 +166,32 @@ SourceLocation RunState::where(const recorded::Node& node, SourceLocation comman
 
 double RunState::duration(const std::optional<recorded::Cost>& cost) const {
   return !cost ? 0 : cost->ns ? *cost->ns : cost->block_ns.value_or(0);
+}
+
+double RunState::computing(const char* name, const std::optional<recorded::Cost>& cost,
+                           std::span<const recorded::Use> uses) {
+  if (!simulated()) return duration(cost);
+  const std::lock_guard lock(costs_);
+  if (!cost && !costed_.contains(std::string_view(name))) return 0;
+  recorded::Cost known;
+  if (cost) {
+    known = *cost;
+  } else {
+    // As if nobody had ever said what it costs.
+    known.bytes = 0;
+    for (const recorded::Use& use : uses) {
+      const bool both = use.access == recorded::Access::inout || use.access == recorded::Access::accumulate;
+      *known.bytes += use.total() * (both ? 2 : 1);
+    }
+  }
+  costed_.emplace(name);
+  sim::set_cost(name, known);
+  return 0;
+}
+
+void RunState::work(double ns) const {
+  if (!simulated()) return spin(ns);
+  sim::host_work(std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
 }
 
 void RunState::thread_begins(std::uint32_t thread) {

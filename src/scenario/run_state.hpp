@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -96,10 +97,16 @@ class RunState {
   const char* text_or_null(recorded::Name name) const;
 
   Argument<Byte> argument(const recorded::Use& use, SourceLocation where);
+  std::vector<recorded::Use> uses_of(const recorded::Command& command) const;
   std::vector<Argument<Byte>> arguments(const recorded::Command& command, SourceLocation where);
   std::vector<Argument<Byte>> arguments(std::span<const recorded::Use> uses, SourceLocation where);
   CopyEnd copy_end(const recorded::Use& use, const recorded::Use& other, SourceLocation where);
   double duration(const std::optional<recorded::Cost>& cost) const;
+  bool simulated() const { return devices_.front().backend() == "sim"; }
+  /// How long a kernel of that name computes. On simulated devices no time at all: their clock is told what it costs.
+  double computing(const char* name, const std::optional<recorded::Cost>& cost, std::span<const recorded::Use> uses);
+  /// The host computes; on simulated devices by their clock.
+  void work(double ns) const;
 
   void host_function(const recorded::Command& command, SourceLocation where);
   void allocate(std::uint32_t buffer, StreamRef stream, SourceLocation where);
@@ -138,7 +145,9 @@ class RunState {
   std::vector<void*> pinned_;
   std::map<recorded::Name, RunGraph> graphs_;
   std::shared_ptr<HandOffs> hand_offs_ = std::make_shared<HandOffs>();
-  std::size_t captures_ = 0;  ///< begun and not ended
+  std::mutex costs_;
+  std::set<std::string, std::less<>> costed_;  ///< kernels that simulated devices know a cost of
+  std::size_t captures_ = 0;                   ///< begun and not ended
   struct Captured {
     std::size_t command;
     SourceLocation where;

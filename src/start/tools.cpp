@@ -28,7 +28,9 @@ class RecorderOfProcess {
   explicit RecorderOfProcess(std::filesystem::path path) : path_(std::move(path)), process_(getpid()) {
     // Now, and not when all is over, it turns out that the file cannot be written.
     save(Recording(), path_, {});
-    recorder_ = std::make_unique<Recorder>(RecorderOptions{}, SourceLocation{});
+    const char* const host = std::getenv("WEIR_SIM_HOST");
+    const bool host_times = host != nullptr && std::string_view(host) == "measured";
+    recorder_ = std::make_unique<Recorder>(RecorderOptions{.host_times = host_times}, SourceLocation{});
   }
   void end() noexcept {
     if (getpid() != process_) return;  // a child has the parent's

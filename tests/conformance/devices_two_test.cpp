@@ -13,7 +13,7 @@ ON_EVERY_BACKEND(OfTwoDevices);
 namespace {
 
 /// Arrives, and waits for the other one.
-struct Meet {
+struct MeetOnDevices {
   WEIR_KERNEL void operator()(std::size_t, int* own, int* other, int* met) const {
     store_word(own, 1);
     store_word(met, wait_for_word(other) ? 1 : -1);
@@ -32,8 +32,8 @@ TEST_P(OfTwoDevices, kernels_run_at_the_same_time) {
   weir::Stream a(first());
   weir::Stream b(second());
   Marker words(4);
-  weir::launch(a, 1, Meet{}, words.word(0), words.word(1), words.word(2));
-  weir::launch(b, 1, Meet{}, words.word(1), words.word(0), words.word(3));
+  weir::launch(a, 1, MeetOnDevices{}, words.word(0), words.word(1), words.word(2));
+  weir::launch(b, 1, MeetOnDevices{}, words.word(1), words.word(0), words.word(3));
   a.synchronize();
   b.synchronize();
   EXPECT_EQ(words.value(2), 1);

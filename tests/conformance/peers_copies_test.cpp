@@ -5,7 +5,7 @@ using namespace weir_test;
 
 namespace {
 
-struct Add {
+struct AddTo {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> from, weir::View<int> to) const { to[i] += from[i]; }
 };
 
@@ -182,7 +182,7 @@ TEST_P(CopiesBetweenDevices, join_work_of_both_devices) {
   weir::launch(b, n, AddValue{}, weir::inout(y), 2);
   a.wait(b);
   weir::copy(a, z, y);
-  weir::launch(a, n, Add{}, weir::in(z), weir::inout(x));
+  weir::launch(a, n, AddTo{}, weir::in(z), weir::inout(x));
   const std::vector<int> values = x.to_host();
   for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(values[i], static_cast<int>(2 * i + 3));
 }

@@ -322,7 +322,7 @@ TEST_P(CurrentStream, waits_for_several_events_join_a_capture) {
   EXPECT_EQ(graph.nodes().back().depends.size(), 2u);
 }
 
-struct AddOne {
+struct AddOneOnCurrent {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
 };
 
@@ -334,7 +334,7 @@ TEST_P(CurrentStream, a_captured_stream_is_the_current_one_of_its_body) {
   s.synchronize();
   const weir::Graph graph = weir::capture(s, [&] {
     EXPECT_EQ(weir::get_stream(), s);
-    weir::launch(100, AddOne{}, weir::inout(x));
+    weir::launch(100, AddOneOnCurrent{}, weir::inout(x));
   });
   EXPECT_EQ(graph.node_count(), 1u);
   EXPECT_FALSE(graph.empty());
@@ -343,7 +343,7 @@ TEST_P(CurrentStream, a_captured_stream_is_the_current_one_of_its_body) {
   EXPECT_THROW(weir::capture(s, [] { throw std::out_of_range("mine"); }), std::out_of_range);
   EXPECT_EQ(weir::get_stream(device()), before);
   weir::ScopedCapture scope(s);
-  weir::launch(100, AddOne{}, weir::inout(x));
+  weir::launch(100, AddOneOnCurrent{}, weir::inout(x));
   EXPECT_EQ(scope.finish().size(), 1u);
   EXPECT_EQ(weir::get_stream(device()), before);
 }

@@ -131,7 +131,7 @@ TEST_P(Observed, making_and_freeing_an_array_are_commands_too) {
   EXPECT_EQ(kinds, (std::vector<std::size_t>{kind_of<weir::Alloc>, kind_of<weir::Fill>, kind_of<weir::Free>}));
 }
 
-struct Add {
+struct AddObserved {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> x, weir::View<int> y) const { y[i] += x[i]; }
 };
 
@@ -150,7 +150,7 @@ TEST_P(Observed, a_launch_tells_the_memory_that_it_reads_and_writes) {
   const auto y = weir::zeros<int>(s, 100);
   Regions observer;
   weir::attach(observer);
-  weir::launch(s, 50, Add{}, weir::in(x.slice(10, 60)), weir::inout(y));
+  weir::launch(s, 50, AddObserved{}, weir::in(x.slice(10, 60)), weir::inout(y));
   weir::detach(observer);
   ASSERT_EQ(observer.regions.size(), 2u);
   const weir::Region& read = observer.regions[0];

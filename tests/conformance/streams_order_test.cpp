@@ -126,7 +126,7 @@ TEST_P(StreamOrder, R2_a_kernel_begins_when_every_element_of_the_one_before_is_d
   EXPECT_EQ(wrong.value(), 0);
 }
 
-struct Meet {
+struct MeetEachOther {
   WEIR_KERNEL void operator()(std::size_t, int* here, int* there, int* met) const {
     store_word(here, 1);
     if (wait_for_word(there)) add_to_word(met, 1);
@@ -140,8 +140,8 @@ TEST_P(StreamOrder, M2_R4_kernels_of_different_streams_run_at_one_time) {
     Marker here, there, met;
     weir::Stream a(device(), {.blocking = blocking});
     weir::Stream b(device(), {.blocking = blocking});
-    weir::launch(a, 1, Meet{}, here.word(), there.word(), met.word());
-    weir::launch(b, 1, Meet{}, there.word(), here.word(), met.word());
+    weir::launch(a, 1, MeetEachOther{}, here.word(), there.word(), met.word());
+    weir::launch(b, 1, MeetEachOther{}, there.word(), here.word(), met.word());
     a.synchronize();
     b.synchronize();
     EXPECT_EQ(met.value(), 2) << (blocking ? "blocking" : "non-blocking");

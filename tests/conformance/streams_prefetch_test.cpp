@@ -8,7 +8,7 @@
 namespace weir_test {
 namespace {
 
-struct Square {
+struct SquareBatch {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<const std::int64_t> x, weir::View<std::int64_t> y) const {
     y[i] = x[i] * x[i];
   }
@@ -55,7 +55,7 @@ TEST_P(Prefetch, P1_batches_are_computed_right_whatever_overlaps) {
     weir::copy(load, in[k], from_[b]);
     load.record(copied[k]);
     compute.wait(copied[k]);
-    weir::launch(compute, batch_size, Square{}, weir::in(in[k]), weir::out(out[k]));
+    weir::launch(compute, batch_size, SquareBatch{}, weir::in(in[k]), weir::out(out[k]));
     weir::copy(compute, to_[b], out[k]);
     compute.record(used[k]);
   }

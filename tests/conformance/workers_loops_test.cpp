@@ -87,7 +87,8 @@ TEST(WorkersLoops, loops_of_an_urgent_stream_get_all_workers) {
                   [from = low_done.word(), to = low_done_at_the_end.word()] { store_word(to, load_word(from)); });
   gate.open();
   EXPECT_TRUE(eventually([&] { return urgent.done(); }));
-  EXPECT_LE(low_done_at_the_end.value(), 2 * cores() + 4)
+  // A neighbour that takes cores lets a few more slip in; without priorities it would be nearly all.
+  EXPECT_LE(low_done_at_the_end.value(), 3 * cores() + 6)
       << "of " << 4 * launches << " launches of less urgent streams";
   for (const weir::Stream& s : low) s.synchronize();
   EXPECT_EQ(low_done.value(), 4 * launches);

@@ -1,10 +1,8 @@
 // Predictions beside what an H200 took: 994 small programs, measured on one, in tests/data.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
+#include <cstddef>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,52 +11,11 @@
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
 
+#include "data/measured_programs.hpp"
+
+using namespace weir_test;
+
 namespace {
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
-}
-
-std::ifstream data(const char* name) { return std::ifstream(std::string(WEIR_TEST_DATA) + "/" + name); }
-
-/// Writes scenarios: streams, then commands.
-class Scenario {
- public:
-  void stream(const char* kind, const std::string& priority) {
-    streams_ += (streams_.empty() ? "" : ",") + std::string(R"({"name":"s)") + std::to_string(count_++) +
-                R"(","kind":")" + kind + R"(","priority":)" + priority + "}";
-  }
-  void events(int count) {
-    for (int i = 0; i < count; ++i)
-      events_ += (i == 0 ? "" : ",") + std::string(R"({"name":"e)") + std::to_string(i) + "\"}";
-  }
-  void command(const std::string& stream, const std::string& members) {
-    commands_ += R"({"stream":"s)" + stream + "\"," + members + "},";
-  }
-  void copy(const std::string& stream, const char* from, const char* to, const std::string& bytes) {
-    command(stream, R"("op":"copy","from":{"buffer":")" + std::string(from) + R"(","bytes":)" + bytes +
-                        R"(},"to":{"buffer":")" + to + R"(","bytes":)" + bytes + "}");
-  }
-  void kernel(const std::string& stream, const std::string& cost) {
-    command(stream, R"("op":"launch","cost":{)" + cost + "}");
-  }
-  std::string text(const std::string& end) const {
-    const auto buffer = [](const char* name, const char* kind) {
-      return std::string(R"({"bytes":1610612736,"name":")") + name + R"(","kind":")" + kind + "\"}";
-    };
-    return R"({"format":"weir.scenario","version":1,"streams":[)" + streams_ + R"(],"events":[)" + events_ +
-           R"(],"buffers":[)" + buffer("in", "pinned") + "," + buffer("out", "pinned") + "," +
-           buffer("page", "pageable") + "," + buffer("data", "device") + R"(],"program":[)" + commands_ + end + "]}";
-  }
-  int streams() const { return count_; }
-
- private:
-  int count_ = 0;
-  std::string streams_, events_, commands_;
-};
 
 struct Errors {
   std::vector<double> percent;
@@ -78,73 +35,9 @@ struct Errors {
   }
 };
 
-std::string pipeline(const std::vector<std::string>& row) {
-  Scenario scenario;
-  const int streams = std::atoi(row[2].c_str()), chunks = std::atoi(row[3].c_str());
-  for (int i = 0; i < streams; ++i) scenario.stream("non_blocking", "0");
-  const auto part = [&](int chunk, int what) {
-    const std::string stream = std::to_string(chunk % streams);
-    if (what == 0 && row[4] != "0") scenario.copy(stream, "in", "data", row[4]);
-    if (what == 1 && row[5] != "0")
-      scenario.kernel(stream, "\"block_ns\":" + row[5] + "000,\"blocks\":" + row[6] + ",\"threads\":128");
-    if (what == 2 && row[7] != "0") scenario.copy(stream, "data", "out", row[7]);
-  };
-  for (int i = 0; i < 3 * chunks; ++i) {
-    if (row[1] == "depth") {
-      part(i / 3, i % 3);
-    } else {
-      part(i % chunks, i / chunks);
-    }
-  }
-  std::string waits;
-  for (int i = 0; i < streams; ++i)
-    waits += (i == 0 ? "" : ",") + std::string(R"({"op":"synchronize","stream":"s)") + std::to_string(i) + "\"}";
-  return scenario.text(waits);
-}
-
-std::string mixed(const std::string& streams, const std::string& commands) {
-  Scenario scenario;
-  for (const std::string& one : split(streams, ' ')) {
-    const char* kind = one[0] == 'n' ? "non_blocking" : one[0] == 'b' ? "blocking" : "legacy";
-    scenario.stream(kind, one.substr(1));
-  }
-  int events = 0;
-  for (const std::string& command : split(commands, ' ')) {
-    const std::vector<std::string> parts = split(command.substr(1), ',');
-    const std::string& stream = parts[0];
-    switch (command[0]) {
-      case 'K':
-        scenario.kernel(stream, "\"block_ns\":" + parts[1] + ",\"blocks\":" + parts[2] + ",\"threads\":" + parts[3]);
-        break;
-      case 'T':
-        scenario.kernel(stream, "\"bytes\":" + parts[1] + ",\"blocks\":" + parts[2] + ",\"threads\":" + parts[3]);
-        break;
-      case 'I': scenario.copy(stream, "in", "data", parts[1]); break;
-      case 'O': scenario.copy(stream, "data", "out", parts[1]); break;
-      case 'P': scenario.copy(stream, "page", "data", parts[1]); break;
-      case 'Q': scenario.copy(stream, "data", "page", parts[1]); break;
-      case 'W': scenario.copy(stream, "data", "data", parts[1]); break;
-      case 'F': scenario.command(stream, R"("op":"fill","to":{"buffer":"data","bytes":)" + parts[1] + "}"); break;
-      case 'H': scenario.command(stream, R"("op":"host_function")"); break;
-      default:
-        events = std::max(events, std::atoi(parts[1].c_str()) + 1);
-        scenario.command(stream, std::string(R"("op":")") + (command[0] == 'R' ? "record" : "wait") +
-                                     R"(","event":"e)" + parts[1] + "\"");
-    }
-  }
-  scenario.events(events);
-  return scenario.text(R"({"op":"synchronize","device":"dev0"})");
-}
-
 TEST(Accuracy, C12_pipelines_of_copies_and_kernels_take_as_long_as_on_an_H200) {
   Errors errors;
-  std::ifstream file = data("pipelines.csv");
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    const std::vector<std::string> row = split(line, ',');
-    errors.add(pipeline(row), std::atof(row[8].c_str()));
-  }
+  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) errors.add(one.scenario, one.us);
   ASSERT_EQ(errors.percent.size(), 717U);
   EXPECT_LE(errors.quantile(0.5), 1.5);
   EXPECT_LE(errors.quantile(0.95), 7);
@@ -157,18 +50,83 @@ TEST(Accuracy, C12_pipelines_of_copies_and_kernels_take_as_long_as_on_an_H200) {
 
 TEST(Accuracy, mixtures_of_all_kinds_of_commands_take_as_long_as_on_an_H200) {
   Errors errors, driver_kernels;
-  std::ifstream file = data("mixed_programs.txt");
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> parts = split(line, '|');
-    const std::vector<std::string> head = split(parts[0], ' ');
-    const bool apart = head[0] == "fills" || head[0].rfind("copies_within", 0) == 0;
-    (apart ? driver_kernels : errors).add(mixed(parts[1], parts[2]), std::atof(head[1].c_str()));
+  for (const MeasuredProgram& one : measured_mixtures(WEIR_TEST_DATA)) {
+    const bool apart = one.family == "fills" || one.family.rfind("copies_within", 0) == 0;
+    (apart ? driver_kernels : errors).add(one.scenario, one.us);
   }
   ASSERT_EQ(errors.percent.size() + driver_kernels.percent.size(), 277U);
   EXPECT_LE(errors.quantile(0.5), 3);
   EXPECT_LE(errors.quantile(0.95), 15);
   EXPECT_LE(driver_kernels.quantile(0.5), 10);
   EXPECT_LE(driver_kernels.quantile(0.95), 30);
+}
+
+// Of the ways (order, streams) to do the same work, the one that is predicted to be the best is hardly worse than the best.
+TEST(Accuracy, the_predicted_best_way_is_as_good_as_the_best) {
+  struct Way {
+    double predicted, measured;
+  };
+  std::map<std::string, std::vector<Way>> works;
+  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) {
+    const weir::sim::Prediction prediction = weir::sim::predict(weir::parse_recording(one.scenario), {.gains = false});
+    works[one.work].push_back({prediction.makespan_us, one.us});
+  }
+  std::vector<double> lost;
+  for (auto& [work, ways] : works) {
+    if (ways.size() < 2) continue;
+    const auto chosen = std::min_element(ways.begin(), ways.end(),
+                                         [](const Way& a, const Way& b) { return a.predicted < b.predicted; });
+    const auto best =
+        std::min_element(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.measured < b.measured; });
+    lost.push_back(100 * (chosen->measured / best->measured - 1));
+  }
+  std::sort(lost.begin(), lost.end());
+  ASSERT_GE(lost.size(), 50u);
+  EXPECT_LE(lost[lost.size() * 95 / 100], 3);
+}
+
+/// z = x + y over 20,000,000 doubles: pieces in turn on the streams, each copies two parts in, adds, and copies one out.
+std::string addition(int streams, int pieces) {
+  constexpr std::size_t elements = 20'000'000;
+  std::string list, program;
+  for (int i = 0; i < streams; ++i)
+    list += (i == 0 ? "" : ",") + std::string(R"({"name":"s)") + std::to_string(i) + R"(","kind":"non_blocking"})";
+  for (int i = 0; i < pieces; ++i) {
+    const auto piece = static_cast<std::size_t>(i), count = static_cast<std::size_t>(pieces);
+    const std::size_t begin = elements * piece / count, end = elements * (piece + 1) / count;
+    const std::string stream = R"({"stream":"s)" + std::to_string(i % streams) + "\",";
+    const auto part = [&](const char* of) {
+      return R"({"buffer":")" + std::string(of) + R"(","offset":)" + std::to_string(8 * begin) + R"(,"bytes":)" +
+             std::to_string(8 * (end - begin)) + "}";
+    };
+    for (const char* const array : {"x", "y"})
+      program += stream + R"("op":"copy","from":)" + part(("host_" + std::string(array)).c_str()) + R"(,"to":)" +
+                 part(array) + "},";
+    program += stream + R"("op":"launch","name":"Add","cost":{"bytes":)" + std::to_string(24 * (end - begin)) + "}},";
+    program += stream + R"("op":"copy","from":)" + part("z") + R"(,"to":)" + part("host_z") + "},";
+  }
+  std::string buffers;
+  for (const std::string array : {"x", "y", "z"}) {
+    buffers += (buffers.empty() ? "" : ",") + std::string(R"({"name":")") + array +
+               R"(","kind":"device","bytes":160000000},{"name":"host_)" + array +
+               R"(","kind":"pinned","bytes":160000000})";
+  }
+  return R"({"format":"weir.scenario","version":1,"streams":[)" + list + R"(],"buffers":[)" + buffers +
+         R"(],"program":[)" + program + R"({"op":"synchronize","all":true}]})";
+}
+
+TEST(Accuracy, M1_the_articles_addition_takes_as_long_as_on_an_H200_and_its_best_cut_is_found) {
+  const auto ms = [](int streams, int pieces) {
+    return weir::sim::predict(weir::parse_recording(addition(streams, pieces)), {.gains = false}).makespan_us / 1000;
+  };
+  EXPECT_NEAR(ms(1, 1), 8.782, 0.02 * 8.782);
+  EXPECT_NEAR(ms(5, 5), 6.582, 0.03 * 6.582);
+  const double best = ms(2, 16);
+  EXPECT_NEAR(best, 6.268, 0.04 * 6.268);
+  for (const int streams : {1, 2, 3, 4, 5, 6, 8}) {
+    for (const int pieces : {1, 2, 4, 5, 8, 10, 16, 32})
+      EXPECT_GE(ms(streams, pieces), 0.99 * best) << streams << " streams, " << pieces << " pieces";
+  }
 }
 
 }  // namespace

@@ -353,4 +353,51 @@ TEST_F(ModelTest, the_same_program_gives_the_same_times_and_more_of_a_device_nev
   EXPECT_LT(run().makespan, first.makespan);
 }
 
+// R18: a wait is work of the legacy stream: what a blocking stream is given next comes behind it.
+TEST_F(ModelTest, a_wait_in_the_legacy_stream_holds_blocking_streams) {
+  const std::uint32_t a = stream(), blocking = stream(Stream::Kind::blocking), other = stream();
+  const std::uint32_t legacy = stream(Stream::Kind::legacy);
+  program.events = 1;
+  kernel(a, 10);
+  call(Action::record, a, 0);
+  call(Action::wait_event, legacy, 0);
+  kernel(blocking, 1);
+  kernel(other, 1);
+  const Result result = run();
+  std::vector<double> begins;
+  for (const Span& span : result.spans) {
+    if (span.task != none) begins.push_back(span.begin);
+  }
+  ASSERT_EQ(begins.size(), 3u);
+  EXPECT_NEAR(begins[1], 10, 1e-9);
+  EXPECT_NEAR(begins[2], 0, 1e-9);
+}
+
+// Asked until the answer is yes: the host hears it at the first question after the end, and asks for as long.
+TEST_F(ModelTest, a_poll_ends_with_the_first_question_that_is_answered_with_yes) {
+  profile.host.query_us = 3;
+  const std::uint32_t s = stream();
+  kernel(s, 10);
+  call(Action::poll_stream, s);
+  call(Action::poll_stream, s);
+  kernel(s, 1);
+  const Result result = run();
+  EXPECT_NEAR(result.calls[1].end, 12, 1e-9);
+  EXPECT_NEAR(result.calls[2].end, 12, 1e-9);
+  EXPECT_NEAR(result.spans[1].issued, 12, 1e-9);
+  EXPECT_NEAR(result.host, 12, 1e-9);
+}
+
+TEST_F(ModelTest, a_poll_that_costs_nothing_ends_with_what_it_asks_for) {
+  profile.host.query_us = 0;
+  const std::uint32_t s = stream();
+  program.events = 1;
+  kernel(s, 10);
+  call(Action::record, s, 0);
+  call(Action::poll_event, none, 0);
+  const Result result = run();
+  EXPECT_NEAR(result.calls[2].end, 10, 1e-9);
+  EXPECT_NEAR(result.host, 0, 1e-9);
+}
+
 }  // namespace

@@ -1,5 +1,9 @@
 // `weir demo`: results, pictures, JSON and sizes.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -177,6 +181,77 @@ TEST(Demo, runs_on_the_device_asked_for) {
   const Result result = run(arguments, {.environment = {"WEIR_CPU_DEVICES=2"}});
   ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
   EXPECT_EQ(json::parse(result.out).at("device"), "cpu:1");
+}
+
+// The times are the profile's: the same bytes each time, whoever runs the commands, and those of the device, within 10 percent.
+TEST(Demo, on_a_simulated_device_prints_the_devices_times) {
+  for (const char* demo : {"vadd", "prefetch", "normalize"}) {
+    const Arguments arguments = {"demo", demo, "--n", "50000", "--device", "sim:h200", "--json"};
+    const Result one = run(arguments, {.environment = {"WEIR_CPU_WORKERS=1"}});
+    ASSERT_EQ(one.exit_code, 0) << text(arguments, one);
+    EXPECT_EQ(json::parse(one.out).at("correct"), true);
+    EXPECT_EQ(run(arguments, {.environment = {"WEIR_CPU_WORKERS=8"}}).out, one.out);
+  }
+  // Measured on an H200 by the same demos: 2.79 and 2.57 ms; 6.42 and 3.7.
+  const json prefetch = run_json({"demo", "prefetch", "--repeat", "1", "--device", "sim:h200", "--json"});
+  EXPECT_NEAR(prefetch.at("one_stream_ms").get<double>(), 2.79, 0.279);
+  EXPECT_NEAR(prefetch.at("two_streams_ms").get<double>(), 2.57, 0.257);
+  const json normalize = run_json({"demo", "normalize", "--repeat", "1", "--device", "sim:h200", "--json"});
+  EXPECT_NEAR(normalize.at("one_stream").at("events_ms").get<double>(), 6.42, 0.642);
+  EXPECT_NEAR(normalize.at("streams").at("events_ms").get<double>(), 3.7, 0.37);
+}
+
+TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
+  const auto path = std::filesystem::temp_directory_path() / ("weir_costs_" + std::to_string(getpid()) + ".json");
+  const Arguments arguments = {"demo", "prefetch", "--batches", "4", "--n", "1000", "--device", "sim:h200", "--json"};
+  const auto with = [&](const std::string& costs) {
+    std::ofstream(path) << costs;
+    return run(arguments, {.environment = {"WEIR_SIM_COSTS=" + path.string()}});
+  };
+  const Result five = with(R"({"kernels": [{"name": "Digest", "ns": 5000000}]})");
+  ASSERT_EQ(five.exit_code, 0) << text(arguments, five);
+  EXPECT_NEAR(json::parse(five.out).at("two_streams_ms").get<double>(), 20, 0.2);
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({"kernels": [{"name": "Digest", "nanoseconds": 5}]})", "kernels.0.nanoseconds: costs have ns, block_ns"},
+      {R"({"kernels": [{"ns": 5}]})", "kernels.0: it has no name"},
+      {R"({"kernels": [{"name": "Digest", "ns": -5}]})", "kernels.0.ns: it is below 0"},
+      {R"({"kernel": 5})", "kernel: a file of costs has the list"},
+      {R"({"kernels": [{"name": "Digest", "blocks": 1.5}]})", "kernels.0.blocks: it is no whole number"},
+      {"kernels", "parse error"}};
+  for (const auto& [costs, message] : wrong) {
+    const Result refused = with(costs);
+    EXPECT_NE(refused.exit_code, 0) << costs;
+    EXPECT_NE(refused.err.find("WEIR_SIM_COSTS: " + path.string() + ": "), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find(message), std::string::npos) << refused.err;
+  }
+  std::filesystem::remove(path);
+  EXPECT_NE(run(arguments, {.environment = {"WEIR_SIM_COSTS=/nowhere.json"}}).err.find("it cannot be read"),
+            std::string::npos);
+}
+
+// Order and device on one page: the same times as the rules give, row by row.
+TEST(Demo, overlap_shows_both_orders_on_four_generations) {
+  const json value = run_json({"demo", "overlap", "--json"});
+  EXPECT_EQ(value.at("correct"), true);
+  ASSERT_EQ(value.at("rows").size(), 12u);
+  const auto row = [&](const char* name, const char* device) {
+    for (const json& one : value.at("rows")) {
+      if (one.at("case") == name && one.at("device") == device) return one;
+    }
+    return json();
+  };
+  const json waves = row("three waves", "sim:cc30");
+  EXPECT_EQ(waves.at("depth").at("commands").at("K1"), (json{8.0, 14.0}));
+  EXPECT_EQ(waves.at("breadth").at("commands").at("K1"), (json{6.0, 12.0}));
+  EXPECT_EQ(waves.at("breadth").at("commands").at("D0"), (json{10.0, 12.0}));
+  EXPECT_EQ(row("long copies", "sim:fermi-1-engine").at("depth").at("ms"), 20.0);
+  EXPECT_EQ(row("long copies", "sim:cc30").at("breadth").at("ms"), 16.0) << "what overlaps is not all";
+  EXPECT_LT(row("long copies", "sim:h200").at("depth").at("ms").get<double>(), 1.6);
+  const Arguments arguments = {"demo", "overlap"};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_NE(result.out.find("    HHHHKKKKKKKKKKKKDDDD"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("nothing overlaps"), std::string::npos);
 }
 
 // How long a run takes depends on the machine, so runs grow until one takes long.

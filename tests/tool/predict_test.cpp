@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "data/measured_programs.hpp"
 #include "tool.hpp"
 
 namespace {
@@ -86,6 +87,25 @@ TEST_F(PredictVerb, what_if_shows_it_beside_the_profile_as_it_is) {
   EXPECT_NE(result.out.find("without --set: 1.1"), std::string::npos) << result.out;
 }
 
+// More bandwidth can make a program longer: copies end in another order, and so the kernels behind them begin in another one.
+TEST_F(PredictVerb, what_makes_a_program_longer_though_the_device_has_more_is_said) {
+  const std::vector<weir_test::MeasuredProgram> programs = weir_test::measured_mixtures(WEIR_TEST_DATA);
+  std::ofstream(file_) << programs[80].scenario;
+  const std::vector<std::string> longer = {"predict", file_, "--set", "link.d2h_gb_s=111"};
+  const Result text = tool_test::run(longer);
+  EXPECT_NE(text.out.find("It takes longer, along the critical path by:\n  kernels "), std::string::npos) << text.out;
+  std::vector<std::string> json_too = longer;
+  json_too.emplace_back("--json");
+  const json value = json::parse(tool_test::run(json_too).out);
+  const double before = value["without_set"]["makespan_us"].get<double>();
+  EXPECT_GT(value["makespan_us"].get<double>(), 1.1 * before);
+  ASSERT_EQ(value["without_set"]["grown"].size(), 1u);
+  EXPECT_EQ(value["without_set"]["grown"][0]["cause"], "kernels");
+  EXPECT_GT(value["without_set"]["grown"][0]["more_us"].get<double>(), 0.1 * before);
+  const Result shorter = tool_test::run({"predict", file_, "--set", "link.h2d_gb_s=111"});
+  EXPECT_EQ(shorter.out.find("It takes longer"), std::string::npos) << shorter.out;
+}
+
 TEST_F(PredictVerb, C10_on_one_copy_engine_depth_first_overlaps_nothing) {
   const Result result = tool_test::run({"predict", file_, "--device", "sim:fermi-1-engine", "--expect",
                                         "overlap(h2d, kernel) >= 0.1", "--expect", "makespan <= 1 s"});
@@ -122,6 +142,78 @@ TEST_F(PredictVerb, runs_a_program_and_predicts_what_it_asked_for) {
       1);
 }
 
+// What runs on the simulated device is asked of the model, and predicted again from its recording: both are the file's.
+TEST_F(PredictVerb, a_program_on_the_simulated_device_takes_what_its_file_takes) {
+  const Result of_file = tool_test::run({"predict", "--json", file_});
+  const Result of_run =
+      tool_test::run({"predict", "--json", "--", tool_test::tool_path(), "run", "--device", "sim:h200", file_});
+  ASSERT_EQ(of_run.exit_code, 0) << of_run.err;
+  const json file = json::parse(of_file.out), run = json::parse(of_run.out.substr(of_run.out.find("{\"format\"")));
+  EXPECT_EQ(run["estimated"], json::array()) << "kernels have the file's costs";
+  EXPECT_EQ(run["host"], "said");
+  EXPECT_NEAR(run["busy_us"]["kernel"].get<double>(), file["busy_us"]["kernel"].get<double>(), 0.01);
+  EXPECT_NEAR(run["overlap_us"]["h2d_d2h"].get<double>(), file["overlap_us"]["h2d_d2h"].get<double>(), 0.01);
+  const auto last = [](const json& all, const char* engine) {
+    json found;
+    for (const json& one : all["commands"]) found = one["engine"] == engine ? one : found;
+    return found;
+  };
+  EXPECT_NEAR(last(run, "d2h")["end_us"].get<double>() - last(run, "kernel")["issued_us"].get<double>(),
+              last(file, "d2h")["end_us"].get<double>() - last(file, "kernel")["issued_us"].get<double>(), 0.01);
+}
+
+TEST_F(PredictVerb, the_default_device_is_simulated_and_what_is_called_cuda_if_asked_for) {
+  const auto predicted = [&](const std::vector<std::string>& options, const std::vector<std::string>& program) {
+    std::vector<std::string> all = {"predict", "--json"};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), {"--", tool_test::tool_path()});
+    all.insert(all.end(), program.begin(), program.end());
+    return tool_test::run(all);
+  };
+  const auto makespan = [](const Result& result) {
+    return json::parse(result.out.substr(result.out.find("{\"format\":\"weir.prediction")))["makespan_us"]
+        .get<double>();
+  };
+  const std::vector<std::string> demo = {"demo", "vadd", "--n", "100000", "--json"};
+  const Result by_default = predicted({}, demo);
+  ASSERT_EQ(by_default.exit_code, 0) << by_default.err;
+  EXPECT_NE(by_default.out.find("\"device\":\"sim:h200\""), std::string::npos) << by_default.out;
+  std::vector<std::string> named = demo;
+  named.insert(named.end(), {"--device", "cuda"});
+  const Result stands_in = predicted({"--as-cuda"}, named);
+  ASSERT_EQ(stands_in.exit_code, 0) << stands_in.err;
+  EXPECT_DOUBLE_EQ(makespan(stands_in), makespan(by_default));
+  named.back() = "cuda:0";
+  EXPECT_DOUBLE_EQ(makespan(predicted({"--as-cuda"}, named)), makespan(by_default));
+  named.back() = "cuda:1";
+  EXPECT_NE(predicted({"--as-cuda"}, named).out.find("sim:h200:1"), std::string::npos);
+  EXPECT_GT(makespan(predicted({"--device", "sim:kepler-2-engines", "--as-cuda"}, named)), 0);
+}
+
+TEST_F(PredictVerb, host_work_is_what_was_said_or_real_time) {
+  std::ofstream(file_) << R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"non_blocking"}],
+    "buffers":[],"program":[{"op":"launch","stream":"s","name":"K","cost":{"ns":1000}},{"op":"work","ns":5000000},
+    {"op":"launch","stream":"s","name":"K","cost":{"ns":1000}},{"op":"synchronize","all":true}]})";
+  const auto predict = [&](const std::string& how) {
+    const Result result = tool_test::run(
+        {"predict", "--json", "--host", how, "--", tool_test::tool_path(), "run", "--device", "sim:h200", file_});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out.substr(result.out.find("{\"format\":\"weir.prediction")));
+  };
+  const json said = predict("said"), measured = predict("measured");
+  EXPECT_EQ(said["host"], "said");
+  EXPECT_GT(said["makespan_us"].get<double>(), 5000);
+  EXPECT_LT(said["makespan_us"].get<double>(), 5100);
+  EXPECT_EQ(said, predict("said")) << "the same each time";
+  // The calls of the work take hardly any real time, but some.
+  EXPECT_EQ(measured["host"], "measured");
+  EXPECT_NE(measured["makespan_us"], said["makespan_us"]);
+  EXPECT_GT(measured["host_us"].get<double>(), 0);
+  const Result text = tool_test::run(
+      {"predict", "--host", "measured", "--", tool_test::tool_path(), "run", "--device", "sim:h200", file_});
+  EXPECT_NE(text.out.find("another run has other times"), std::string::npos) << text.out;
+}
+
 TEST_F(PredictVerb, nonsense_is_refused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "FILE is required"},
@@ -133,6 +225,9 @@ TEST_F(PredictVerb, nonsense_is_refused) {
       {{file_, "--set", "smx=3"}, "there is no field smx"},
       {{file_, "--expect", "makespan <= 7"}, "has no unit"},
       {{file_, "--timeline", "t.png"}, "its name ends in .json or .svg"},
+      {{file_, "--as-cuda"}, "--as-cuda is for programs"},
+      {{file_, "--host", "measured"}, "--host is for programs"},
+      {{"--host", "guessed", "--", "true"}, "it is said, or measured"},
   };
   for (const auto& [arguments, message] : cases) {
     std::vector<std::string> all = {"predict"};

@@ -27,13 +27,9 @@ TEST(Help, teaches_commands_and_exit_codes) {
 }
 
 TEST(Help, of_every_command_has_an_example) {
-  const std::vector<Arguments> commands = {{"devices"},
-                                           {"selftest"},
-                                           {"demo"},
-                                           {"demo", "vadd"},
-                                           {"demo", "normalize"},
-                                           {"demo", "prefetch"},
-                                           {"demo", "default-stream"}};
+  const std::vector<Arguments> commands = {
+      {"devices"},      {"calibrate"},         {"selftest"},         {"demo"},
+      {"demo", "vadd"}, {"demo", "normalize"}, {"demo", "prefetch"}, {"demo", "default-stream"}};
   for (Arguments arguments : commands) {
     arguments.push_back("--help");
     const Result result = run(arguments);

@@ -14,6 +14,7 @@
 #include <weir/sim.hpp>
 
 #include "backend.hpp"
+#include "backends/sim/clock.hpp"
 #include "backends/sim/profile_file.hpp"
 
 namespace weir::sim {
@@ -59,6 +60,7 @@ class SimBackend final : public Backend {
     behind(device).synchronize(device, operation, where);
   }
   void drain(int device) noexcept override { behind(device).drain(device); }
+  detail::DeviceClock* clock() override { return &sim::clock(); }
 
   std::optional<PointerInfo> locate(const void* data) override {
     // All that stand behind devices of this backend know the memory of all of them.
@@ -106,6 +108,7 @@ std::pair<int, std::string> SimBackend::open_named(const std::string& asked) {
   model::Profile profile = load_profile(profile_name);
   if (count == most_devices) throw "there are at most " + std::to_string(most_devices) + " simulated devices";
   auto device = std::make_unique<SimDevice>(SimDevice{name, std::move(profile), nullptr});
+  add_to_clock(count, profile_name, device->profile);
   device->behind = &make_behind_(*this, count, static_cast<std::size_t>(device->profile.memory_bytes));
   devices_[static_cast<std::size_t>(count)].store(device.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);

@@ -73,7 +73,7 @@ void observe_alloc(const Storage& storage, SourceLocation where) noexcept {
   if (!watched(Watch::memory) || storage.captured_in != 0) return;
   Command command;
   command.where = where;
-  command.op = Alloc{storage.data, storage.bytes, storage.buffer, storage.pool};
+  command.op = Alloc{storage.data, storage.bytes, storage.buffer, storage.pool, storage.kind == MemoryKind::pinned};
   observe_memory(storage.home, command);
 }
 

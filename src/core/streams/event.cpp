@@ -58,6 +58,9 @@ bool EventRef::done(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::Event::done", where);
   detail::check_host_wait("weir::Event::done", "event", where);
   const HostWait wait = wait_for(state, id_, where, HostWait::Source::query);
+  if (detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire)) [[unlikely]] {
+    if (!clock->done_event(id_, detail::thread_number())) return false;
+  }
   if (!state.done()) return false;
   detail::tell_wait(wait);
   return true;
@@ -102,6 +105,9 @@ Milliseconds elapsed(const TimedEvent& start, const TimedEvent& end, SourceLocat
   if (a.backend != b.backend || a.device != b.device) {
     throw Error(Errc::wrong_device, "weir::elapsed", "events of " + device_of(a).name() + " and " + device_of(b).name(),
                 "there is no time between events of two devices", where);
+  }
+  if (detail::DeviceClock* clock = a.backend->clock()) {
+    return clock->elapsed(start.id(), end.id(), detail::thread_number(), where);
   }
   return b.elapsed_since(a, where);
 }

@@ -18,7 +18,7 @@ std::uint32_t Simulation::engine_of(Work work) const {
 }
 
 void Simulation::take(std::uint32_t command) {
-  Span& span = result_.spans[command];
+  Span& span = spans_[command];
   const Task& task = task_of(command);
   Device& device = devices_[commands_[command].device];
   commands_[command].taken = now_;
@@ -86,13 +86,13 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
   const std::uint32_t command = choose_copy(device, number);
   if (command == none) return;
   Engine& engine = device.engines[number];
-  Span& span = result_.spans[command];
+  Span& span = spans_[command];
   const Task& task = task_of(command);
   std::erase_if(engine.ready, [&](const auto& one) { return one.second == command; });
   if (profile_.copies_in_order != 0) engine.issued.pop_front();
   span.begin = now_;
   if (now_ > span.ready) {
-    const bool busy = engine.last != none && result_.spans[engine.last].end > span.ready;
+    const bool busy = engine.last != none && !forgotten(engine.last) && spans_[engine.last].end > span.ready;
     span.begin_by = busy ? Cause::link : profile_.copy_engines == 0 ? Cause::device : Cause::copy_order;
     span.holder = profile_.copy_engines == 0 && !busy ? device.freed_by : engine.last;
   } else {
@@ -108,7 +108,9 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
 
   double setup = task.work == Work::d2h ? profile_.link.setup_d2h_us : profile_.link.setup_h2d_us;
   // The driver itself puts small ones into pinned memory.
-  if (task.pageable && task.bytes > profile_.pageable.small_bytes)
+  if (task.staged)
+    setup = task.work == Work::d2h ? profile_.pageable.staged_setup_d2h_us : profile_.pageable.staged_setup_h2d_us;
+  else if (task.pageable && task.bytes > profile_.pageable.small_bytes)
     setup = task.work == Work::d2h ? profile_.pageable.setup_d2h_us : profile_.pageable.setup_h2d_us;
   if (number != peer && device.engines[1 - number].running != none) setup += profile_.link.setup_both_us;
   at(now_ + setup, What::move, command);
@@ -135,8 +137,12 @@ void Simulation::set_rates(Device& device) {
                   : task.work == Work::d2h     ? profile_.link.d2h_gb_s
                                                : profile_.link.h2d_gb_s;
     if (i != peer && device.engines[1 - i].moving) rate *= profile_.link.both_factor;
-    if (task.pageable)
-      rate = std::min(rate, task.work == Work::d2h ? profile_.pageable.d2h_gb_s : profile_.pageable.h2d_gb_s);
+    const Profile::Pageable& pageable = profile_.pageable;
+    if (task.staged) {
+      rate = std::min(rate, task.work == Work::d2h ? pageable.staged_d2h_gb_s : pageable.staged_h2d_gb_s);
+    } else if (task.pageable) {
+      rate = std::min(rate, task.work == Work::d2h ? pageable.d2h_gb_s : pageable.h2d_gb_s);
+    }
     rate *= 1000;
     if (rate == engine.rate) continue;
     engine.left -= (now_ - engine.since) * engine.rate;
@@ -175,7 +181,7 @@ void Simulation::memory_changed(std::uint32_t place) {
 }
 
 void Simulation::start_host_function(std::uint32_t command) {
-  Span& span = result_.spans[command];
+  Span& span = spans_[command];
   span.begin = std::max(now_, driver_free_);
   span.begin_by = span.begin > now_ ? Cause::driver : span.ready_by;
   span.holder = span.begin > now_ ? driver_last_ : none;

@@ -1,20 +1,21 @@
 // Host threads: calls, what they cost, and waiting.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/sim/model/simulation.hpp"
 
 namespace weir::sim::model {
 
 void Simulation::make_calls() {
-  while (next_call_ < program_.calls.size() && !waiting_.on) {
-    const Call& call = program_.calls[next_call_];
+  while (next_call_ < calls_.end() && !waiting_.on) {
+    const Call& call = call_of(next_call_);
     const double time = std::max(clocks_[call.thread], last_begin_);
     if (time > now_) return at(time, What::call, 0);
     last_begin_ = time;
     clocks_[call.thread] = time;
-    result_.calls[next_call_].begin = time;
+    calls_[next_call_].begin = time;
     if (!make(call, next_call_)) return;
-    if (!waiting_.on) result_.calls[next_call_].end = clocks_[call.thread];
+    if (!waiting_.on) calls_[next_call_].end = clocks_[call.thread];
     ++next_call_;
   }
 }
@@ -24,7 +25,7 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
   double& clock = clocks_[call.thread];
   const auto spend = [&](double us) {
     clock += us;
-    result_.host += us;
+    host_ += us;
   };
   switch (call.action) {
     case Action::enqueue:
@@ -46,20 +47,22 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
     }
     case Action::record:
       spend(profile_.host.record_us);
-      events_[call.target] = streams_[call.stream].tail;
+      events_[call.target] = recorded(call.stream, number);
       return true;
     case Action::wait_event:
       spend(profile_.host.wait_us);
       add_to_tail(call.stream, events_[call.target]);
+      wait_in_legacy(call.stream, number);
       return true;
     case Action::wait_stream: {
       spend(profile_.host.record_us + profile_.host.wait_us);
-      const std::vector<Behind> tail = streams_[call.target].tail;
+      const std::vector<Behind> tail = recorded(call.target, number);
       add_to_tail(call.stream, tail);
+      wait_in_legacy(call.stream, number);
       return true;
     }
-    case Action::sync_stream: wait_for(number, streams_[call.stream].tail); return true;
-    case Action::sync_event: wait_for(number, events_[call.target]); return true;
+    case Action::sync_stream: synchronize(number, streams_[call.stream].tail); return true;
+    case Action::sync_event: synchronize(number, events_[call.target]); return true;
     case Action::sync_device:
     case Action::sync_all: {
       std::vector<Behind> all;
@@ -67,15 +70,13 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
         if (call.action == Action::sync_all || program_.streams[i].device == call.target)
           all.insert(all.end(), streams_[i].tail.begin(), streams_[i].tail.end());
       }
-      wait_for(number, all);
+      synchronize(number, all);
       return true;
     }
-    case Action::query_stream:
-      if (!query(streams_[call.stream].tail, clock)) result_.host += profile_.host.query_us;
-      return true;
-    case Action::query_event:
-      if (!query(events_[call.target], clock)) result_.host += profile_.host.query_us;
-      return true;
+    case Action::query_stream: answer_ = query(streams_[call.stream].tail, clock); return true;
+    case Action::query_event: answer_ = query(events_[call.target], clock); return true;
+    case Action::poll_stream: poll(number, streams_[call.stream].tail); return true;
+    case Action::poll_event: poll(number, events_[call.target]); return true;
     case Action::work: spend(call.us); return true;
     case Action::allocate:
       spend(profile_.host.allocate_us);
@@ -98,54 +99,76 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
   return true;
 }
 
+void Simulation::synchronize(std::uint32_t number, const std::vector<Behind>& targets) {
+  host_ += profile_.host.synchronize_us;
+  clocks_[call_of(number).thread] += profile_.host.synchronize_us;
+  wait_for(number, targets);
+}
+
+/// Asks again and again. What lies between is not simulated: the answer changes when the last of them ends.
+void Simulation::poll(std::uint32_t number, const std::vector<Behind>& targets) {
+  if (query(targets, clocks_[call_of(number).thread])) return;
+  wait_for(number, targets);
+  waiting_.polls = true;
+}
+
 void Simulation::wait_for(std::uint32_t number, const std::vector<Behind>& targets) {
-  const Call& call = program_.calls[number];
-  double& clock = clocks_[call.thread];
   for (const Behind& target : targets) {
-    if (commands_[target.command].phase == Phase::ended || awaited_[target.command]) continue;
-    awaited_[target.command] = 1;
+    if (only_barrier(target) || ended(target.command) || commands_[target.command].awaited) continue;
+    commands_[target.command].awaited = true;
     waiting_.commands.push_back(target.command);
   }
-  result_.host += profile_.host.synchronize_us;
-  clock += profile_.host.synchronize_us;
   waiting_.left = waiting_.commands.size();
-  waiting_.earliest = clock;
+  waiting_.earliest = clocks_[call_of(number).thread];
   waiting_.on = waiting_.left > 0;
 }
 
 /// Whether all of it has ended. Asking is what older devices check a launch for.
 bool Simulation::query(const std::vector<Behind>& targets, double& clock) {
-  bool ended = true;
+  bool all = true;
   for (const Behind& target : targets) {
-    ended = ended && commands_[target.command].phase == Phase::ended;
+    if (only_barrier(target) || forgotten(target.command)) continue;
+    all = all && ended(target.command);
     if (profile_.dependency_check != 0 && task_of(target.command).work == Work::kernel)
       check_launch(devices_[commands_[target.command].device], target.command);
   }
-  if (!ended) clock += profile_.host.query_us;
-  return ended;
+  if (all) return true;
+  clock += profile_.host.query_us;
+  host_ += profile_.host.query_us;
+  return false;
+}
+
+/// When somebody who asks again and again hears what is true from that time on.
+double Simulation::asked_until(double time) {
+  const double each = profile_.host.query_us;
+  if (each <= 0 || time <= waiting_.earliest) return std::max(time, waiting_.earliest);
+  const double asking = each * std::ceil((time - waiting_.earliest) / each);
+  host_ += asking;
+  return waiting_.earliest + asking;
 }
 
 void Simulation::wake(std::uint32_t command) {
   if (!waiting_.on) return;
   double time = now_;
   if (waiting_.left > 0) {
-    if (!awaited_[command] || --waiting_.left > 0) return;
-    for (const std::uint32_t awaited : waiting_.commands) awaited_[awaited] = 0;
+    if (!commands_[command].awaited || --waiting_.left > 0) return;
+    for (const std::uint32_t awaited : waiting_.commands) commands_[awaited].awaited = false;
     waiting_.commands.clear();
     const std::uint32_t number = next_call_ - 1;
-    time = std::max(waiting_.earliest, now_ + profile_.host.wake_us);
-    clocks_[program_.calls[number].thread] = time;
-    result_.calls[number].end = time;
-    result_.calls[number].awaited = command;
+    time = waiting_.polls ? asked_until(now_) : std::max(waiting_.earliest, now_ + profile_.host.wake_us);
+    waiting_.polls = false;
+    clocks_[call_of(number).thread] = time;
+    calls_[number].end = time;
+    calls_[number].awaited = command;
   } else if (waiting_.stream != none) {
     if (streams_[waiting_.stream].unfinished >= profile_.pending_commands) return;
     waiting_.stream = none;
-    result_.calls[next_call_].awaited = command;
-    clocks_[program_.calls[next_call_].thread] = now_;
+    calls_[next_call_].awaited = command;
+    clocks_[call_of(next_call_).thread] = now_;
   } else {
     if (given_[waiting_.hand_off] < 0) return;
     waiting_.hand_off = none;
-    result_.calls[next_call_].awaited = command;
+    calls_[next_call_].awaited = command;
   }
   waiting_.on = false;
   at(time, What::call, 0);

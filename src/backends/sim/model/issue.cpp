@@ -52,18 +52,17 @@ double Simulation::hop(const Task& from, const Task& to, bool same_stream, Cause
 
 std::uint32_t Simulation::add_command(std::uint32_t call, std::uint32_t task, std::uint32_t stream,
                                       std::uint32_t device, double issued, double ready) {
-  const auto number = static_cast<std::uint32_t>(commands_.size());
+  const std::uint32_t number = commands_.end();
   Command command;
   command.device = device;
   commands_.push_back(command);
-  awaited_.push_back(0);
   Span span;
   span.call = call;
   span.task = task;
   span.stream = stream;
   span.issued = issued;
   span.ready = ready;
-  result_.spans.push_back(span);
+  spans_.push_back(span);
   return number;
 }
 
@@ -80,10 +79,8 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
   }
   if (profile_.dependency_check != 0 && task.work == Work::kernel) {
     Device& device = devices_[commands_[command].device];
-    std::erase_if(device.checked, [&](std::uint32_t kernel) { return commands_[kernel].phase == Phase::ended; });
-    for (const std::uint32_t kernel : device.checked) come_behind(kernel, command, Phase::ended, 0, Cause::check);
-    std::erase_if(device.unstarted, [&](std::uint32_t kernel) { return commands_[kernel].phase >= Phase::started; });
-    device.unstarted.push_back(command);
+    if (device.all_checked != none) come_behind(device.all_checked, command, Phase::ended, 0, Cause::check);
+    device.all_started = join(device.all_started, command, Phase::started);
   }
   share_queue(command, stream);
   state.tail.assign(1, {command, Cause::order, true});
@@ -94,15 +91,24 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
 void Simulation::check_dependencies(std::uint32_t command, std::uint32_t behind) {
   if (task_of(behind).work != Work::kernel) return;
   Device& device = devices_[commands_[command].device];
-  for (const std::uint32_t kernel : device.unstarted) {
-    if (kernel != behind) come_behind(kernel, command, Phase::started, 0, Cause::check);
-  }
+  if (device.all_started != none) come_behind(device.all_started, command, Phase::ended, 0, Cause::check);
   check_launch(device, behind);
 }
 
 void Simulation::check_launch(Device& device, std::uint32_t kernel) {
-  if (commands_[kernel].phase != Phase::ended && (device.checked.empty() || device.checked.back() != kernel))
-    device.checked.push_back(kernel);
+  if (ended(kernel) || device.last_checked == kernel) return;
+  device.last_checked = kernel;
+  device.all_checked = join(device.all_checked, kernel, Phase::ended);
+}
+
+/// One that stands for what `before` stands for, and for the kernel: so each command comes behind one instead of all.
+std::uint32_t Simulation::join(std::uint32_t before, std::uint32_t kernel, Phase phase) {
+  const std::uint32_t made =
+      add_command(spans_[kernel].call, none, none, commands_[kernel].device, spans_[kernel].issued, 0);
+  if (before != none) come_behind(before, made, Phase::ended, 0, Cause::check);
+  come_behind(kernel, made, phase, 0, Cause::check);
+  one_less(made, 0, Cause::host, none);
+  return made;
 }
 
 void Simulation::legacy_rules(std::uint32_t command, std::uint32_t stream) {
@@ -125,12 +131,42 @@ void Simulation::legacy_rules(std::uint32_t command, std::uint32_t stream) {
   }
 }
 
+/// A record or a wait in the legacy stream is a command like others: behind all blocking streams, and before what they are
+/// given next.
+void Simulation::enter_legacy(std::uint32_t stream, std::uint32_t call) {
+  const std::uint32_t made = add_command(call, none, stream, program_.streams[stream].device, now_, 0);
+  enter_stream(made, stream);
+  one_less(made, 0, Cause::host, none);
+}
+
+void Simulation::wait_in_legacy(std::uint32_t stream, std::uint32_t call) {
+  if (program_.streams[stream].kind == Stream::Kind::legacy) enter_legacy(stream, call);
+}
+
+/// What a record in the stream stands for now. It comes behind the legacy stream as commands do; in the legacy stream it is a
+/// command like others, behind all blocking streams.
+std::vector<Simulation::Behind> Simulation::recorded(std::uint32_t stream, std::uint32_t call) {
+  using Kind = Stream::Kind;
+  const std::uint32_t device = program_.streams[stream].device;
+  const Kind kind = program_.streams[stream].kind;
+  if (kind == Kind::legacy) enter_legacy(stream, call);
+  const std::uint32_t legacy = devices_[device].legacy;
+  if (kind == Kind::blocking && legacy != streams_[stream].legacy_seen) {
+    streams_[stream].legacy_seen = legacy;
+    add_to_tail(stream, {{legacy, Cause::order, false}});
+  }
+  std::vector<Behind> all = streams_[stream].tail;
+  std::erase_if(all, only_barrier);
+  return all;
+}
+
 /// Where streams share a work queue, its head holds what was issued behind it.
 void Simulation::share_queue(std::uint32_t command, std::uint32_t stream) {
   Device& device = devices_[program_.streams[stream].device];
   if (device.streams.size() <= device.queue_last.size()) return;
   std::uint32_t& last = device.queue_last[streams_[stream].queue];
-  if (last != none && result_.spans[last].stream != stream) come_behind(last, command, Phase::taken, 0, Cause::queue);
+  if (last != none && !forgotten(last) && spans_[last].stream != stream)
+    come_behind(last, command, Phase::taken, 0, Cause::queue);
   last = command;
 }
 
@@ -140,7 +176,8 @@ void Simulation::separate(std::uint32_t device, std::uint32_t call, double time)
   for (const std::uint32_t stream : devices_[device].streams) {
     for (const Behind& behind : streams_[stream].tail)
       come_behind(behind.command, join, Phase::ended, 0, Cause::barrier);
-    streams_[stream].tail.assign(1, {join, Cause::barrier, false});
+    std::erase_if(streams_[stream].tail, only_barrier);
+    streams_[stream].tail.push_back({join, Cause::barrier, false});
   }
   one_less(join, time, Cause::host, none);
 }
@@ -150,8 +187,7 @@ void Simulation::add_to_tail(std::uint32_t stream, const std::vector<Behind>& ev
   for (const Behind& event : events) {
     const bool known =
         std::any_of(tail.begin(), tail.end(), [&](const Behind& behind) { return behind.command == event.command; });
-    if (!known && !(tail.size() > 0 && commands_[event.command].phase == Phase::ended))
-      tail.push_back({event.command, event.cause, false});
+    if (!known && !(tail.size() > 0 && ended(event.command))) tail.push_back({event.command, event.cause, false});
   }
   if (tail.size() <= 8) return;
   // One that stands for all, so that lists stay short.
@@ -182,7 +218,7 @@ void Simulation::enqueue(const Call& call, std::uint32_t number, double issued) 
     waiting_.earliest = clock;
     waiting_.commands.assign(1, command);
     waiting_.left = 1;
-    awaited_[command] = 1;
+    commands_[command].awaited = true;
   }
 }
 
@@ -193,20 +229,20 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   const auto roots = std::count_if(graph.begin(), graph.end(), [](const Node& node) { return node.after.empty(); });
   const double branches = static_cast<double>(std::max<std::ptrdiff_t>(roots, 1) - 1);
   clocks_[call.thread] += branches * profile_.host.graph_branch_us;
-  result_.host += branches * profile_.host.graph_branch_us;
+  host_ += branches * profile_.host.graph_branch_us;
   const double arrival = clocks_[call.thread] + profile_.start.kernel_us + branches * profile_.start.graph_branch_us;
   const std::uint32_t first = add_command(number, none, none, device, issued, arrival);
   // The beginning is not the stream's last command: the end is.
   enter_stream(first, call.stream);
-  result_.spans[first].stream = none;
+  spans_[first].stream = none;
   --streams_[call.stream].unfinished;
   one_less(first, 0, Cause::host, none);
 
-  const auto base = static_cast<std::uint32_t>(commands_.size());
+  const std::uint32_t base = commands_.end();
   std::vector<bool> followed(graph.size());
   for (std::uint32_t i = 0; i < graph.size(); ++i) {
     const std::uint32_t node = add_command(number, graph[i].task, call.stream, device, issued, 0);
-    result_.spans[node].node = i;
+    spans_[node].node = i;
     const Task& task = task_of(node);
     if (graph[i].after.empty()) come_behind(first, node, Phase::ended, 0, Cause::order);
     for (const std::uint32_t after : graph[i].after) {

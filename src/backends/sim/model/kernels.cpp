@@ -28,10 +28,9 @@ void Simulation::start_kernels(Device& device) {
     const double blocks = std::min(left, device.places.free(task, resident));
     if (blocks < 1) return;
     if (launch == none) {
-      launch = static_cast<std::uint32_t>(launches_.size());
-      launches_.push_back({command, left});
+      launch = new_launch(command, left);
       ++device.resident;
-      Span& span = result_.spans[command];
+      Span& span = spans_[command];
       span.begin = now_;
       span.begin_by = now_ > span.ready ? Cause::device : span.ready_by;
       span.holder = now_ > span.ready ? device.freed_by : none;
@@ -40,9 +39,20 @@ void Simulation::start_kernels(Device& device) {
     if (launches_[launch].left > 0) return;
     device.kernels.erase(device.kernels.begin());
     commands_[command].started = now_;
-    result_.spans[command].last_block = now_;
+    spans_[command].last_block = now_;
     let_go(command, Phase::started, now_);
   }
+}
+
+std::uint32_t Simulation::new_launch(std::uint32_t command, double blocks) {
+  if (free_launches_.empty()) {
+    launches_.push_back({command, blocks});
+    return static_cast<std::uint32_t>(launches_.size() - 1);
+  }
+  const std::uint32_t place = free_launches_.back();
+  free_launches_.pop_back();
+  launches_[place] = {command, blocks};
+  return place;
 }
 
 void Simulation::start_cohort(Device& device, std::uint32_t number, double blocks) {
@@ -76,7 +86,7 @@ void Simulation::start_cohort(Device& device, std::uint32_t number, double block
 void Simulation::cohort_end(std::uint32_t place) {
   const Cohort& cohort = cohorts_[place];
   Launch& launch = launches_[cohort.launch];
-  const Span& span = result_.spans[launch.command];
+  const Span& span = spans_[launch.command];
   launch.end = std::max(launch.end, now_ + cohort.lag);
   if (--launch.cohorts == 0 && launch.left <= 0) {
     launch.end = std::max(launch.end, span.begin + task_of(launch.command).fixed_us);
@@ -92,7 +102,10 @@ void Simulation::free_places(std::uint32_t place) {
   Device& device = devices_[commands_[launch.command].device];
   device.places.give_back(task_of(launch.command), cohort.blocks);
   launch.resident -= cohort.blocks;
-  if (launch.resident <= 0 && launch.left <= 0) --device.resident;
+  if (launch.resident <= 0 && launch.left <= 0) {
+    --device.resident;
+    free_launches_.push_back(cohort.launch);
+  }
   device.freed = cohort.blocks;
   device.freed_by = launch.command;
   device.lag_until = now_ + cohort.lag;

@@ -38,7 +38,8 @@ struct Profile {
            peer_gb_s = 0;
   } link;
   struct Pageable {
-    double h2d_gb_s = 0, d2h_gb_s = 0, setup_h2d_us = 0, setup_d2h_us = 0, small_bytes = 0;
+    double h2d_gb_s = 0, d2h_gb_s = 0, setup_h2d_us = 0, setup_d2h_us = 0, small_bytes = 0, staged_bytes = 0,
+           staged_h2d_gb_s = 0, staged_d2h_gb_s = 0, staged_setup_h2d_us = 0, staged_setup_d2h_us = 0;
   } pageable;
   struct Memory {
     double gb_s = 0, host_gb_s = 0, saturating_share = 0, kernel_us = 0, copy_us = 0, fill_us = 0;

@@ -16,12 +16,14 @@ enum class Work : std::uint8_t { h2d, d2h, copy_within, copy_peer, copy_host, fi
 struct Task {
   Work work = Work::nothing;
   bool pageable = false;
+  bool staged = false;       ///< of pageable memory, which the library moves itself
   double bytes = 0;          ///< of a copy or fill; of a kernel, read and written at the memory's rate
   double block_us = 0;       ///< of each block that has its place
   double fixed_us = 0;       ///< at least that long, from the first block's begin
   std::uint32_t blocks = 1;  ///< of a kernel, fill, or copy within the device
   std::uint32_t threads = 1;
   std::uint32_t shared_bytes = 0;
+  friend bool operator==(const Task&, const Task&) = default;
 };
 
 /// A graph: tasks in an order in which each comes behind those that it waits for.
@@ -43,6 +45,8 @@ enum class Action : std::uint8_t {
   sync_all,
   query_stream,  ///< of the stream
   query_event,   ///< target: the event
+  poll_stream,   ///< of the stream: asks until all of it has ended
+  poll_event,    ///< target: the event
   work,          ///< `us`, on the host
   allocate,      ///< target: the device, or none for the host
   give,          ///< target: the hand-off

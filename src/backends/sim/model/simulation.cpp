@@ -31,13 +31,15 @@ Simulation::Simulation(const Program& program, const Profile& profile) : program
     streams_[i].queue = static_cast<std::uint32_t>(device.streams.size() % device.queue_last.size());
     device.streams.push_back(i);
   }
-  result_.calls.resize(program.calls.size());
-  result_.spans.reserve(program.calls.size());
+  calls_.reserve(program.calls.size());
+  for (std::size_t i = 0; i < program.calls.size(); ++i) calls_.push_back({});
+  spans_.reserve(program.calls.size());
   commands_.reserve(program.calls.size());
 }
 
 const Task& Simulation::task_of(std::uint32_t command) const {
-  const std::uint32_t task = result_.spans[command].task;
+  if (forgotten(command)) return nothing;
+  const std::uint32_t task = spans_[command].task;
   return task == none ? nothing : program_.tasks[task];
 }
 
@@ -47,22 +49,37 @@ void Simulation::at(double time, What what, std::uint32_t subject, std::uint32_t
 
 Result Simulation::run() {
   make_calls();
-  while (!list_.empty()) {
-    now_ = list_.top().time;
-    // What happens at one time happens together: only then engines choose.
-    while (!list_.empty() && list_.top().time == now_) {
-      const Happening happening = list_.top();
-      list_.pop();
-      happen(happening);
-    }
-    for (Device& device : devices_) {
-      if (std::exchange(device.changed, false)) start_commands(device);
-    }
+  while (step()) {
   }
-  result_.stuck = next_call_ < program_.calls.size() || waiting_.on;
-  for (const double clock : clocks_) result_.makespan = std::max(result_.makespan, clock);
-  for (const Span& span : result_.spans) result_.makespan = std::max(result_.makespan, span.end);
-  return std::move(result_);
+  Result result;
+  result.stuck = next_call_ < calls_.end() || waiting_.on;
+  for (const double clock : clocks_) result.makespan = std::max(result.makespan, clock);
+  for (const Span& span : spans_.items()) result.makespan = std::max(result.makespan, span.end);
+  result.host = host_;
+  result.spans = spans_.take();
+  result.calls = calls_.take();
+  return result;
+}
+
+/// What happens next; false if nothing does. What happens at one time happens together: only then engines choose, and only
+/// then time goes on.
+bool Simulation::step() {
+  if (!list_.empty() && list_.top().time <= now_) {
+    const Happening happening = list_.top();
+    list_.pop();
+    happen(happening);
+    return true;
+  }
+  bool chosen = false;
+  for (Device& device : devices_) {
+    if (!std::exchange(device.changed, false)) continue;
+    start_commands(device);
+    chosen = true;
+  }
+  if (chosen) return true;
+  if (list_.empty()) return false;
+  now_ = list_.top().time;
+  return true;
 }
 
 void Simulation::happen(const Happening& happening) {
@@ -93,20 +110,29 @@ void Simulation::happen(const Happening& happening) {
 }
 
 double Simulation::time_of(std::uint32_t command, Phase phase) const {
-  return phase == Phase::ended     ? result_.spans[command].end
+  return phase == Phase::ended     ? spans_[command].end
          : phase == Phase::started ? commands_[command].started
                                    : commands_[command].taken;
 }
 
 void Simulation::come_behind(std::uint32_t from, std::uint32_t to, Phase phase, double hop, Cause cause) {
+  if (forgotten(from)) return;
   ++commands_[to].pending;
   if (commands_[from].phase >= phase) return one_less(to, time_of(from, phase) + hop, cause, from);
-  edges_.push_back({to, commands_[from].edges, hop, phase, cause});
-  commands_[from].edges = static_cast<std::uint32_t>(edges_.size() - 1);
+  const Edge edge{to, commands_[from].edges, hop, phase, cause};
+  std::uint32_t place = free_edges_;
+  if (place == none) {
+    place = static_cast<std::uint32_t>(edges_.size());
+    edges_.push_back(edge);
+  } else {
+    free_edges_ = edges_[place].next;
+    edges_[place] = edge;
+  }
+  commands_[from].edges = place;
 }
 
 void Simulation::one_less(std::uint32_t to, double time, Cause cause, std::uint32_t from) {
-  Span& span = result_.spans[to];
+  Span& span = spans_[to];
   if (from != none && time >= span.ready) {
     span.ready = time;
     span.ready_by = cause;
@@ -116,7 +142,7 @@ void Simulation::one_less(std::uint32_t to, double time, Cause cause, std::uint3
 }
 
 void Simulation::make_ready(std::uint32_t command) {
-  Span& span = result_.spans[command];
+  Span& span = spans_[command];
   if (commands_[command].crowds && span.ready_by == Cause::order && span.ready > now_) {
     span.ready += profile_.hop.crowd_us * std::min<double>(profile_.hop.crowd_streams, crowd(command));
   }
@@ -129,10 +155,15 @@ void Simulation::let_go(std::uint32_t command, Phase phase, double time) {
     const Edge edge = edges_[i];
     if (edge.phase == phase) one_less(edge.to, time + edge.hop, edge.cause, command);
   }
+  if (phase != Phase::ended || commands_[command].edges == none) return;
+  std::uint32_t last = commands_[command].edges;
+  while (edges_[last].next != none) last = edges_[last].next;
+  edges_[last].next = free_edges_;
+  free_edges_ = std::exchange(commands_[command].edges, none);
 }
 
 void Simulation::end(std::uint32_t command) {
-  Span& span = result_.spans[command];
+  Span& span = spans_[command];
   span.end = now_;
   let_go(command, Phase::ended, now_);
   const std::uint32_t task = span.task;

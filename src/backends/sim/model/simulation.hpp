@@ -1,6 +1,8 @@
-// A simulation while it runs: a list of things that will happen, in the order of their times.
+// A simulation while it runs: a list of things that will happen, in the order of their times. A whole program is run at once;
+// of a program that is not known yet each call is made when it comes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,13 +15,54 @@
 #include "backends/sim/model/profile.hpp"
 #include "backends/sim/model/program.hpp"
 #include "backends/sim/model/shared_rate.hpp"
+#include "backends/sim/model/window.hpp"
 
 namespace weir::sim::model {
 
 class Simulation {
  public:
   Simulation(const Program& program, const Profile& profile);
+  /// All of the program.
   Result run();
+
+  // A program that grows (online.cpp): whatever it names is added to it first, then here.
+
+  void grow();
+  /// Makes the program's last call, at the time of its thread, or as soon as what came before is through. For a question:
+  /// whether all of it has ended.
+  bool call();
+  /// What happens until then.
+  void advance(double time);
+  double now() const { return now_; }
+  double clock(std::uint32_t thread) const { return clocks_[thread]; }
+  /// The thread did something else until then. Clocks do not go back.
+  void set_clock(std::uint32_t thread, double time) { clocks_[thread] = std::max(clocks_[thread], time); }
+  /// The commands that the stream's next one will come behind; and what a record in an event stands for.
+  std::vector<std::uint32_t> last_of_stream(std::uint32_t stream) const;
+  std::vector<std::uint32_t> last_of_event(std::uint32_t event) const;
+  /// Goes on until the command has ended, and says when; as long ago as any if it was forgotten.
+  double end_of(std::uint32_t command);
+  /// When it ended, or else infinity: nothing goes on.
+  double known_end(std::uint32_t command) const;
+  /// The number that the next command will have.
+  std::uint32_t next_command() const { return commands_.end(); }
+  /// The record that is the graph's node of that place, in the launch that was the last call.
+  void record_node(std::uint32_t event, std::uint32_t node);
+  /// When something happens next after that; infinity if nothing does.
+  double next_time(double after);
+  /// The stream was told to wait, at no cost, for what others have so far.
+  void follow(std::uint32_t stream, std::uint32_t other);
+  /// The stream waits for something else, until then.
+  void hold(std::uint32_t stream, double time);
+  /// A stream that is gone gives its place to another one.
+  bool idle(std::uint32_t stream) const;
+  void reopen(std::uint32_t stream);
+  /// Commands that ended long ago, but for the last `keep`, and their calls, whose number it returns: the program may
+  /// forget these, too.
+  std::uint32_t forget(std::uint32_t keep);
+  const Window<Span>& spans() const { return spans_; }
+  const Window<HostSpan>& calls() const { return calls_; }
+  double host_time() const { return host_; }
 
  private:
   enum class What : std::uint8_t {
@@ -59,7 +102,8 @@ class Simulation {
     std::uint32_t edges = none;
     std::uint32_t launch = none;  ///< of a kernel that has begun
     Phase phase = Phase::issued;
-    bool crowds = false;  ///< its hop grows with those that wait for the same engine
+    bool crowds = false;   ///< its hop grows with those that wait for the same engine
+    bool awaited = false;  ///< by the host
     double taken = 0, started = 0;
   };
   /// What the next command of a stream comes behind.
@@ -68,6 +112,8 @@ class Simulation {
     Cause cause;
     bool same_stream;
   };
+  /// Later commands come behind it, but it is no work of the stream: who waits for the stream does not wait for it.
+  static bool only_barrier(const Behind& behind) { return behind.cause == Cause::barrier && !behind.same_stream; }
   struct StreamState {
     std::vector<Behind> tail;
     std::uint32_t legacy_seen = none;  ///< the legacy stream's command that its next ones come behind already
@@ -110,8 +156,9 @@ class Simulation {
     double freed = 0, lag_until = 0;
     bool changed = false;
     std::vector<std::uint32_t> streams;
-    std::vector<std::uint32_t> unstarted;   ///< kernels that were issued and have blocks to begin
-    std::vector<std::uint32_t> checked;     ///< kernels that those issued from now on come behind
+    std::uint32_t all_started = none;  ///< stands for all blocks of all kernels so far having begun
+    std::uint32_t all_checked = none;  ///< for the ends of the launches that were checked
+    std::uint32_t last_checked = none;
     std::uint32_t legacy = none;            ///< the legacy stream's last command
     std::vector<std::uint32_t> queue_last;  ///< of each work queue, the last command
   };
@@ -131,6 +178,9 @@ class Simulation {
   void make_calls();
   bool make(const Call& call, std::uint32_t number);
   void wait_for(std::uint32_t number, const std::vector<Behind>& targets);
+  void synchronize(std::uint32_t number, const std::vector<Behind>& targets);
+  void poll(std::uint32_t number, const std::vector<Behind>& targets);
+  double asked_until(double time);
   bool query(const std::vector<Behind>& targets, double& clock);
   void wake(std::uint32_t command);
 
@@ -143,10 +193,14 @@ class Simulation {
   void enqueue(const Call& call, std::uint32_t number, double issued);
   void launch_graph(const Call& call, std::uint32_t number, double issued);
   void enter_stream(std::uint32_t command, std::uint32_t stream);
+  std::uint32_t join(std::uint32_t before, std::uint32_t kernel, Phase phase);
   void check_dependencies(std::uint32_t command, std::uint32_t behind);
   void check_launch(Device& device, std::uint32_t kernel);
   void legacy_rules(std::uint32_t command, std::uint32_t stream);
   void share_queue(std::uint32_t command, std::uint32_t stream);
+  std::vector<Behind> recorded(std::uint32_t stream, std::uint32_t call);
+  void enter_legacy(std::uint32_t stream, std::uint32_t call);
+  void wait_in_legacy(std::uint32_t stream, std::uint32_t call);
   void separate(std::uint32_t device, std::uint32_t call, double time);
   void add_to_tail(std::uint32_t stream, const std::vector<Behind>& events);
 
@@ -165,6 +219,7 @@ class Simulation {
 
   // kernels.cpp
   void start_kernels(Device& device);
+  std::uint32_t new_launch(std::uint32_t command, double blocks);
   void start_cohort(Device& device, std::uint32_t launch, double blocks);
   void cohort_end(std::uint32_t cohort);
   void free_places(std::uint32_t cohort);
@@ -172,19 +227,29 @@ class Simulation {
   const Task& task_of(std::uint32_t command) const;
   std::uint32_t crowd(std::uint32_t command) const;
 
+  /// One that was forgotten ended long ago.
+  bool forgotten(std::uint32_t command) const { return command < commands_.first(); }
+  bool ended(std::uint32_t command) const { return forgotten(command) || commands_[command].phase == Phase::ended; }
+  bool step();
+  const Call& call_of(std::uint32_t number) const { return program_.calls[number - calls_.first()]; }
+
   const Program& program_;
   const Profile& profile_;
-  Result result_;
+  Window<Span> spans_;
+  Window<HostSpan> calls_;
+  double host_ = 0;
   double now_ = 0;
   std::uint64_t happenings_ = 0;
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> list_;
 
-  std::vector<Command> commands_;
+  Window<Command> commands_;
   std::vector<Edge> edges_;
+  std::uint32_t free_edges_ = none;
   std::vector<StreamState> streams_;
   std::vector<std::vector<Behind>> events_;
   std::vector<Device> devices_;
   std::vector<Launch> launches_;
+  std::vector<std::uint32_t> free_launches_;
   std::vector<Cohort> cohorts_;
   std::vector<std::uint32_t> free_cohorts_;
   std::uint32_t driver_last_ = none;
@@ -197,13 +262,15 @@ class Simulation {
   std::vector<double> given_;
   struct Waiting {
     bool on = false;
+    bool polls = false;
     std::vector<std::uint32_t> commands;
     std::size_t left = 0;
     double earliest = 0;
     std::uint32_t stream = none;  ///< whose room it waits for
     std::uint32_t hand_off = none;
   } waiting_;
-  std::vector<std::uint8_t> awaited_;  ///< of each command, whether the host waits for it
+  std::uint32_t try_to_forget_ = 0;  ///< with so many commands: to look and to move them costs
+  bool answer_ = false;              ///< of the last question
 };
 
 }  // namespace weir::sim::model

@@ -1,0 +1,421 @@
+#include "backends/sim/clock.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include <weir/error.hpp>
+#include <weir/sim.hpp>
+
+#include "backends/sim/costs.hpp"
+#include "backends/sim/online_model.hpp"
+#include "backends/sim/tasks.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::sim {
+
+namespace {
+
+using detail::LockGuard;
+using model::none;
+
+/// Commands that give hand-offs are known by their ends; only the last ones, which have not been forgotten, matter.
+constexpr std::size_t most_functions = 100'000;
+
+class Clock final : public detail::DeviceClock {
+ public:
+  Clock() : epoch_(std::chrono::steady_clock::now()) {}
+
+  void add_device(int device, const std::string& profile_name, const model::Profile& profile) {
+    const LockGuard guard(mutex_);
+    read_environment();
+    OnlineModel* found = nullptr;
+    for (const auto& one : models_) {
+      if (one->name() == profile_name) found = one.get();
+    }
+    if (found == nullptr) {
+      models_.push_back(std::make_unique<OnlineModel>(profile_name, profile));
+      found = models_.back().get();
+    }
+    devices_.resize(std::max<std::size_t>(devices_.size(), static_cast<std::size_t>(device) + 1));
+    devices_[static_cast<std::size_t>(device)] = {found, found->add_device()};
+  }
+
+  void set_cost(std::string_view kernel, const model::KernelCost& cost) {
+    const LockGuard guard(mutex_);
+    costs_.set(kernel, cost);
+  }
+
+  std::optional<recorded::Cost> cost_of(const Launch& launch) {
+    const LockGuard guard(mutex_);
+    const std::optional<model::KernelCost> known = said_of(launch, costs_);
+    if (!known) return std::nullopt;
+    recorded::Cost cost{known->ns, {}, known->blocks, known->threads, known->block_ns, known->shared_bytes};
+    if (known->bytes) cost.bytes = static_cast<std::uint64_t>(*known->bytes);
+    return cost;
+  }
+
+  Snapshot snapshot(int device) {
+    const LockGuard guard(mutex_);
+    const OnlineModel& model = *devices_[static_cast<std::size_t>(device)].model;
+    Snapshot made;
+    made.profile = model.profile();
+    model.snapshot(made.program, made.result, made.commands, made.streams);
+    if (!model.estimated().empty()) {
+      std::string names;
+      for (const std::string& name : model.estimated()) names += (names.empty() ? "" : ", ") + name;
+      made.estimated.push_back("kernels that last as the bytes of their uses take: " + names);
+    }
+    return made;
+  }
+
+  // Asked by the core.
+
+  Time now(int, std::uint32_t thread) override {
+    const LockGuard guard(mutex_);
+    return time_at(clocks_[arrive(thread)]);
+  }
+
+  bool done(StreamId stream, std::uint32_t thread) override {
+    const LockGuard guard(mutex_);
+    OnlineModel* model = model_of(stream);
+    return model == nullptr || model->query_stream(stream, arrive(thread), clocks_);
+  }
+
+  bool done_event(std::uint64_t event, std::uint32_t thread) override {
+    const LockGuard guard(mutex_);
+    OnlineModel* model = model_of_event(event);
+    return model == nullptr || model->query_event(event, arrive(thread), clocks_);
+  }
+
+  Milliseconds elapsed(std::uint64_t start, std::uint64_t end, std::uint32_t thread, SourceLocation where) override {
+    const LockGuard guard(mutex_);
+    OnlineModel *from = model_of_event(start), *to = model_of_event(end);
+    // A thread that comes later than others have waited is there now.
+    double now = clocks_[place_of(thread)];
+    for (const OnlineModel* model : {from, to}) now = std::max(now, model != nullptr ? model->now() : 0);
+    for (const bool starts : {true, false}) {
+      OnlineModel* model = starts ? from : to;
+      if (model == nullptr) throw refused(starts, Errc::invalid_handle, "it was never recorded", where);
+      model->advance(now);
+      if (!(model->time_of_event(starts ? start : end) <= now))
+        throw refused(starts, Errc::not_ready, "its stream has not reached it yet: synchronise first", where);
+    }
+    return Milliseconds(static_cast<float>((to->time_of_event(end) - from->time_of_event(start)) / 1000));
+  }
+
+  bool keep(const Ran& ran) override {
+    const LockGuard guard(mutex_);
+    if (places_.count(ran.command) == 0) return model_of(ran.stream) != nullptr;
+    ran_.push_back({ran, ran.span.begin == ran.span.end});
+    return true;
+  }
+
+  std::vector<Ran> take_ran() override {
+    const LockGuard guard(mutex_);
+    std::vector<Ran> known;
+    std::vector<WithoutTime> left;
+    for (WithoutTime& one : ran_) {
+      const auto found = places_.find(one.ran.command);
+      if (found == places_.end()) continue;
+      if (set_times(found->second, one.ran, one.skipped)) {
+        places_.erase(found);
+        known.push_back(one.ran);
+      } else {
+        left.push_back(one);
+      }
+    }
+    ran_ = std::move(left);
+    return known;
+  }
+
+  void watch_times(bool on) override {
+    const LockGuard guard(mutex_);
+    times_watched_ = on;
+    if (on) return;
+    places_.clear();
+    ran_.clear();
+  }
+
+  // Told as an observer.
+
+  void opened(const StreamInfo& info) override {
+    if (info.device.backend() != "sim") return;
+    const LockGuard guard(mutex_);
+    const Device& device = devices_[static_cast<std::size_t>(info.device.index())];
+    device.model->open(info, device.place);
+    streams_[info.id] = device.model;
+  }
+
+  void closed(StreamId stream) override {
+    const LockGuard guard(mutex_);
+    OnlineModel* model = model_of(stream);
+    if (model == nullptr) return;
+    model->close(stream);
+    streams_.erase(stream);
+  }
+
+  void submitted(const Command& command) override {
+    if (command.graph != 0) return;  // it is recorded, and does not run
+    const LockGuard guard(mutex_);
+    if (const auto* alloc = std::get_if<Alloc>(&command.op)) return allocated(*alloc, command.thread);
+    if (std::holds_alternative<Free>(command.op)) return;
+    OnlineModel* model = model_of(command.stream);
+    if (model == nullptr) return;
+    if (const auto* wait = std::get_if<Wait>(&command.op); wait != nullptr && wait->event != nullptr) {
+      OnlineModel* other = model_of_event(wait->event_id);
+      if (other != nullptr && other != model) model->hold(command.stream, other->end_of_event(wait->event_id));
+    }
+    const std::uint32_t thread = arrive(command.thread);
+    Place place = model->submit(command, thread, clocks_, costs_);
+    if (host_measured_) left_[thread] = std::chrono::steady_clock::now();
+    if (std::holds_alternative<HostCall>(command.op)) keep_function(command.id, *model, place);
+    if (times_watched_) places_.insert_or_assign(command.id, Known{model, std::move(place)});
+  }
+
+  void refused(const Refusal& refusal) override {
+    const LockGuard guard(mutex_);
+    places_.erase(refusal.command.id);
+  }
+
+  void waited(const HostWait& wait) override {
+    const LockGuard guard(mutex_);
+    const std::uint32_t thread = place_of(wait.thread);
+    if (host_measured_) {
+      if (wait.began != Time()) count_until(thread, wait.began);
+      left_.resize(clocks_.size());
+      left_[thread] = std::chrono::steady_clock::now();
+    }
+    // Who asked has paid for it already; copies that wait are such calls in the model, too.
+    if (wait.source == HostWait::Source::query || wait.source == HostWait::Source::pageable_copy) return;
+    switch (wait.kind) {
+      case HostWait::Kind::all:
+        for (const auto& model : models_) model->synchronize_all(thread, clocks_);
+        return;
+      case HostWait::Kind::device: {
+        if (wait.backend != "sim") return;
+        if (wait.device < 0) {
+          for (const auto& model : models_) model->synchronize_all(thread, clocks_);
+          return;
+        }
+        const Device& device = devices_[static_cast<std::size_t>(wait.device)];
+        return device.model->synchronize_device(device.place, thread, clocks_);
+      }
+      case HostWait::Kind::event:
+        if (OnlineModel* model = model_of_event(wait.event_id))
+          model->synchronize_event(wait.event_id, thread, clocks_);
+        return;
+      case HostWait::Kind::stream:
+      case HostWait::Kind::command:
+        if (OnlineModel* model = model_of(wait.stream)) model->synchronize_stream(wait.stream, thread, clocks_);
+        return;
+    }
+  }
+
+  void worked(const HostWork& work) override {
+    const LockGuard guard(mutex_);
+    if (host_measured_) return;  // it is in the real time
+    clocks_[place_of(work.thread)] += std::chrono::duration<double, std::micro>(work.time).count();
+  }
+
+  void handed(const HandOffCall& call) override {
+    const LockGuard guard(mutex_);
+    if (call.gives) {
+      Given& given = given_[call.hand_off];
+      given = {};
+      if (call.thread != 0) {
+        given.time = clocks_[arrive(call.thread)];
+      } else if (const auto function = functions_.find(call.command); function != functions_.end()) {
+        given.by = function->second;
+      }
+      return;
+    }
+    const auto found = given_.find(call.hand_off);
+    if (found == given_.end() || call.thread == 0) return;
+    const Given& given = found->second;
+    double& time = clocks_[arrive(call.thread)];
+    time = std::max(time, given.by.model != nullptr ? given.by.model->end_of(given.by.place) : given.time);
+    given_.erase(found);
+  }
+
+  void graph_made(const GraphInfo& graph) override {
+    if (graph.device.backend() != "sim") return;
+    const LockGuard guard(mutex_);
+    OnlineModel* model = devices_[static_cast<std::size_t>(graph.device.index())].model;
+    model->keep_graph(graph, costs_);
+    graphs_[graph.id] = model;
+  }
+  void graph_changed(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info) override {
+    const LockGuard guard(mutex_);
+    if (const auto found = graphs_.find(graph); found != graphs_.end())
+      found->second->change_node(graph, node, info, costs_);
+  }
+  void graph_gone(std::uint64_t graph) override {
+    const LockGuard guard(mutex_);
+    const auto found = graphs_.find(graph);
+    if (found == graphs_.end()) return;
+    found->second->drop_graph(graph);
+    graphs_.erase(found);
+  }
+
+ private:
+  struct Device {
+    OnlineModel* model = nullptr;
+    std::uint32_t place = 0;
+  };
+  struct Known {
+    OnlineModel* model = nullptr;
+    Place place = {};
+  };
+  struct Given {
+    double time = 0;
+    Known by = {};
+  };
+  struct WithoutTime {
+    Ran ran;
+    bool skipped;
+  };
+
+  Time time_at(double us) const {
+    return epoch_ + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double, std::micro>(us));
+  }
+
+  std::uint32_t place_of(std::uint32_t thread) WEIR_NEEDS(mutex_) {
+    const auto [found, fresh] = threads_.emplace(thread, static_cast<std::uint32_t>(clocks_.size()));
+    // A thread that is new was started by one of the others.
+    if (fresh) clocks_.push_back(clocks_.empty() ? 0 : *std::max_element(clocks_.begin(), clocks_.end()));
+    return found->second;
+  }
+
+  /// A thread makes a call: what it did since the last one counts, if it is measured.
+  std::uint32_t arrive(std::uint32_t thread) WEIR_NEEDS(mutex_) {
+    const std::uint32_t place = place_of(thread);
+    if (host_measured_) count_until(place, std::chrono::steady_clock::now());
+    return place;
+  }
+  void count_until(std::uint32_t place, Time now) WEIR_NEEDS(mutex_) {
+    left_.resize(clocks_.size());
+    Time& left = left_[place];
+    if (left != Time() && now > left) clocks_[place] += std::chrono::duration<double, std::micro>(now - left).count();
+    left = std::max(left, now);
+  }
+
+  OnlineModel* model_of(StreamId stream) WEIR_NEEDS(mutex_) {
+    const auto found = streams_.find(stream);
+    return found == streams_.end() ? nullptr : found->second;
+  }
+
+  OnlineModel* model_of_event(std::uint64_t event) WEIR_NEEDS(mutex_) {
+    for (const auto& model : models_) {
+      if (model->knows_event(event)) return model.get();
+    }
+    return nullptr;
+  }
+
+  void allocated(const Alloc& alloc, std::uint32_t thread) WEIR_NEEDS(mutex_) {
+    if (alloc.pinned) {
+      for (const auto& model : models_) model->allocate(none, place_of(thread), clocks_);
+    } else if (alloc.pool != nullptr && alloc.pool->backend->name() == "sim") {
+      const Device& device = devices_[static_cast<std::size_t>(alloc.pool->device)];
+      device.model->allocate(device.place, place_of(thread), clocks_);
+    }
+  }
+
+  void keep_function(CommandId command, OnlineModel& model, const Place& place) WEIR_NEEDS(mutex_) {
+    if (functions_.size() >= most_functions) {
+      std::erase_if(functions_, [](const auto& one) {
+        const Place& old = one.second.place;
+        return old.last != none && old.last < one.second.model->first_kept();
+      });
+    }
+    functions_.insert_or_assign(command, Known{&model, place});
+  }
+
+  /// False if they are not known yet.
+  bool set_times(const Known& known, Ran& ran, bool skipped) WEIR_NEEDS(mutex_) {
+    const auto [begin, end] = known.model->times_of(known.place);
+    if (std::isinf(end)) return false;
+    ran.span = {time_at(skipped ? end : begin), time_at(end)};
+    return true;
+  }
+
+  /// What WEIR_SIM_COSTS and WEIR_SIM_HOST say, once. Throws std::string.
+  void read_environment() WEIR_NEEDS(mutex_) {
+    if (environment_read_) return;
+    const char* host = std::getenv("WEIR_SIM_HOST");
+    const std::string_view how = host != nullptr ? host : "";
+    if (!how.empty() && how != "said" && how != "measured")
+      throw "WEIR_SIM_HOST: '" + std::string(how) + "': it is said, or measured";
+    host_measured_ = how == "measured";
+    const char* path = std::getenv("WEIR_SIM_COSTS");
+    if (path != nullptr && *path != '\0') {
+      std::ifstream file(path);
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string head = "WEIR_SIM_COSTS: " + std::string(path) + ": ";
+      if (!file) throw head + "it cannot be read";
+      try {
+        costs_.read(text);
+      } catch (const std::string& wrong) {
+        throw head + wrong;
+      }
+    }
+    environment_read_ = true;
+  }
+
+  static Error refused(bool starts, Errc code, const char* why, SourceLocation where) {
+    return Error(code, "weir::elapsed", starts ? "the start event" : "the end event", why, where);
+  }
+
+  const Time epoch_;
+  detail::Mutex mutex_;
+  std::vector<std::unique_ptr<OnlineModel>> models_ WEIR_GUARDED_BY(mutex_);
+  std::vector<Device> devices_ WEIR_GUARDED_BY(mutex_);
+  std::unordered_map<StreamId, OnlineModel*> streams_ WEIR_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, OnlineModel*> graphs_ WEIR_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint32_t, std::uint32_t> threads_ WEIR_GUARDED_BY(mutex_);
+  std::vector<double> clocks_ WEIR_GUARDED_BY(mutex_);  ///< of the threads, in microseconds since the epoch
+  std::unordered_map<std::uint64_t, Given> given_ WEIR_GUARDED_BY(mutex_);
+  std::unordered_map<CommandId, Known> functions_ WEIR_GUARDED_BY(mutex_);
+  bool times_watched_ WEIR_GUARDED_BY(mutex_) = false;
+  std::unordered_map<CommandId, Known> places_ WEIR_GUARDED_BY(mutex_);  ///< whose times somebody will ask for
+  std::vector<WithoutTime> ran_ WEIR_GUARDED_BY(mutex_);                 ///< for real, but not yet by this clock
+  Costs costs_ WEIR_GUARDED_BY(mutex_);
+  bool environment_read_ WEIR_GUARDED_BY(mutex_) = false;
+  bool host_measured_ WEIR_GUARDED_BY(mutex_) = false;
+  std::vector<Time> left_ WEIR_GUARDED_BY(mutex_);  ///< when a thread's last call ended, in real time
+};
+
+Clock& the_clock() {
+  static auto& instance = *new Clock;  // observers may be called until the process ends
+  return instance;
+}
+
+}  // namespace
+
+detail::DeviceClock& clock() { return the_clock(); }
+
+void add_to_clock(int device, const std::string& profile_name, const model::Profile& profile) {
+  the_clock().add_device(device, profile_name, profile);
+}
+
+Snapshot snapshot(int device) { return the_clock().snapshot(device); }
+
+std::optional<recorded::Cost> cost_of(const Launch& launch) { return the_clock().cost_of(launch); }
+
+void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where) {
+  const auto refuse = [&](const char* why) {
+    return Error(Errc::invalid_value, "weir::sim::set_cost", "'" + std::string(kernel) + "'", why, where);
+  };
+  if (kernel.empty()) throw refuse("a kernel has a name");
+  if (cost.ns.value_or(0) < 0 || cost.block_ns.value_or(0) < 0) throw refuse("a duration is below 0");
+  model::KernelCost known{cost.ns, cost.block_ns, {}, cost.blocks, cost.threads, cost.shared_bytes};
+  if (cost.bytes) known.bytes = static_cast<double>(*cost.bytes);
+  the_clock().set_cost(kernel, known);
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,85 @@
+#include "backends/sim/costs.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "backends/sim/flat_json.hpp"
+
+namespace weir::sim {
+
+std::string_view without_scope(std::string_view name) {
+  const std::size_t template_begin = name.find('<');
+  const std::size_t scope = name.substr(0, template_begin).rfind("::");
+  return scope == std::string_view::npos ? name : name.substr(scope + 2);
+}
+
+const model::KernelCost* Costs::find(std::string_view launch, std::string_view functor) const {
+  for (const auto* all : {&said_, &read_}) {
+    if (all->empty()) continue;
+    for (const std::string_view name : {launch, functor, without_scope(functor)}) {
+      if (name.empty()) continue;
+      const auto found = all->find(name);
+      if (found != all->end()) return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+void take(model::KernelCost& cost, std::string_view field, double value, const std::string& path) {
+  const auto whole = [&] {
+    if (value != std::floor(value) || value > 1e15) throw path + ": it is no whole number";
+    return static_cast<std::uint64_t>(value);
+  };
+  if (!(value >= 0)) throw path + ": it is below 0";
+  if (field == "ns") {
+    cost.ns = value;
+  } else if (field == "block_ns") {
+    cost.block_ns = value;
+  } else if (field == "bytes") {
+    cost.bytes = value;
+  } else if (field == "blocks") {
+    cost.blocks = whole();
+  } else if (field == "threads") {
+    cost.threads = whole();
+  } else if (field == "shared_bytes") {
+    cost.shared_bytes = whole();
+  } else {
+    throw path + ": costs have ns, block_ns, bytes, blocks, threads and shared_bytes";
+  }
+}
+
+}  // namespace
+
+void Costs::read(std::string_view text) {
+  struct Named {
+    std::string place;
+    std::string name;
+    model::KernelCost cost;
+  };
+  std::vector<Named> found;
+  read_flat_json(text, [&](const Leaf& leaf) {
+    const std::string path(leaf.path);
+    constexpr std::string_view kernels = "kernels.";
+    const std::size_t dot = path.rfind('.');
+    if (!path.starts_with(kernels) || dot < kernels.size() || dot == std::string::npos)
+      throw path + ": a file of costs has the list \"kernels\" alone";
+    const std::string place = path.substr(kernels.size(), dot - kernels.size());
+    const std::string field = path.substr(dot + 1);
+    if (found.empty() || found.back().place != place) found.push_back({place, {}, {}});
+    if (field == "name") {
+      if (!leaf.is_text || leaf.text.empty()) throw path + ": it is no name";
+      found.back().name = leaf.text;
+    } else {
+      if (!leaf.is_number) throw path + ": it is no number";
+      take(found.back().cost, field, leaf.number, path);
+    }
+  });
+  for (const Named& one : found) {
+    if (one.name.empty()) throw "kernels." + one.place + ": it has no name";
+  }
+  for (const Named& one : found) read_[one.name] = one.cost;
+}
+
+}  // namespace weir::sim

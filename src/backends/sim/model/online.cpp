@@ -1,0 +1,135 @@
+// A program that grows while it is simulated.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "backends/sim/model/simulation.hpp"
+
+namespace weir::sim::model {
+
+namespace {
+
+/// What ended so long before now is never looked at again: no hop and no lag is as long.
+constexpr double long_ago_us = 1000;
+
+}  // namespace
+
+void Simulation::grow() {
+  while (devices_.size() < program_.devices) devices_.emplace_back(profile_);
+  for (auto i = static_cast<std::uint32_t>(streams_.size()); i < program_.streams.size(); ++i) {
+    Device& device = devices_[program_.streams[i].device];
+    streams_.emplace_back().queue = static_cast<std::uint32_t>(device.streams.size() % device.queue_last.size());
+    device.streams.push_back(i);
+  }
+  events_.resize(program_.events);
+  const double latest = clocks_.empty() ? 0 : *std::max_element(clocks_.begin(), clocks_.end());
+  clocks_.resize(program_.threads, latest);
+}
+
+bool Simulation::call() {
+  const std::uint32_t number = calls_.end();
+  calls_.push_back({});
+  const std::uint32_t thread = call_of(number).thread;
+  set_clock(thread, now_);
+  answer_ = true;
+  make_calls();
+  while ((next_call_ <= number || waiting_.on) && step()) {
+  }
+  // What it waits for is not of these devices: it has come, or else there would be no next call.
+  waiting_ = {};
+  if (next_call_ <= number) ++next_call_;
+  calls_[number].end = clocks_[thread];
+  return answer_;
+}
+
+void Simulation::advance(double time) {
+  while (!list_.empty() && list_.top().time <= time) step();
+}
+
+std::vector<std::uint32_t> Simulation::last_of_stream(std::uint32_t stream) const {
+  std::vector<std::uint32_t> last;
+  for (const Behind& behind : streams_[stream].tail) last.push_back(behind.command);
+  return last;
+}
+
+std::vector<std::uint32_t> Simulation::last_of_event(std::uint32_t event) const {
+  std::vector<std::uint32_t> last;
+  for (const Behind& behind : events_[event]) last.push_back(behind.command);
+  return last;
+}
+
+double Simulation::end_of(std::uint32_t command) {
+  while (!ended(command) && step()) {
+  }
+  return known_end(command);
+}
+
+double Simulation::known_end(std::uint32_t command) const {
+  if (forgotten(command)) return 0;
+  return commands_[command].phase == Phase::ended ? spans_[command].end : std::numeric_limits<double>::infinity();
+}
+
+void Simulation::record_node(std::uint32_t event, std::uint32_t node) {
+  const std::uint32_t call = calls_.end() - 1;
+  for (std::uint32_t i = spans_.end(); i-- > spans_.first() && (spans_[i].call == call || spans_[i].call == none);) {
+    if (spans_[i].node == node) events_[event].assign(1, {i, Cause::order, true});
+  }
+}
+
+double Simulation::next_time(double after) {
+  for (bool chosen = true; chosen;) {
+    advance(after);
+    chosen = false;
+    for (Device& device : devices_) {
+      if (!std::exchange(device.changed, false)) continue;
+      start_commands(device);
+      chosen = true;
+    }
+  }
+  return list_.empty() ? std::numeric_limits<double>::infinity() : list_.top().time;
+}
+
+void Simulation::follow(std::uint32_t stream, std::uint32_t other) {
+  const std::vector<Behind> tail = streams_[other].tail;
+  add_to_tail(stream, tail);
+}
+
+void Simulation::hold(std::uint32_t stream, double time) {
+  const std::uint32_t made = add_command(none, none, none, program_.streams[stream].device, now_, time);
+  streams_[stream].tail.push_back({made, Cause::order, false});
+  one_less(made, time, Cause::host, none);
+}
+
+bool Simulation::idle(std::uint32_t stream) const {
+  const StreamState& state = streams_[stream];
+  return state.unfinished == 0 &&
+         std::all_of(state.tail.begin(), state.tail.end(), [&](const Behind& behind) { return ended(behind.command); });
+}
+
+void Simulation::reopen(std::uint32_t stream) {
+  const std::uint32_t queue = streams_[stream].queue;
+  streams_[stream] = {};
+  streams_[stream].queue = queue;
+}
+
+std::uint32_t Simulation::forget(std::uint32_t keep) {
+  if (commands_.end() < try_to_forget_) return calls_.first();
+  try_to_forget_ = commands_.end() + keep;
+  std::uint32_t until = commands_.first();
+  while (commands_.end() - until > keep && commands_[until].phase == Phase::ended &&
+         spans_[until].end < now_ - long_ago_us) {
+    ++until;
+  }
+  commands_.forget_before(until);
+  spans_.forget_before(until);
+  std::uint32_t call = next_call_;
+  for (std::uint32_t i = until; i < spans_.end(); ++i) {
+    if (spans_[i].call == none) continue;
+    call = spans_[i].call;
+    break;
+  }
+  calls_.forget_before(std::max(call, calls_.first()));
+  return calls_.first();
+}
+
+}  // namespace weir::sim::model

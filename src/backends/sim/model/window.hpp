@@ -1,0 +1,33 @@
+// A list that is read by number, and whose beginning may be forgotten.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace weir::sim::model {
+
+template <class T>
+class Window {
+ public:
+  T& operator[](std::uint32_t number) { return items_[number - first_]; }
+  const T& operator[](std::uint32_t number) const { return items_[number - first_]; }
+  std::uint32_t first() const { return first_; }
+  /// The number behind the last one.
+  std::uint32_t end() const { return first_ + static_cast<std::uint32_t>(items_.size()); }
+  void reserve(std::size_t count) { items_.reserve(count); }
+  void push_back(T item) { items_.push_back(std::move(item)); }
+  /// Those before `number`, which keep theirs: the others' stay as they are.
+  void forget_before(std::uint32_t number) {
+    items_.erase(items_.begin(), items_.begin() + (number - first_));
+    first_ = number;
+  }
+  const std::vector<T>& items() const { return items_; }
+  std::vector<T> take() { return std::move(items_); }
+
+ private:
+  std::vector<T> items_;
+  std::uint32_t first_ = 0;
+};
+
+}  // namespace weir::sim::model
