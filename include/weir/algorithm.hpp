@@ -1,43 +1,20 @@
-// Stream-ordered algorithms over arrays: transform, reduce, inclusive_scan. They are launches like any others.
+// Stream-ordered algorithms over arrays: for_each, transform, reduce and scans. They are launches like any others. See also
+// sort.hpp, select.hpp, histogram.hpp and segments.hpp.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <type_traits>
 
 #include <weir/array.hpp>
 #include <weir/copy.hpp>
 #include <weir/device_algorithm.hpp>
 #include <weir/launch.hpp>
+#include <weir/operators.hpp>
 
 namespace weir {
-
-/// Operators that every backend has: WEIR_KERNEL versions of the standard ones.
-struct Plus {
-  template <class T>
-  WEIR_KERNEL constexpr T operator()(const T& a, const T& b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Multiplies {
-  template <class T>
-  WEIR_KERNEL constexpr T operator()(const T& a, const T& b) const {
-    return static_cast<T>(a * b);
-  }
-};
-struct Minimum {
-  template <class T>
-  WEIR_KERNEL constexpr T operator()(const T& a, const T& b) const {
-    return b < a ? b : a;
-  }
-};
-struct Maximum {
-  template <class T>
-  WEIR_KERNEL constexpr T operator()(const T& a, const T& b) const {
-    return a < b ? b : a;
-  }
-};
 
 namespace detail {
 
@@ -87,6 +64,30 @@ struct ScanChunk {
     }
   }
 };
+/// As ScanChunk, where each element gets what comes before it.
+template <class T, class Op>
+struct ExclusiveChunk {
+  Op op;
+  T init;
+  WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<const T> totals, View<T> y) const {
+    const std::size_t begin = chunk * algorithm_chunk;
+    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    T sum = chunk == 0 ? init : op(init, totals[chunk - 1]);
+    for (std::size_t i = begin; i < end; ++i) {
+      const T here = x[i];
+      y[i] = sum;
+      sum = op(sum, here);
+    }
+  }
+};
+template <class F>
+struct ForEach {
+  F f;
+  template <class X>
+  WEIR_KERNEL void operator()(std::size_t i, View<X> x) const {
+    f(x[i]);
+  }
+};
 template <class F>
 struct TransformOne {
   F f;
@@ -115,6 +116,26 @@ struct OnDevice {
   static bool scan(const A&...) {
     return false;
   }
+  template <class... A>
+  static bool exclusive_scan(const A&...) {
+    return false;
+  }
+  template <class... A>
+  static bool sort(const A&...) {
+    return false;
+  }
+  template <class... A>
+  static bool select(const A&...) {
+    return false;
+  }
+  template <class... A>
+  static bool histogram(const A&...) {
+    return false;
+  }
+  template <class... A>
+  static bool reduce_by_key(const A&...) {
+    return false;
+  }
 };
 #if defined(__CUDACC__)
 template <>
@@ -127,12 +148,41 @@ struct OnDevice<DeviceCompiler> {
   static bool scan(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op, SourceLocation where) {
     return scan_on_device<T, Op>(stream, x, y, op, where);
   }
+  template <class X, class T, class Op>
+  static bool exclusive_scan(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, T init, Op op,
+                             SourceLocation where) {
+    return exclusive_scan_on_device<T, Op>(stream, x, y, init, op, where);
+  }
+  template <class... A>
+  static bool sort(StreamRef stream, const A&... arguments) {
+    return sort_on_device(stream, arguments...);
+  }
+  template <class... A>
+  static bool select(StreamRef stream, const A&... arguments) {
+    return select_on_device(stream, arguments...);
+  }
+  template <class... A>
+  static bool histogram(StreamRef stream, const A&... arguments) {
+    return histogram_on_device(stream, arguments...);
+  }
+  template <class... A>
+  static bool reduce_by_key(StreamRef stream, const A&... arguments) {
+    return reduce_by_key_on_device(stream, arguments...);
+  }
 };
 #endif
 
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where);
 
 void check_line(std::size_t rank, const char* operation, SourceLocation where);
+
+/// Throws overlapping if two of the regions share memory.
+void check_apart(const char* operation, SourceLocation where, std::span<const Region> regions);
+template <class... T>
+void check_apart(const char* operation, SourceLocation where, const Argument<T>&... arguments) {
+  const Region regions[] = {region_of(arguments)...};
+  check_apart(operation, where, std::span<const Region>(regions));
+}
 
 /// An operand's length. Throws invalid_handle for an array that was moved from, wrong_shape for a plane.
 template <class T>
@@ -142,7 +192,33 @@ std::size_t length_of(const ArrayBase<T>& array, const char* operation, SourceLo
   return array.size();
 }
 
+/// What op gives for all elements up to the end of each chunk; empty where there is one chunk, which needs nothing.
+template <class T, class X, class Op>
+Array<T> chunk_totals(StreamArg stream, const ArrayBase<X>& x, Op op) {
+  const std::size_t chunks = chunk_count(x.size());
+  auto totals = empty<T>(Place(stream.stream, stream.where), chunks > 1 ? chunks : 0);
+  if (chunks > 1) {
+    launch(stream, Extent{.size = chunks, .name = "scan chunks"}, ReduceChunk<T, Op>{op}, in(x, stream.where),
+           out(totals, stream.where));
+    launch(stream, Extent{.size = 1, .name = "scan totals"}, ScanTotals<T, Op>{op}, inout(totals, stream.where));
+  }
+  return totals;
+}
+
 }  // namespace detail
+
+/// f(x[i]) for every element, in any order and in parallel; f may change the element that it is given, as `T&`. Asynchronous,
+/// in the order of `stream`; a one-dimensional array or slice. Throws wrong_shape.
+template <class T, class F>
+void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
+  detail::length_of(x, "weir::for_each", stream.where);
+  const Extent extent{.size = x.size(), .name = "for_each"};
+  if constexpr (std::is_const_v<T>) {
+    launch(stream, extent, detail::ForEach<F>{f}, in(x, stream.where));
+  } else {
+    launch(stream, extent, detail::ForEach<F>{f}, inout(x, stream.where));
+  }
+}
 
 /// y[i] = f(x[i]). Asynchronous, in the order of `stream`; one-dimensional arrays or slices of one length; y may be x.
 /// Throws wrong_shape.
@@ -195,17 +271,24 @@ void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
                           detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
   if (x.size() == 0) return;
   if (detail::OnDevice<Compiler>::scan(stream.stream, x, y, op, stream.where)) return;
-  const std::size_t chunks = detail::chunk_count(x.size());
-  auto totals = empty<T>(Place(stream.stream, stream.where), chunks);
-  if (chunks > 1) {
-    launch(stream, Extent{.size = chunks, .name = "scan chunks"}, detail::ReduceChunk<T, Op>{op}, in(x, stream.where),
-           out(totals, stream.where));
-    launch(stream, Extent{.size = 1, .name = "scan totals"}, detail::ScanTotals<T, Op>{op},
-           inout(totals, stream.where));
-  }
-  launch(stream, Extent{.size = chunks, .name = "scan"}, detail::ScanChunk<T, Op>{op}, in(x, stream.where),
-         in(totals.slice(0, chunks > 1 ? chunks : 0), stream.where),
-         out(y, stream.where));  // the first chunk needs none
+  const auto totals = detail::chunk_totals<T>(stream, x, op);
+  launch(stream, Extent{.size = detail::chunk_count(x.size()), .name = "scan"}, detail::ScanChunk<T, Op>{op},
+         in(x, stream.where), in(totals, stream.where), out(y, stream.where));
+}
+
+/// y[0] = init, y[i] = init op x[0] op ... op x[i - 1]. As inclusive_scan.
+template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
+void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, std::type_identity_t<T> init = T{},
+                    Op op = {}) {
+  static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::exclusive_scan needs a result of the elements' type");
+  constexpr const char* operation = "weir::exclusive_scan";
+  detail::check_algorithm(operation, detail::length_of(x, operation, stream.where),
+                          detail::length_of(y, operation, stream.where), true, stream.where);
+  if (x.size() == 0) return;
+  if (detail::OnDevice<Compiler>::exclusive_scan(stream.stream, x, y, init, op, stream.where)) return;
+  const auto totals = detail::chunk_totals<T>(stream, x, op);
+  launch(stream, Extent{.size = detail::chunk_count(x.size()), .name = "exclusive scan"},
+         detail::ExclusiveChunk<T, Op>{op, init}, in(x, stream.where), in(totals, stream.where), out(y, stream.where));
 }
 
 }  // namespace weir

@@ -115,38 +115,6 @@ inline constexpr bool is_argument = false;
 template <class T>
 inline constexpr bool is_argument<Argument<T>> = true;
 
-/// The parameters of a functor's one call operator; empty for templates and overloads.
-template <class F>
-struct CallParameters {
-  static constexpr bool known = false;
-};
-template <class... P>
-struct KnownParameters {
-  static constexpr bool known = true;
-  template <std::size_t I>
-  using type = std::tuple_element_t<I, std::tuple<std::remove_cvref_t<P>...>>;
-  template <std::size_t I>
-  using declared = std::tuple_element_t<I, std::tuple<P...>>;
-  static constexpr std::size_t count = sizeof...(P);
-};
-template <class M>
-struct MemberParameters {
-  static constexpr bool known = false;
-};
-template <class C, class R, class... P>
-struct MemberParameters<R (C::*)(P...) const> : KnownParameters<P...> {};
-template <class C, class R, class... P>
-struct MemberParameters<R (C::*)(P...) const noexcept> : KnownParameters<P...> {};
-template <class C, class R, class... P>
-struct MemberParameters<R (C::*)(P...)> : KnownParameters<P...> {};
-template <class C, class R, class... P>
-struct MemberParameters<R (C::*)(P...) noexcept> : KnownParameters<P...> {};
-template <class F>
-  requires requires { &F::operator(); }
-struct CallParameters<F> : MemberParameters<decltype(&F::operator())> {};
-template <class R, class... P>
-struct CallParameters<R (*)(P...)> : KnownParameters<P...> {};
-
 template <class T>
 inline constexpr std::size_t index_rank = 1;
 template <std::size_t R>
@@ -179,16 +147,6 @@ struct Bound<Argument<T>, Parameter, R> : BoundView<T, Parameter, R> {};
 template <class A, class Parameter, std::size_t R>
   requires(array_object<std::remove_cvref_t<A>>&& std::is_const_v<std::remove_reference_t<A>>)
 struct Bound<A, Parameter, R> : Bound<Argument<const typename std::remove_cvref_t<A>::element_type>, Parameter, R> {};
-
-template <class F, std::size_t I>
-struct ParameterAt {
-  using type = void;
-};
-template <class F, std::size_t I>
-  requires(CallParameters<F>::known && (I < CallParameters<F>::count))
-struct ParameterAt<F, I> {
-  using type = typename CallParameters<F>::template type<I>;
-};
 
 template <class F, std::size_t R, class Indices, class... A>
 struct BindingOf;
@@ -231,6 +189,8 @@ struct KernelName {
 };
 /// Checks a launch's sizes; true if there is something to run.
 bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, KernelName kernel, SourceLocation where);
+/// The extent has more than the `most` elements that the type of the kernel's index can count.
+[[noreturn]] void refuse_index(std::size_t extent, std::size_t most, KernelName kernel, SourceLocation where);
 void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where);
 /// Checks memory that Weir did not allocate, as far as can be seen.
 void check_raw(const void* data, std::size_t count, std::size_t alignment, StreamRef stream, const char* operation,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <weir/block.hpp>
+#include <weir/call_parameters.hpp>
 #include <weir/shape.hpp>
 #include <weir/view.hpp>
 
@@ -93,7 +94,7 @@ struct Closure {
   }
   template <class First, std::size_t... I>
   void call(First& first, std::index_sequence<I...>) const {
-    kernel(first, get<I>(arguments)...);
+    kernel(as_declared<F>(first), get<I>(arguments)...);
   }
 #if defined(__CUDACC__)
   // A call of its own, so that nvcc refuses kernels that are not for devices here, and nowhere else.
@@ -103,7 +104,7 @@ struct Closure {
   }
   template <class First, std::size_t... I>
   __device__ void call_on_device(First& first, std::index_sequence<I...>) const {
-    kernel(first, get<I>(arguments)...);
+    kernel(as_declared<F>(first), get<I>(arguments)...);
   }
 #endif
 };

@@ -118,9 +118,14 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
   using C = typename Binding::closure;
   using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
   if constexpr (CallCheck<Binding, First>::check()) {
-    const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most_plain_size &&
-                       extent.block == 0 && extent.name == nullptr;
+    constexpr std::size_t most =
+        greatest_index<Functor>() < most_plain_size ? greatest_index<Functor>() + 1 : most_plain_size;
+    const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most && extent.block == 0 &&
+                       extent.name == nullptr;
     if (!plain && !check_extent(extent.size, rank, extent.block, kernel_name<Functor>(), where)) return;
+    if constexpr (most < most_plain_size) {
+      if (!plain && extent.size[0] > most) refuse_index(extent.size[0], most, kernel_name<Functor>(), where);
+    }
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
     const StoredClosure<C> stored{Binder<C, Indices, A...>::bind(
@@ -160,7 +165,7 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
 }  // namespace detail
 
 /// Runs `kernel(index, arguments...)` for every index of `extent`, in the order of `stream`. Asynchronous (W1, R1).
-/// index is std::size_t in one dimension, weir::Index<R> in R. Arguments are taken by value as given; arrays as in(x),
+/// index is std::size_t in one dimension, or the integer type that the kernel declares, weir::Index<R> in R. Arguments are taken by value as given; arrays as in(x),
 /// out(x) or inout(x), or a const array alone for in. The kernel is copied; its call operator is const.
 /// An extent of 0 launches nothing. Elements run in any order, in parallel: none may wait for another.
 /// If the kernel throws, later commands of the stream are skipped, and the next synchronisation of the stream throws

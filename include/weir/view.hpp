@@ -60,6 +60,9 @@ class View {
   WEIR_KERNEL constexpr T& operator[](std::size_t i) const requires(R == 1) {
     return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]];
   }
+  template <class I>
+    requires(R == 1 && std::is_integral_v<I>)
+  WEIR_KERNEL constexpr T& operator[](I i) const { return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]]; }
   WEIR_KERNEL constexpr T& operator[](const Index<R>& index) const { return data_[offset(index)]; }
   template <class... I>
     requires(sizeof...(I) == R)

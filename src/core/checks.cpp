@@ -154,6 +154,13 @@ bool check_extent(const Shape& extent, std::size_t rank, std::uint32_t block, Ke
   return checked_count(extent, operation, where) != 0;
 }
 
+void refuse_index(std::size_t extent, std::size_t most, KernelName kernel, SourceLocation where) {
+  throw Error(Errc::size_overflow, "weir::launch", "extent " + std::to_string(extent),
+              "the index of kernel '" + std::string(kernel.type) + "' is of a type that counts to " +
+                  std::to_string(most) + " elements: declare it std::size_t",
+              where);
+}
+
 void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where) {
   constexpr const char* operation = "weir::launch_blocks";
   const StreamState& state = state_of(stream, operation, where);
@@ -199,6 +206,27 @@ void check_algorithm(const char* operation, std::size_t n, std::size_t other, bo
                 "arrays of " + std::to_string(n) + " and " + std::to_string(other) + " elements",
                 "their lengths must be equal", where);
   }
+}
+
+void check_apart(const char* operation, SourceLocation where, std::span<const Region> regions) {
+  const auto address = [](const Region& region) { return reinterpret_cast<std::uintptr_t>(region.begin); };
+  for (std::size_t a = 0; a < regions.size(); ++a) {
+    for (std::size_t b = a + 1; b < regions.size(); ++b) {
+      const Region& one = regions[a];
+      const Region& other = regions[b];
+      if (one.extent_bytes() == 0 || other.extent_bytes() == 0) continue;
+      if (address(one) + one.extent_bytes() <= address(other) ||
+          address(other) + other.extent_bytes() <= address(one)) {
+        continue;
+      }
+      throw Error(Errc::overlapping, operation, "two of its arrays", "they share memory", where);
+    }
+  }
+}
+
+void check_bins(bool in_order, const char* operation, SourceLocation where) {
+  if (in_order) return;
+  throw Error(Errc::invalid_value, operation, "the range of its bins", "lower is not below upper", where);
 }
 
 std::optional<PointerInfo> locate(const void* data) {

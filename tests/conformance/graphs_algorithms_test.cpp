@@ -1,4 +1,5 @@
 // Algorithms in graphs: each of them in every kind of body, and a solver that is one loop of them.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -168,6 +169,55 @@ TEST_P(GraphsAlgorithms, inclusive_scan_in_every_kind_of_body) {
         Values sums(v.size());
         std::partial_sum(v.begin(), v.end(), sums.begin());
         return sums;
+      });
+}
+
+TEST_P(GraphsAlgorithms, exclusive_scan_in_every_kind_of_body) {
+  in_every_kind_of_body(
+      "exclusive_scan", 0, [&](auto& x, auto& y) { weir::exclusive_scan(s, x, y, 5); },
+      [](const Values& v) {
+        Values sums(v.size());
+        std::exclusive_scan(v.begin(), v.end(), sums.begin(), std::int64_t{5});
+        return sums;
+      });
+}
+
+TEST_P(GraphsAlgorithms, sort_in_every_kind_of_body) {
+  in_every_kind_of_body(
+      "sort", 0,
+      [&](auto& x, auto& y) {
+        weir::copy(s, y, x);
+        weir::sort(s, y, weir::Greater{});
+      },
+      [](Values v) {
+        std::sort(v.begin(), v.end(), weir::Greater{});
+        return v;
+      });
+}
+
+struct ToWide {
+  WEIR_KERNEL std::int64_t operator()(std::int32_t v) const { return v; }
+};
+struct InMiddle {
+  WEIR_KERNEL bool operator()(std::int64_t v) const { return v % 3 == 1; }
+};
+TEST_P(GraphsAlgorithms, partition_histogram_and_reduce_by_key_in_every_kind_of_body) {
+  in_every_kind_of_body(
+      "partition, histogram, reduce_by_key", 3,
+      [&](auto& x, auto& y) {
+        const auto parts = weir::empty<std::int64_t>(s, x.size());
+        const auto keys = weir::empty<std::int64_t>(s, x.size());
+        const auto sums = weir::empty<std::int64_t>(s, x.size());
+        const auto counts = weir::empty<std::int32_t>(s, 10);
+        weir::partition(s, x, parts, y.slice(0, 1), InMiddle{});
+        weir::histogram(s, parts, counts, 0, 100);
+        weir::transform(s, counts.slice(0, 1), y.slice(1, 2), ToWide{});
+        weir::reduce_by_key(s, x, parts, keys, sums, y.slice(2, 3));
+      },
+      [](const Values& v) {
+        const auto in_middle = std::count_if(v.begin(), v.end(), InMiddle{});
+        const auto low = std::count_if(v.begin(), v.end(), [](std::int64_t one) { return one >= 0 && one < 10; });
+        return Values{in_middle, low, static_cast<std::int64_t>(v.size())};
       });
 }
 

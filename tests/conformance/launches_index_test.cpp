@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/errors.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -44,6 +45,43 @@ TEST_P(LaunchIndices, one_dimension) {
     weir::launch(s, n, Visit1{}, weir::inout(visits));
     expect_ones(visits, "n = " + std::to_string(n));
   }
+}
+
+template <class I>
+struct VisitBy {
+  WEIR_KERNEL void operator()(I i, weir::View<int> visits) const { add_to_word(&visits[i], 1); }
+};
+TEST_P(LaunchIndices, of_any_integer_type) {
+  weir::Stream s(device());
+  for (const int n : {1, 255, 1000, 32'767}) {
+    auto visits = weir::zeros<int>(s, n);
+    weir::launch(s, n, VisitBy<int>{}, weir::inout(visits));
+    expect_ones(visits, "int, n = " + std::to_string(n));
+    weir::fill(s, visits, 0);
+    weir::launch(s, n, VisitBy<std::uint32_t>{}, weir::inout(visits));
+    expect_ones(visits, "std::uint32_t, n = " + std::to_string(n));
+    weir::fill(s, visits, 0);
+    weir::launch(s, n, VisitBy<std::int64_t>{}, weir::inout(visits));
+    expect_ones(visits, "std::int64_t, n = " + std::to_string(n));
+    weir::fill(s, visits, 0);
+    weir::launch(s, weir::Extent{.size = n, .name = "visit"}, VisitBy<short>{}, weir::inout(visits));
+    expect_ones(visits, "short, n = " + std::to_string(n));
+  }
+}
+TEST_P(LaunchIndices, that_their_type_does_not_hold_are_refused) {
+  weir::Stream s(device());
+  auto visits = weir::zeros<int>(s, 32'769);
+  const auto into = visits.slice(0, 32'768);
+  weir::launch(s, 32'768, VisitBy<short>{}, weir::inout(into));
+  EXPECT_TRUE(fails_with(weir::Errc::size_overflow,
+                         [&] { weir::launch(s, 32'769, VisitBy<short>{}, weir::inout(visits)); },
+                         {"weir::launch", "32769", "32768", "VisitBy", "std::size_t", "launches_index_test.cpp"}));
+  EXPECT_TRUE(fails_with(weir::Errc::size_overflow, [&] {
+    weir::launch(s, weir::Extent{.size = std::size_t{1} << 31 | 1, .name = "visit"}, VisitBy<int>{},
+                 weir::inout(visits));
+  }));
+  expect_ones(weir::from(s, into.to_host()), "short");
+  EXPECT_EQ(visits.to_host()[32'768], 0);
 }
 
 TEST_P(LaunchIndices, two_dimensions) {

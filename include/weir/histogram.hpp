@@ -1,0 +1,140 @@
+// A stream-ordered histogram: how many elements fall into each of some bins of equal width.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weir/algorithm.hpp>
+#include <weir/array.hpp>
+#include <weir/launch.hpp>
+
+namespace weir {
+
+namespace detail {
+
+/// The bin of a value, or `bins` if it is in none. Exact for integers.
+template <class T>
+struct BinOf {
+  T lower;
+  T upper;
+  std::size_t bins;
+
+  WEIR_KERNEL std::size_t operator()(const T& value) const {
+    if (!(lower <= value && value < upper)) return bins;
+    if constexpr (std::is_integral_v<T>) {
+      const auto from_lower = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lower);
+      const auto width = static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower);
+      // from_lower * bins / width in steps that do not overflow: both factors below 2^32, or long division by a bit a step.
+      if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / width);
+      return long_product_over(from_lower, bins, width);
+    } else {
+      const double at = (static_cast<double>(value) - static_cast<double>(lower)) /
+                        (static_cast<double>(upper) - static_cast<double>(lower)) * static_cast<double>(bins);
+      const auto bin = static_cast<std::size_t>(at);
+      return bin < bins ? bin : bins - 1;
+    }
+  }
+
+ private:
+  /// a * b / c for a < c: bit by bit of b, with a remainder below c.
+  WEIR_KERNEL static std::size_t long_product_over(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+    std::uint64_t quotient = 0;
+    std::uint64_t rest = 0;
+    for (int bit = 63; bit >= 0; --bit) {
+      quotient <<= 1;
+      if (rest >= c - rest) {
+        rest -= c - rest;
+        ++quotient;
+      } else {
+        rest += rest;
+      }
+      if ((b >> bit & 1) != 0) {
+        if (rest >= c - a) {
+          rest -= c - a;
+          ++quotient;
+        } else {
+          rest += a;
+        }
+      }
+    }
+    return static_cast<std::size_t>(quotient);
+  }
+};
+
+/// Elements that one partial histogram counts: enough that adding up the parts costs less than counting.
+constexpr std::size_t histogram_tile(std::size_t n, std::size_t bins) {
+  constexpr std::size_t most_tiles = 64;
+  std::size_t tile = 16'384;
+  if (tile < 4 * bins) tile = 4 * bins;
+  const std::size_t even = (n + most_tiles - 1) / most_tiles;
+  return tile < even ? even : tile;
+}
+
+/// partial[tile][bin]
+template <class T>
+struct CountTile {
+  BinOf<T> bin_of;
+  std::size_t tile;
+
+  template <class N>
+  WEIR_KERNEL void operator()(std::size_t index, View<const T> x, View<N> partial) const {
+    const std::size_t bins = bin_of.bins;
+    const std::size_t begin = index * tile;
+    const std::size_t end = begin + tile < x.size() ? begin + tile : x.size();
+    const View<N> own = partial.slice(index * bins, (index + 1) * bins);
+    for (std::size_t b = 0; b < bins; ++b) own[b] = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t bin = bin_of(x[i]);
+      if (bin < bins) ++own[bin];
+    }
+  }
+};
+struct AddTiles {
+  template <class N>
+  WEIR_KERNEL void operator()(std::size_t bin, View<const N> partial, View<N> counts) const {
+    N sum = 0;
+    for (std::size_t at = bin; at < partial.size(); at += counts.size()) sum = static_cast<N>(sum + partial[at]);
+    counts[bin] = sum;
+  }
+};
+
+void check_bins(bool in_order, const char* operation, SourceLocation where);
+
+}  // namespace detail
+
+/// counts[b] = how many elements of x are in [lower + b * w, lower + (b + 1) * w), where w = (upper - lower) /
+/// counts.size(); elements outside of [lower, upper), and what is not a number, are not counted. Edges are exact for integers, and
+/// rounded as double for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
+/// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper.
+template <class X, class N, class Compiler = detail::ThisCompiler>
+void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& counts,
+               std::type_identity_t<std::remove_const_t<X>> lower, std::type_identity_t<std::remove_const_t<X>> upper) {
+  using T = std::remove_const_t<X>;
+  constexpr const char* operation = "weir::histogram";
+  static_assert(std::is_arithmetic_v<T>, "weir::histogram counts numbers");
+  static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::histogram counts in integers");
+  const SourceLocation where = stream.where;
+  const std::size_t n = detail::length_of(x, operation, where);
+  const std::size_t bins = detail::length_of(counts, operation, where);
+  detail::check_algorithm(operation, bins, 1, false, where);
+  detail::check_bins(lower < upper, operation, where);
+  detail::check_apart(operation, where, in(x, where), in(counts, where));
+  if (n == 0) return fill(stream.stream, counts, N{0}, where);
+  const detail::BinOf<T> bin_of{lower, upper, bins};
+  if (detail::OnDevice<Compiler>::histogram(stream.stream, x, counts, bin_of, operation, where)) return;
+  const std::size_t tile = detail::histogram_tile(n, bins);
+  const std::size_t tiles = (n + tile - 1) / tile;
+  if (tiles == 1) {
+    launch(stream, Extent{.size = 1, .name = "histogram"}, detail::CountTile<T>{bin_of, tile}, in(x, where),
+           out(counts, where));
+    return;
+  }
+  const auto partial = empty<N>(Place(stream.stream, where), tiles * bins);
+  launch(stream, Extent{.size = tiles, .name = "histogram tiles"}, detail::CountTile<T>{bin_of, tile}, in(x, where),
+         out(partial, where));
+  launch(stream, Extent{.size = bins, .name = "histogram"}, detail::AddTiles{}, in(partial, where), out(counts, where));
+}
+
+}  // namespace weir
