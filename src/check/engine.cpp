@@ -320,6 +320,7 @@ void Engine::record(const Call& call, std::uint32_t place, std::uint32_t which, 
   event.recorded = true;
   event.stream_before = event.stream;
   event.stream = place;
+  event.launch = no_command;
   event.place = {call.file, call.line};
   event.sequence = ++records_;
   event.clock = stream.clock;
@@ -331,7 +332,8 @@ void Engine::order_behind(const Call& call, std::uint32_t place, std::uint32_t w
   const Event& event = event_at(which);
   Stream& stream = enter(call, place);
   const bool legacy = stream.fact.kind == StreamKind::legacy;
-  Stream::Waited waited{event.stream, which, {call.file, call.line}, !event.recorded, event.stream_before, event.place};
+  Stream::Waited waited{event.stream, which,       {call.file, call.line}, !event.recorded, event.stream_before,
+                        event.place,  event.launch};
   if (stream.waits.size() >= 64) stream.waits.erase(stream.waits.begin());
   std::erase_if(stream.waits,
                 [&](const Stream::Waited& one) { return one.other == waited.other && one.event == waited.event; });

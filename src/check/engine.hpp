@@ -95,9 +95,11 @@ class Engine {
   /// Of copies and fills: `to`, and `from`.
   void work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses,
             std::span<const std::uint32_t> gives = {});
-  /// Finds what work() and open() would find with two uses, and keeps nothing of it.
+  /// Find what work(), open(), free() and launch_graph() would find between two uses, and keep nothing of it.
   void try_work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses);
   void try_open(const Call& call, const Use& use);
+  void try_free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
+  void try_launch(const Call& call, std::uint32_t stream, std::uint32_t graph);
   void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   /// `node`: in a capture, the record or wait is a node of the graph; `external`: and nothing else.
@@ -188,11 +190,16 @@ class Engine {
   void hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& runs, const Use& second,
            std::size_t number, bool host);
   void check_free(const Second& second, std::uint32_t buffer, const Clock& end);
+  std::uint32_t check_end(const Call& call, std::uint32_t buffer, std::uint32_t stream);
 
   // ---- engine_graphs.cpp
   std::uint32_t captured(const Call& call, std::uint32_t stream, Op op, const char* name, std::vector<Use> uses,
                          std::uint32_t target = none, std::span<const std::uint32_t> gives = {});
   void check_inside(const Call& call, std::uint32_t stream, Graph& graph, std::uint32_t site);
+  bool may_race(const GraphVersion& version, const Clock& now) const;
+  Clock clock_of(const GraphVersion& version, std::span<const std::uint32_t> waits, std::uint32_t node,
+                 const Clock& begin) const;
+  void check_nodes(const Call& call, std::uint32_t stream, const Graph& graph, std::uint32_t site, const Clock& begin);
   void launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t site);
   void add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::Node> list, std::uint32_t parent,
                  std::uint32_t body, const std::string& prefix, const std::function<const char*(recorded::Name)>& text,

@@ -239,6 +239,89 @@ void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t w
   leave(call, stream);
 }
 
+/// Whether a launch of a plain graph has to be looked at node by node; others always have.
+bool Engine::may_race(const GraphVersion& version, const Clock& now) const {
+  if (!version.plain()) return true;
+  bool found = false;
+  for (const Footprint& one : version.footprint()) {
+    const Buffer& buffer = *buffers_[one.buffer];
+    if (buffer.is_freed || !buffer.guards.empty() || (buffer.alloc.tick != 0 && !before(buffer.alloc, now)))
+      return true;
+    for (const Footprint::Part& part : one.parts) {
+      buffer.history.check(
+          part.runs, part.access, [&](const Access& access) { return before(access, now); },
+          [&](std::uint64_t, std::uint64_t, const Access&) { found = true; });
+    }
+    if (found) return true;
+  }
+  return false;
+}
+
+/// What a node is behind beside the launch's begin: the events that the `waits` before it wait for.
+Clock Engine::clock_of(const GraphVersion& version, std::span<const std::uint32_t> waits, std::uint32_t node,
+                       const Clock& begin) const {
+  Clock clock = begin;
+  for (const std::uint32_t wait : waits) {
+    if (rule(12) && version.before(wait, node)) clock.join(events_[version.nodes()[wait].target].clock);
+  }
+  return clock;
+}
+
+/// What the nodes of a launch race with outside of it. Memory that the graph allocates begins with the launch.
+void Engine::check_nodes(const Call& call, std::uint32_t place, const Graph& graph, std::uint32_t at,
+                         const Clock& begin) {
+  const GraphVersion& version = *graph.version;
+  std::vector<std::uint32_t> own, waits;
+  for (std::uint32_t i = 0; i < version.nodes().size() && !version.plain(); ++i) {
+    const GraphNode& node = version.nodes()[i];
+    if (version.does_nothing(i)) continue;
+    if (node.op == Op::alloc) own.push_back(node.target);
+    if (node.op == Op::wait) waits.push_back(i);
+  }
+  std::sort(own.begin(), own.end());
+  const auto is_own = [&](std::uint32_t buffer) { return std::binary_search(own.begin(), own.end(), buffer); };
+  for (std::uint32_t i = 0; i < version.nodes().size(); ++i) {
+    if (version.does_nothing(i)) continue;
+    const GraphNode& node = version.nodes()[i];
+    const Second second{call, node.op, place, node.name, &version, graph.id, i};
+    const Clock behind = waits.empty() ? Clock() : clock_of(version, waits, i, begin);
+    const Clock& now = waits.empty() ? begin : behind;
+    hits_.clear();
+    for (std::size_t n = 0; n < node.uses.size(); ++n) {
+      if (is_own(node.uses[n].buffer) && buffers_[node.uses[n].buffer]->launch != at) continue;
+      check_use(node.uses[n], n, now, false, at, version.keeps(node.uses[n].buffer));
+    }
+    if (!hits_.empty()) {
+      std::vector<Hit> hits;
+      hits.swap(hits_);
+      conclude(second, hits);
+    }
+    if (node.op == Op::free && !is_own(node.target)) check_free(second, node.target, now);
+  }
+}
+
+void Engine::try_launch(const Call& call, std::uint32_t place, std::uint32_t which) {
+  const auto found = graphs_.find(which);
+  if (found == graphs_.end() || streams_[place]->capture != 0) return;
+  Graph& graph = *found->second;
+  Clock begin = enter(call, place).clock;
+  if (rule(10)) begin.join(graph.end);
+  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
+  made.version = graph.version;
+  made.graph = which;
+  sites_.push_back(made);
+  const auto at = static_cast<std::uint32_t>(sites_.size() - 1);
+  if (may_race(*graph.version, begin)) check_nodes(call, place, graph, at, begin);
+  if (!graph.launched) {
+    const auto reported = graph.reported;
+    const auto overlapping = graph.overlapping;
+    check_inside(call, place, graph, at);
+    graph.reported = reported;
+    graph.overlapping = overlapping;
+  }
+  sites_.pop_back();
+}
+
 void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t at) {
   const std::shared_ptr<const GraphVersion> keep = graph.version;
   const GraphVersion& version = *keep;
@@ -264,53 +347,11 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       }
     });
   }
-  /// What a node is behind beside the begin: the events that nodes before it wait for.
-  const auto clock_of = [&](std::uint32_t node) {
-    Clock clock = begin;
-    for (const std::uint32_t wait : waits) {
-      if (rule(12) && version.before(wait, node)) clock.join(events_[version.nodes()[wait].target].clock);
-    }
-    return clock;
-  };
 
   bool contents = !version.plain();
-  bool hits_found = !version.plain();
-  if (version.plain()) {
-    for (const Footprint& one : version.footprint()) contents = contents || !buffers_[one.buffer]->all_written;
-    for (const Footprint& one : version.footprint()) {
-      const Buffer& buffer = *buffers_[one.buffer];
-      if (buffer.is_freed || !buffer.guards.empty() ||
-          (buffer.alloc.tick != 0 && !before(buffer.alloc, stream.clock))) {
-        hits_found = true;
-        break;
-      }
-      for (const Footprint::Part& part : one.parts) {
-        buffer.history.check(
-            part.runs, part.access, [&](const Access& access) { return before(access, stream.clock); },
-            [&](std::uint64_t, std::uint64_t, const Access&) { hits_found = true; });
-      }
-      if (hits_found) break;
-    }
-  }
+  for (const Footprint& one : version.footprint()) contents = contents || !buffers_[one.buffer]->all_written;
   if (!version.touches_all()) skip("graph " + options_.graph_text(graph.id), "some regions have too many rows");
-  if (hits_found) {
-    each([&](std::uint32_t i, const GraphNode& node) {
-      hits_.clear();
-      const Clock clock = waits.empty() ? Clock() : clock_of(i);
-      for (std::size_t n = 0; n < node.uses.size(); ++n) {
-        check_use(node.uses[n], n, waits.empty() ? stream.clock : clock, false, at, version.keeps(node.uses[n].buffer));
-      }
-      if (!hits_.empty()) {
-        std::vector<Hit> hits;
-        hits.swap(hits_);
-        conclude({call, node.op, stream.id, node.name, &version, graph.id, i}, hits);
-      }
-      // The end of memory that is not the graph's own.
-      if (node.op == Op::free && buffers_[node.target]->launch != at) {
-        check_free({call, node.op, stream.id, node.name, &version, graph.id, i}, node.target, clock_of(i));
-      }
-    });
-  }
+  if (may_race(version, stream.clock)) check_nodes(call, stream.id, graph, at, stream.clock);
   if (!graph.launched) {
     check_inside(call, stream.id, graph, at);
     graph.launched = true;
@@ -377,7 +418,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         buffers_[node.target]->freed = used;
         buffers_[node.target]->freed.tick = never;
       }
-      const Clock clock = clock_of(i);
+      const Clock clock = clock_of(version, waits, i, begin);
       for (std::size_t n = 0; n < node.uses.size(); ++n) {
         Buffer& buffer = *buffers_[node.uses[n].buffer];
         used.kept = version.keeps(buffer.id) && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
@@ -394,7 +435,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       }
     });
     for (std::size_t r = 0; r < records.size(); ++r) {
-      Clock clock = clock_of(records[r]);
+      Clock clock = clock_of(version, waits, records[r], begin);
       clock.raise(graph.record_timelines[r], graph.launches);
       for (std::size_t other = 0; other < records.size(); ++other) {
         if (version.before(records[other], records[r])) clock.raise(graph.record_timelines[other], graph.launches);
@@ -407,6 +448,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       event.recorded = true;
       event.stream_before = event.stream;
       event.stream = stream.id;
+      event.launch = call.command;
       event.place = {call.file, call.line};
       event.sequence = ++records_;
       event.clock = std::move(clock);

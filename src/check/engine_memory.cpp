@@ -151,12 +151,9 @@ void Engine::alloc(const Call& call, std::uint32_t which, std::uint32_t place) {
   leave(call, stream);
 }
 
-void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
-  if (place != none && streams_[place]->capture != 0) {
-    captured(call, place, Op::free, "", {}, which);
-    return;
-  }
-  Buffer& buffer = *buffers_[which];
+/// What a free races with. Returns the stream that it is a command of, which it has entered; none: the host's own.
+std::uint32_t Engine::check_end(const Call& call, std::uint32_t which, std::uint32_t place) {
+  const Buffer& buffer = *buffers_[which];
   Clock end = thread(call).clock;
   const bool array = buffer.fact.owner == recorded::Owner::array;
   std::uint32_t where = place;
@@ -179,6 +176,20 @@ void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
     if (rule(4)) end.join(stream.clock);
   }
   check_free({call, Op::free, where, ""}, which, end);
+  return where;
+}
+
+void Engine::try_free(const Call& call, std::uint32_t which, std::uint32_t place) {
+  if (place == none || streams_[place]->capture == 0) check_end(call, which, place);
+}
+
+void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
+  if (place != none && streams_[place]->capture != 0) {
+    captured(call, place, Op::free, "", {}, which);
+    return;
+  }
+  Buffer& buffer = *buffers_[which];
+  const std::uint32_t where = check_end(call, which, place);
   buffer.is_freed = true;
   buffer.freed = {};
   buffer.freed.command = call.command;

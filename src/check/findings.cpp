@@ -181,6 +181,9 @@ std::string Engine::why(const Second& second, const Hit& first, const Side& side
       if (never_recorded.stream == made.stream || never_recorded.stream == none) {
         return "\"" + to.fact.name + "\" waited at " + at + event + " for an event that had never been recorded";
       }
+    } else if (waited->other == made.stream && waited->launch == std::uint64_t{first.first.command}) {
+      return "\"" + to.fact.name + "\" last waited for \"" + from.fact.name + "\" at " + at + event +
+             ", which a node of that launch records: no dependency leads to it from node \"" + side.node + "\"";
     } else if (waited->other == made.stream) {
       return "\"" + to.fact.name + "\" last waited for \"" + from.fact.name + "\" at " + at + event + ", recorded at " +
              line_of(waited->recorded.file, waited->recorded.line) + ", before the " +

@@ -18,6 +18,8 @@ inline constexpr Timeline no_timeline = 0xffffffff;
 inline constexpr Tick never = (Tick{1} << 48) - 1;  ///< of what has not ended
 
 /// Where accesses come from; equal for equal lines, so that an access is small.
+inline constexpr std::uint64_t no_command = ~std::uint64_t{0};
+
 struct Engine::Site {
   Op op = Op::launch;
   std::uint32_t stream = none;
@@ -66,6 +68,7 @@ struct Engine::Stream {
     bool empty;
     std::uint32_t before;  ///< the stream that the event was recorded on before, if it was
     Place recorded;
+    std::uint64_t launch;  ///< as the event's
   };
   std::vector<Waited> waits;
   Place not_done;
@@ -78,6 +81,7 @@ struct Engine::Event {
   bool recorded = false;
   std::uint32_t stream = none;
   std::uint32_t stream_before = none;  ///< of the record before the last one
+  std::uint64_t launch = no_command;   ///< of the graph that recorded it, if one did
   Place place;
   std::uint64_t sequence = 0;
   Clock clock;

@@ -90,12 +90,15 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   void before(const Command& command, Waits&) override {
     const bool decides = std::holds_alternative<Launch>(command.op) || std::holds_alternative<Copy>(command.op) ||
                          std::holds_alternative<Fill>(command.op) || std::holds_alternative<HostCall>(command.op) ||
-                         std::holds_alternative<External>(command.op) || std::holds_alternative<Collective>(command.op);
+                         std::holds_alternative<External>(command.op) ||
+                         std::holds_alternative<Collective>(command.op) ||
+                         std::holds_alternative<GraphLaunch>(command.op) || std::holds_alternative<Free>(command.op);
     if (!decides || command.graph != 0) return;  // what is captured does not run
     refuse_if_found(command.where, [&] {
       std::vector<recorded::Use> uses;
-      const recorded::Command made = translated(command, uses);
-      if (made.op != recorded::Op::empty) engine.try_command(made, uses, command.id);
+      const recorded::Command made = translated(command, uses, false);
+      const bool unknown = made.target_kind != recorded::Target::none && made.target == recorded::none;
+      if (made.op != recorded::Op::empty && !unknown) engine.try_command(made, uses, command.id);
     });
   }
   void before(const HostAccess& access) override {

@@ -153,6 +153,10 @@ void LiveEngine::try_command(const recorded::Command& command, std::span<const U
   const std::vector<Use> uses = here(given, call);
   if (command.op == Op::host_open) {
     if (!uses.empty()) engine_.try_open(call, uses.front());
+  } else if (command.op == Op::free) {
+    engine_.try_free(call, buffer(command.target, call), command.stream);
+  } else if (command.op == Op::launch_graph) {
+    engine_.try_launch(call, command.stream, command.target);
   } else {
     engine_.try_work(call, command.stream, command.op, command.name == none ? "" : texts_[command.name], uses);
   }

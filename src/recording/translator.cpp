@@ -177,7 +177,7 @@ void Translator::add(const weir::Command& command) {
   sink_.add(made, {.uses = uses, .cost = cost}, command.id);
 }
 
-Command Translator::translated(const weir::Command& command, std::vector<Use>& uses) {
+Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
   Command made = begun(Op::launch, command.thread, command.where);
   made.stream = objects_.stream(command.stream);
   if (const auto* launch = std::get_if<Launch>(&command.op)) {
@@ -188,7 +188,7 @@ Command Translator::translated(const weir::Command& command, std::vector<Use>& u
     made.target_kind = Target::graph;
     made.target = graphs_.name(launch->id);
   } else {
-    objects_.describe({command.op, command.uses, command.stream, objects_.device_of(command.stream), true}, made, uses);
+    objects_.describe({command.op, command.uses, command.stream, objects_.device_of(command.stream), runs}, made, uses);
   }
   return made;
 }

@@ -57,7 +57,8 @@ class Translator : public Observer {
   Names& names() { return names_; }
   std::size_t bytes() const { return objects_.bytes() + 64 * open_guards_.size(); }
   /// A command as submitted() adds it; Op::empty for what does nothing. To be used once, or for what names memory by its uses alone.
-  Command translated(const weir::Command& command, std::vector<Use>& uses);
+  /// `runs`: it is done, and what it ends is forgotten.
+  Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);
   Command translated(const HostAccess& access, std::vector<Use>& use);
 
  private:

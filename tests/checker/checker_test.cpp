@@ -24,6 +24,9 @@ using weir::FindingKind;
 struct Touch {
   WEIR_KERNEL void operator()(std::size_t, weir::View<float>) const {}
 };
+struct AddOne {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<float> x) const { x[i] += 1; }
+};
 struct Look {
   WEIR_KERNEL void operator()(std::size_t, weir::View<const float>) const {}
 };
@@ -88,6 +91,112 @@ TEST(Checker, mends_by_the_event_that_is_there) {
   EXPECT_EQ(found.mend->code.at(0).text.rfind("compute.wait(<event recorded at ", 0), 0u);
   EXPECT_NE(found.mend->code.at(0).text.find(line), std::string::npos) << found.mend->code.at(0).text;
   EXPECT_TRUE(found.mend->insert.empty());
+}
+
+// Two branches of one graph: the wait is for the other one.
+TEST(Checker, says_which_node_an_event_of_the_same_launch_does_not_come_behind) {
+  Pair streams;
+  auto a = weir::zeros<float>(streams.own, 16);
+  streams.own.synchronize();
+  const weir::Event ready(streams.device);
+  weir::GraphBuilder builder(streams.device);
+  builder.launch(weir::Extent{.size = 16, .name = "writes"}, Touch{}, weir::inout(a));
+  builder.record(ready);
+  const weir::Graph graph = builder.build();
+  Checker checker({.mode = CheckMode::collect});
+  graph.launch(streams.own);
+  streams.compute.wait(ready);
+  weir::launch(streams.compute, 16, Look{}, weir::in(a));
+  ASSERT_EQ(checker.errors(), 1u);
+  const std::string why = checker.findings().at(0).why;
+  EXPECT_NE(why.find("which a node of that launch records: no dependency leads to it from node"), std::string::npos)
+      << why;
+  // By a later launch it is the order of the calls that misses.
+  graph.launch(streams.compute);
+  weir::launch(streams.own, 16, Look{}, weir::in(a));
+  EXPECT_EQ(checker.findings().back().why.find("which a node"), std::string::npos) << checker.findings().back().why;
+  streams.own.synchronize();
+  streams.compute.synchronize();
+}
+
+// A launch of a graph is refused for what one of its nodes does, each time, and changes nothing.
+TEST(Checker, refuses_launches_of_graphs) {
+  Pair streams;
+  auto a = weir::zeros<float>(streams.own, 16);
+  auto ran = weir::zeros<float>(streams.own, 1);
+  streams.own.synchronize();
+  const weir::Graph graph = weir::capture(streams.compute, [&] {
+    weir::launch(streams.compute, 1, AddOne{}, weir::inout(ran));
+    const auto own = weir::zeros<float>(streams.compute, 16);
+    weir::launch(streams.compute, 16, Touch{}, weir::inout(own));
+    weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  });
+  Checker checker({.mode = CheckMode::throw_error});
+  graph.launch(streams.compute);
+  streams.compute.synchronize();
+  weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+  for (int times = 1; times <= 2; ++times) {
+    const int line = __LINE__ + 2;
+    try {
+      graph.launch(streams.compute);
+      FAIL() << "not refused";
+    } catch (const weir::Error& error) {
+      EXPECT_EQ(error.code(), weir::Errc::hazard);
+      EXPECT_NE(std::string(error.what()).find("checker_test.cpp:" + std::to_string(line)), std::string::npos)
+          << error.what();
+      EXPECT_NE(std::string(error.what()).find("the call is refused, nothing has changed"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(checker.errors(), 1u);  // of one place
+  streams.compute.synchronize();
+  EXPECT_EQ(first_of(streams.compute, ran), 1.0f);
+  streams.compute.wait(streams.own);
+  graph.launch(streams.compute);
+  streams.compute.synchronize();
+  EXPECT_EQ(first_of(streams.compute, ran), 2.0f);
+}
+
+TEST(Checker, refuses_launches_of_graphs_that_race_within) {
+  Pair streams;
+  const Checker checker({.mode = CheckMode::throw_error});
+  auto a = weir::zeros<float>(streams.own, 16);
+  streams.own.synchronize();
+  weir::GraphBuilder builder(streams.device);
+  builder.launch(16, Touch{}, weir::inout(a.view<1>()));
+  builder.launch(16, Touch{}, weir::inout(a.view<1>()));
+  const weir::Graph graph = builder.build();
+  const auto refused = [&] {
+    try {
+      graph.launch(streams.own);
+    } catch (const weir::Error& error) {
+      return error.code() == weir::Errc::hazard;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused());
+  EXPECT_TRUE(refused());
+  streams.own.synchronize();
+}
+
+// The end of an array that the host still looks at.
+TEST(Checker, refuses_frees_of_what_is_in_use) {
+  const weir::Stream s(weir::device("cpu"), apart);
+  const Checker checker({.mode = CheckMode::throw_error});
+  auto x = weir::zeros<float>(s, 16);
+  auto raw = x.view<1>();
+  const weir::Stream other(weir::device("cpu"), apart);
+  other.wait(s);
+  weir::launch(other, 16, Touch{}, weir::inout(raw));
+  try {
+    x.free(s);
+    FAIL() << "not refused";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.code(), weir::Errc::hazard);
+  }
+  s.wait(other);
+  EXPECT_EQ(first_of(s, x), 0.0f);  // it is there as before
+  x.free(s);
+  s.synchronize();
 }
 
 TEST(Checker, is_silent_about_what_is_ordered) {
