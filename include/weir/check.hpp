@@ -138,6 +138,7 @@ struct CheckOptions {
       nullptr;  ///< told of each key at its first sight, in the call; not to call Weir
   HostOrder host_order = HostOrder::observed;
   bool hints = false;
+  bool leaks = false;  ///< at the end, also what pools allocated and nobody freed, and guards that are open: warnings
   std::size_t max_findings = 1000;                 ///< 0: no limit
   std::string suppressions = {};                   ///< the text of a file of them
   std::string suppressions_name = "suppressions";  ///< stands for that file in messages

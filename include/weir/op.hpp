@@ -119,6 +119,7 @@ struct Alloc {
   BufferId buffer;
   detail::PoolState* pool;  ///< null for host memory
   bool pinned = false;      ///< host memory that is pinned
+  bool raw = false;         ///< by Pool::allocate: it ends where somebody frees it, and not behind all that use it
 };
 struct Free {
   void* data;

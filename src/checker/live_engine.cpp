@@ -29,6 +29,7 @@ EngineOptions LiveEngine::engine_options(const CheckOptions& options, std::funct
   EngineOptions made;
   made.host_order = options.host_order;
   made.hints = options.hints;
+  made.leaks = options.leaks;
   made.keys_by_line = true;
   made.gives_later = true;
   made.command_text = [](std::uint64_t id) { return id == 0 ? std::string() : std::to_string(id); };

@@ -84,6 +84,7 @@ std::uint32_t Objects::new_buffer(const Alloc& alloc, MemoryKind kind, std::uint
   buffer.bytes = alloc.bytes;
   buffer.kind = kind;
   buffer.later = true;
+  if (alloc.raw) buffer.owner = Owner::pool;
   buffers_.push_back(buffer);
   const auto place = static_cast<std::uint32_t>(buffers_.size() - 1);
   memory_.add(alloc.buffer, alloc.data, alloc.bytes, place);

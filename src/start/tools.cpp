@@ -97,6 +97,7 @@ void add(CheckRequest& request, std::string_view item) {
 
 CheckRequest read_request(std::string_view list) {
   CheckRequest request;
+  request.options.leaks = true;  // it ends with the process
   for (;;) {
     const std::size_t comma = list.find(',');
     add(request, list.substr(0, comma));

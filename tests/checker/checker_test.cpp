@@ -178,6 +178,49 @@ TEST(Checker, refuses_launches_of_graphs_that_race_within) {
   streams.own.synchronize();
 }
 
+// Memory of a pool ends where somebody frees it: nobody waits for those that use it.
+TEST(Checker, finds_memory_of_pools_that_is_freed_too_early) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  const weir::PoolRef pool = weir::default_pool(streams.device);
+  auto* const data = static_cast<float*>(pool.allocate(streams.own, 64));
+  const weir::View<float> x(data, 16);
+  streams.compute.wait(streams.own);
+  weir::launch(streams.compute, 16, Touch{}, weir::out(x));
+  pool.free(streams.own, data);
+  ASSERT_EQ(checker.errors(), 1u);
+  EXPECT_EQ(checker.findings().at(0).kind, FindingKind::use_after_free);
+  auto* const again = static_cast<float*>(pool.allocate(streams.own, 64));
+  const weir::View<float> y(again, 16);
+  weir::launch(streams.own, 16, Touch{}, weir::out(y));
+  streams.compute.wait(streams.own);
+  pool.free(streams.compute, again);
+  EXPECT_EQ(checker.errors(), 1u);
+  streams.own.synchronize();
+  streams.compute.synchronize();
+}
+
+TEST(Checker, tells_leaks_if_asked) {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream s(device, apart);
+  const weir::PoolRef pool = weir::default_pool(device);
+  for (const bool asked : {true, false}) {
+    Checker checker({.mode = CheckMode::collect, .leaks = asked});
+    void* const kept = pool.allocate(s, 64);
+    const int line = __LINE__ - 1;
+    void* const freed = pool.allocate(s, 64);
+    const auto array = weir::zeros<float>(s, 16);
+    pool.free(s, freed);
+    checker.finish();
+    EXPECT_EQ(count(checker, FindingKind::leak), asked ? 1u : 0u);
+    EXPECT_EQ(checker.errors(), 0u);
+    if (asked && count(checker, FindingKind::leak) == 1) {
+      EXPECT_EQ(checker.findings().back().second->line, static_cast<std::uint32_t>(line));
+    }
+    pool.free(s, kept);
+  }
+}
+
 // The end of an array that the host still looks at.
 TEST(Checker, refuses_frees_of_what_is_in_use) {
   const weir::Stream s(weir::device("cpu"), apart);

@@ -109,7 +109,7 @@ void* PoolRef::allocate(StreamRef stream, std::size_t bytes, SourceLocation wher
   if (data != nullptr && detail::watched(Watch::memory)) [[unlikely]] {
     const detail::PoolBlock block{detail::new_buffer(), bytes};
     detail::note_block(data, block);
-    Command command = command_of(stream, Alloc{data, bytes, block.buffer, &pool}, where);
+    Command command = command_of(stream, Alloc{data, bytes, block.buffer, &pool, false, true}, where);
     detail::observe_memory(stream, command);
   }
   return data;
