@@ -30,6 +30,7 @@ struct LoadedCode {
   std::atomic<CUfunction> function{nullptr};  ///< set last
   unsigned block = 0;                         ///< chosen by occupancy
   unsigned most_threads = 0;
+  std::size_t most_shared_bytes = 0;  ///< that a launch over blocks may ask for
 };
 
 class CudaDevice {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <string>
 
@@ -28,16 +29,23 @@ BlockMemory::~BlockMemory() {
 }
 
 void BlockMemory::release_spills() {
-  while (spills_ != nullptr) {
-    Spill* next = spills_->next;
-    std::free(spills_);
-    spills_ = next;
-  }
+  while (spills_ != nullptr) release_first_spill();
+}
+
+void BlockMemory::release_first_spill() {
+  Spill* spill = spills_;
+  spills_ = spill->next;
+  spilled_ -= spill->bytes;
+  std::free(spill);
 }
 
 void BlockMemory::begin_block(std::size_t shared_bytes) {
   release_spills();
   private_.used = 0;
+  if (most_private_ > private_.capacity) {
+    std::free(private_.data);
+    private_ = {};
+  }
   shared_.used = 0;
   shared_limit_ = shared_bytes;
   if (shared_.capacity >= shared_bytes) return;
@@ -64,6 +72,7 @@ void* BlockMemory::take_shared(std::size_t bytes, std::size_t alignment) {
 
 void* BlockMemory::take_private(std::size_t bytes, std::size_t alignment) {
   const std::size_t at = align_up(private_.used, alignment);
+  if (at + spilled_ + bytes > most_private_) most_private_ = at + spilled_ + bytes;
   if (at + bytes <= private_.capacity) {
     private_.used = at + bytes;
     return private_.data + at;
@@ -71,7 +80,7 @@ void* BlockMemory::take_private(std::size_t bytes, std::size_t alignment) {
   if (private_.used == 0) {
     // Nothing of this block lies in the arena: it can grow.
     std::free(private_.data);
-    private_.capacity = align_up(2 * bytes + smallest_arena, arena_alignment);
+    private_.capacity = align_up(2 * bytes + smallest_arena + most_private_, arena_alignment);
     private_.data = static_cast<std::byte*>(std::aligned_alloc(arena_alignment, private_.capacity));
     if (private_.data == nullptr) {
       private_.capacity = 0;
@@ -83,9 +92,24 @@ void* BlockMemory::take_private(std::size_t bytes, std::size_t alignment) {
   auto* memory =
       static_cast<std::byte*>(std::aligned_alloc(arena_alignment, align_up(bytes + arena_alignment, arena_alignment)));
   if (memory == nullptr) throw std::bad_alloc();
-  auto* spill = ::new (memory) Spill{spills_};
+  auto* spill = ::new (memory) Spill{spills_, bytes + alignment};
   spills_ = spill;
+  spilled_ += spill->bytes;
   return memory + arena_alignment;
+}
+
+void BlockMemory::give_private(void* data) noexcept {
+  auto* memory = static_cast<std::byte*>(data);
+  if (spills_ != nullptr && reinterpret_cast<std::byte*>(spills_) + arena_alignment == memory) {
+    release_first_spill();
+  } else if (std::less_equal<>()(private_.data, memory) && std::less<>()(memory, private_.data + private_.used)) {
+    private_.used = static_cast<std::size_t>(memory - private_.data);
+  }
+}
+
+void refuse_thread(std::size_t thread, std::size_t threads) {
+  throw Error(Errc::invalid_value, "weir::Block::broadcast", "thread " + std::to_string(thread),
+              "the block has " + std::to_string(threads) + " threads", {});
 }
 
 }  // namespace weir::detail

@@ -93,8 +93,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     return function != nullptr ? cudaSuccess : cudaErrorInvalidDeviceFunction;
   });
 }
-CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
-  *value = 1024;  // only the most threads of a block are asked for
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
   return CUDA_SUCCESS;
 }
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }

@@ -104,6 +104,12 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
   }
   const char* operation = launch.kernel->rank == 0 ? "weir::launch_blocks" : "weir::launch";
   const LoadedCode& code = device_.code_of(*launch.kernel, operation, label_, command.where);
+  if (launch.shared_bytes > code.most_shared_bytes) {
+    throw Error(Errc::invalid_value, operation, label_ + quoted(launch.kernel->name),
+                std::to_string(launch.shared_bytes) + " bytes of shared memory per block: at most " +
+                    std::to_string(code.most_shared_bytes) + " are possible beside what the kernel has of its own",
+                command.where);
+  }
   if (skips_all()) return;
   PreparedLaunch prepared(code, launch, guard());
   const cudaStream_t queue = stream(command.where);
