@@ -32,7 +32,7 @@ struct DeviceCode {
   enum class Kind : std::uint8_t {
     line,    ///< (closure, std::uint64_t count, DeviceGuard)
     shaped,  ///< (closure, DeviceExtent, DeviceGuard)
-    blocks,  ///< (closure, std::uint64_t blocks, DeviceGuard)
+    blocks,  ///< (closure, BlockSizes, DeviceGuard)
     global   ///< the closure is a GlobalCall
   };
 
@@ -130,11 +130,12 @@ __global__ void run_shaped_on_device(const __grid_constant__ C closure, const __
 
 template <class C>
 __global__ void __launch_bounds__(1024)
-    run_blocks_on_device(const __grid_constant__ C closure, const std::uint64_t blocks, const DeviceGuard guard) {
+    run_blocks_on_device(const __grid_constant__ C closure, const __grid_constant__ BlockSizes sizes,
+                         const DeviceGuard guard) {
   if (skipped(guard)) return;
   const std::size_t index = linear_block();
-  if (index >= blocks) return;
-  Block block(index, blocks, blockDim.x);
+  if (index >= sizes.count) return;
+  Block block(index, sizes);
   closure.call_on_device(block);
 }
 

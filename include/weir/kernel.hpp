@@ -24,10 +24,9 @@ struct KernelRange {
 
 /// Where the blocks of a cooperative kernel run on the CPU.
 struct BlockRange {
-  std::size_t blocks;
+  detail::BlockSizes sizes;
   std::size_t begin;
   std::size_t end;
-  std::uint32_t threads;
   std::size_t shared_bytes;
   detail::BlockMemory* memory;
 };
@@ -166,8 +165,9 @@ void run_loop(const C& closure, const KernelRange& range) {
 
 template <class C>
 void run_block_loop(const C& closure, const BlockRange& range) {
+  const BlockSizes sizes = range.sizes;  // of the loop's own: nothing that a kernel writes can be it
   for (std::size_t b = range.begin; b != range.end; ++b) {
-    Block block(b, range.blocks, range.threads, range.shared_bytes, *range.memory);
+    Block block(b, sizes, range.shared_bytes, *range.memory);
     closure.call(block);
   }
 }

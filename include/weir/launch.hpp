@@ -41,12 +41,27 @@ class ExtentArg {
   SourceLocation where;
 };
 
-/// The size of a cooperative launch.
+/// The size of a cooperative launch. Blocks and threads have 1 to 3 dimensions each: `{.blocks = {8, 8}, .threads = {16, 16}}`.
 struct BlockExtent {
-  std::size_t blocks;            ///< at least 1
-  std::uint32_t threads;         ///< of each block, 1 to 1024
+  Shape blocks;                  ///< at least 1
+  Shape threads;                 ///< of each block, 1 to 1024 in all
   std::size_t shared_bytes = 0;  ///< of each block; at most Device::properties().max_shared_bytes_per_block
   const char* name = nullptr;
+
+  /// As many blocks of these threads as cover `size` elements: `BlockExtent::over({rows, cols}, {16, 16})`. In the last of
+  /// each dimension threads may have no element: the kernel asks. Missing dimensions of either are 1, and come first.
+  static constexpr BlockExtent over(const Shape& size, const Shape& threads, std::size_t shared_bytes = 0,
+                                    const char* name = nullptr) {
+    const std::size_t rank = size.rank() > threads.rank() ? size.rank() : threads.rank();
+    std::size_t sizes[max_rank], of_block[max_rank], blocks[max_rank];
+    for (std::size_t d = 0; d < rank; ++d) {
+      sizes[d] = d + size.rank() < rank ? 1 : size[d + size.rank() - rank];
+      of_block[d] = d + threads.rank() < rank ? 1 : threads[d + threads.rank() - rank];
+      const bool even = of_block[d] == 0 || sizes[d] % of_block[d] == 0;
+      blocks[d] = (of_block[d] == 0 ? sizes[d] : sizes[d] / of_block[d]) + (even ? 0 : 1);
+    }
+    return {Shape::of(rank, blocks), Shape::of(rank, of_block), shared_bytes, name};
+  }
 };
 
 /// A BlockExtent with the user's line, for calls without a stream. Made implicitly.
@@ -59,8 +74,8 @@ class BlockExtentArg {
 };
 /// The same written in braces: `{.blocks = 8, .threads = 256}`.
 struct BlockExtentHere {
-  std::size_t blocks;
-  std::uint32_t threads;
+  Shape blocks;
+  Shape threads;
   std::size_t shared_bytes = 0;
   const char* name = nullptr;
   SourceLocation where = SourceLocation::current();
@@ -74,8 +89,8 @@ struct NamedBlockExtent {
     constexpr Named() {}
   };
   Named named = {};
-  std::size_t blocks;
-  std::uint32_t threads;
+  Shape blocks;
+  Shape threads;
   std::size_t shared_bytes = 0;
   const char* name = nullptr;
 
@@ -155,9 +170,10 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
     Region regions[count == 0 ? 1 : count];
     const C closure = Binder<C, Indices, A...>::bind(static_cast<F&&>(kernel), stream, where, "weir::launch_blocks",
                                                      regions, static_cast<A&&>(arguments)...);
-    Command command{0, 0, where, std::span<const Region>(regions, count),
-                    Launch{&block_kernel<C, Functor, ThisCompiler>, &closure, Shape(extent.blocks), 0, extent.threads,
-                           extent.shared_bytes, extent.name}};
+    Command command{
+        0, 0, where, std::span<const Region>(regions, count),
+        Launch{&block_kernel<C, Functor, ThisCompiler>, &closure, extent.blocks, 0,
+               static_cast<std::uint32_t>(extent.threads.count()), extent.shared_bytes, extent.name, extent.threads}};
     submit(stream, command, "weir::launch_blocks");
   }
 }

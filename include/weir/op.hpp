@@ -87,9 +87,10 @@ struct Launch {
   const void* closure;  ///< the functor and its arguments; copied before submit returns
   Shape extent;
   std::uint32_t block = 0;    ///< threads per block; 0: the backend chooses
-  std::uint32_t threads = 0;  ///< cooperative kernels only
+  std::uint32_t threads = 0;  ///< cooperative kernels only: of each block
   std::size_t shared_bytes = 0;
   const char* name = nullptr;  ///< the user's name for it, else null
+  Shape thread_shape{};        ///< cooperative kernels only: of a block's threads
 };
 
 /// Copies elements; shapes are equal, layouts may differ.

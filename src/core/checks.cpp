@@ -161,17 +161,46 @@ void refuse_index(std::size_t extent, std::size_t most, KernelName kernel, Sourc
               where);
 }
 
+namespace {
+
+/// "8", or "2 x 8".
+std::string sizes_text(const Shape& sizes) {
+  std::string text;
+  for (std::size_t d = 0; d < sizes.rank(); ++d) {
+    text += (d == 0 ? "" : " x ") + std::to_string(static_cast<std::ptrdiff_t>(sizes[d]));
+  }
+  return text;
+}
+
+/// Whether a shape has 1 to `limit` elements.
+bool has_count(const Shape& shape, std::size_t limit) {
+  std::size_t left = limit;
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 0 || shape[d] > left) return false;
+    left /= shape[d];
+  }
+  return true;
+}
+
+}  // namespace
+
 void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation where) {
   constexpr const char* operation = "weir::launch_blocks";
   const StreamState& state = state_of(stream, operation, where);
   const DeviceProperties& limits = Device(state.device).properties();
-  if (extent.blocks == 0 || extent.blocks > most) {
-    throw Error(Errc::invalid_value, operation, describe(state),
-                std::to_string(static_cast<std::ptrdiff_t>(extent.blocks)) + " blocks: at least one is needed", where);
+  if (extent.blocks.rank() > 3 || extent.threads.rank() > 3) {
+    throw Error(Errc::wrong_shape, operation, describe(state),
+                sizes_text(extent.blocks) + " blocks of " + sizes_text(extent.threads) +
+                    " threads: both have 1 to 3 dimensions",
+                where);
   }
-  if (extent.threads == 0 || extent.threads > limits.max_threads_per_block) {
+  if (!has_count(extent.blocks, most)) {
     throw Error(Errc::invalid_value, operation, describe(state),
-                std::to_string(extent.threads) + " threads per block: 1 to " +
+                sizes_text(extent.blocks) + " blocks: at least one is needed", where);
+  }
+  if (!has_count(extent.threads, limits.max_threads_per_block)) {
+    throw Error(Errc::invalid_value, operation, describe(state),
+                sizes_text(extent.threads) + " threads per block: 1 to " +
                     std::to_string(limits.max_threads_per_block) + " are possible",
                 where);
   }

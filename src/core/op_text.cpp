@@ -31,7 +31,8 @@ std::string launch_text(const Launch& launch) {
   std::string text =
       (launch.kernel->rank == 0 ? "launch_blocks " : "launch ") + name + " " + detail::describe(launch.extent);
   if (launch.kernel->rank == 0) {
-    text += " x " + std::to_string(launch.threads);
+    text += " x " +
+            (launch.thread_shape.rank() == 1 ? std::to_string(launch.threads) : detail::describe(launch.thread_shape));
     if (launch.shared_bytes != 0) text += " shared " + std::to_string(launch.shared_bytes);
   }
   return text;

@@ -183,7 +183,7 @@ TEST_P(LaunchBlocks, R168_sizes_out_of_range_are_refused_and_nothing_runs) {
   for (const weir::BlockExtent& extent : wrong) {
     EXPECT_TRUE(fails_with(weir::Errc::invalid_value,
                            [&] { weir::launch_blocks(s, extent, CountThreads{}, weir::inout(x)); }, {"launch_blocks"}))
-        << extent.blocks << " x " << extent.threads;
+        << extent.blocks.count() << " x " << extent.threads.count();
   }
   EXPECT_EQ(x.to_host(), std::vector<int>(16, 0));
 }

@@ -136,8 +136,9 @@ struct ManyInARow {
     for (int round = 0; round < 200; ++round) {
       const std::int64_t sum = block.reduce(own);
       const auto before = block.exclusive_scan(own);
-      const auto largest = block.reduce([&](std::size_t t) { return static_cast<std::uint8_t>((t + static_cast<std::size_t>(round)) % 200); },
-                                        weir::Maximum{});
+      const auto largest = block.reduce(
+          [&](std::size_t t) { return static_cast<std::uint8_t>((t + static_cast<std::size_t>(round)) % 200); },
+          weir::Maximum{});
       const std::int64_t last = block.broadcast(before, block.threads() - 1);
       const std::int64_t first = block.broadcast([&](std::size_t t) { return own[t]; }, 0);
       block.each([&](std::size_t t) {

@@ -46,8 +46,8 @@ void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
     check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index_), operation, name_, where);
     // What the kernel has of its own, as for Block::reduce, comes off what a launch may ask for.
     int own = 0;
-    check(static_cast<cudaError_t>(d.function_attribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)), operation,
-          name_, where);
+    check(static_cast<cudaError_t>(d.function_attribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)),
+          operation, name_, where);
     shared -= own;
     loaded.most_shared_bytes = static_cast<std::size_t>(shared);
     check(static_cast<cudaError_t>(

@@ -107,7 +107,7 @@ BlockExtent GraphEdit::block_extent() const {
                 "it does not run over blocks: pass a kernel that takes an index, or a weir::BlockExtent for this one",
                 where_);
   }
-  return BlockExtent{launch.extent[0], launch.threads, launch.shared_bytes, launch.name};
+  return BlockExtent{launch.extent, launch.thread_shape, launch.shared_bytes, launch.name};
 }
 
 const void* GraphEdit::functor(std::string_view type) const {
@@ -127,7 +127,7 @@ bool GraphEdit::take_arguments(const Command& command) {
   const auto* before = std::get_if<Launch>(&node.payload->op());
   if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
       launch->name != before->name || launch->block != before->block || launch->extent != before->extent ||
-      launch->threads != before->threads || launch->shared_bytes != before->shared_bytes ||
+      launch->thread_shape != before->thread_shape || launch->shared_bytes != before->shared_bytes ||
       !same_line(command.where, node.payload->where()) || !same_memory(command.uses, node.payload->uses())) {
     return false;
   }

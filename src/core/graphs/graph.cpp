@@ -75,7 +75,9 @@ std::string detail_of(const FormNode& node) {
   const auto bytes = [](std::size_t count) { return std::to_string(count) + " bytes"; };
   const Op& op = node.payload->op();
   if (const auto* launch = std::get_if<Launch>(&op)) {
-    return describe(launch->extent) + (launch->threads == 0 ? "" : " x " + std::to_string(launch->threads));
+    if (launch->threads == 0) return describe(launch->extent);
+    const Shape& threads = launch->thread_shape;
+    return describe(launch->extent) + " x " + (threads.rank() == 1 ? std::to_string(threads[0]) : describe(threads));
   }
   if (const auto* copy = std::get_if<Copy>(&op)) {
     return bytes(copy->to_layout.shape.count() * copy->to_layout.element_bytes);

@@ -32,9 +32,9 @@ void run_on_device(const Dimensions& dimensions, void** arguments) {
   if (skipped(*static_cast<const weir::detail::DeviceGuard*>(arguments[2]))) return;
   if constexpr (R == 0) {
     weir::detail::BlockMemory memory;
-    const auto blocks = static_cast<std::size_t>(*static_cast<const std::uint64_t*>(arguments[1]));
-    weir::detail::run_closure_blocks<C>(
-        arguments[0], weir::BlockRange{blocks, 0, blocks, dimensions.block[0], dimensions.shared_bytes, &memory});
+    const auto& sizes = *static_cast<const weir::detail::BlockSizes*>(arguments[1]);
+    weir::detail::run_closure_blocks<C>(arguments[0],
+                                        weir::BlockRange{sizes, 0, sizes.count, dimensions.shared_bytes, &memory});
   } else if constexpr (R == 1) {
     const auto count = static_cast<std::size_t>(*static_cast<const std::uint64_t*>(arguments[1]));
     const weir::Shape shape(count);
@@ -51,7 +51,10 @@ void run_on_device(const Dimensions& dimensions, void** arguments) {
 template <class C, std::size_t R>
 inline CUfunc_st function_object{"a weir kernel",
                                  3,
-                                 {sizeof(C), R > 1 ? sizeof(weir::detail::DeviceExtent) : sizeof(std::uint64_t),
+                                 {sizeof(C),
+                                  R > 1    ? sizeof(weir::detail::DeviceExtent)
+                                  : R == 0 ? sizeof(weir::detail::BlockSizes)
+                                           : sizeof(std::uint64_t),
                                   sizeof(weir::detail::DeviceGuard), 0},
                                  &run_on_device<C, R>};
 

@@ -211,7 +211,8 @@ class ToyQueue final : public Queue {
       const std::size_t count = launch.extent.count();
       if (kernel.rank != 0) return kernel.run(launch.closure, KernelRange{&launch.extent, 0, count});
       detail::BlockMemory memory;
-      kernel.run_blocks(launch.closure, BlockRange{count, 0, count, launch.threads, launch.shared_bytes, &memory});
+      const detail::BlockSizes sizes = detail::block_sizes(launch.extent, launch.thread_shape);
+      kernel.run_blocks(launch.closure, BlockRange{sizes, 0, count, launch.shared_bytes, &memory});
     });
   }
   void call(detail::HostFunction* function, bool external, SourceLocation where) WEIR_NEEDS(mutex_) {

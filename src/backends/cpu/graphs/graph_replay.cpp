@@ -40,8 +40,8 @@ void run_blocks(void* context, std::size_t begin, std::size_t end, Runner& runne
   const auto& payload = *static_cast<const detail::Payload*>(context);
   const RunningNode running(payload);
   const auto& launch = std::get<Launch>(payload.op());
-  launch.kernel->run_blocks(launch.closure, BlockRange{launch.extent[0], begin, end, launch.threads,
-                                                       launch.shared_bytes, &runner.block_memory});
+  const detail::BlockSizes sizes = detail::block_sizes(launch.extent, launch.thread_shape);
+  launch.kernel->run_blocks(launch.closure, BlockRange{sizes, begin, end, launch.shared_bytes, &runner.block_memory});
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ void CpuGraph::run_step(const Step& step, Runner& runner) {
       pool.run_parallel(&run_elements, context, std::get<Launch>(step.payload->op()).extent.count(), runner);
       return;
     case Step::Kind::blocks:
-      pool.run_parallel(&run_blocks, context, std::get<Launch>(step.payload->op()).extent[0], runner);
+      pool.run_parallel(&run_blocks, context, std::get<Launch>(step.payload->op()).extent.count(), runner);
       return;
     case Step::Kind::copy: {
       const auto& copy = std::get<Copy>(step.payload->op());

@@ -290,8 +290,7 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
     auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
     record->kernel = &kernel;
     record->name = launch.name;
-    record->blocks = launch.extent[0];
-    record->threads = launch.threads;
+    record->sizes = detail::block_sizes(launch.extent, launch.thread_shape);
     record->shared_bytes = launch.shared_bytes;
     place_closure(trailing(record, alignment));
     end = reinterpret_cast<std::byte*>(record) + record->bytes();

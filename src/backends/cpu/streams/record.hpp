@@ -81,8 +81,7 @@ struct LaunchManyRecord : Record {
 struct LaunchBlocksRecord : Record {
   const Kernel* kernel;
   const char* name;
-  std::size_t blocks;
-  std::uint32_t threads;
+  detail::BlockSizes sizes;
   std::size_t shared_bytes;
 };
 struct CopyRecord : Record {

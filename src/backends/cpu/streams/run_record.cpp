@@ -60,7 +60,7 @@ KernelCall kernel_call(Record& record) {
       call.kernel = launch.kernel;
       call.name = launch.name;
       call.closure = trailing(&launch, closure_alignment(*launch.kernel));
-      call.blocks = BlockRange{launch.blocks, 0, 0, launch.threads, launch.shared_bytes, nullptr};
+      call.blocks = BlockRange{launch.sizes, 0, 0, launch.shared_bytes, nullptr};
       break;
     }
     default: break;
@@ -119,7 +119,7 @@ void CpuQueue::run_launch(Record& record, Runner& runner) {
   KernelCall call = kernel_call(record);
   try {
     if (record.kind() == RecordKind::launch_blocks) {
-      pool_.run_parallel(&run_blocks, &call, call.blocks.blocks, runner);
+      pool_.run_parallel(&run_blocks, &call, call.blocks.sizes.count, runner);
     } else {
       const std::size_t count = record.kind() == RecordKind::launch ? as<LaunchRecord>(record).size
                                                                     : as<LaunchManyRecord>(record).extent.count();

@@ -35,6 +35,7 @@ struct PreparedLaunch {
   unsigned shared_bytes = 0;
   std::uint64_t count = 0;
   detail::DeviceExtent extent;  ///< of 2 to 4 dimensions
+  detail::BlockSizes sizes;     ///< of a cooperative kernel
   detail::DeviceGuard guard;
   void* arguments[3];
 };

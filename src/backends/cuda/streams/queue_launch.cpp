@@ -84,6 +84,7 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
   std::size_t blocks = count;
   if (launch.kernel->rank == 0) {
     threads = launch.threads;
+    sizes = detail::block_sizes(launch.extent, launch.thread_shape);
     shared_bytes = static_cast<unsigned>(launch.shared_bytes);
   } else {
     threads = threads_for(code, launch.block, count);
@@ -93,7 +94,9 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
   grid_x = static_cast<unsigned>(std::min(blocks, most_grid_x));
   grid_y = grid_x == 0 ? 0 : static_cast<unsigned>((blocks + grid_x - 1) / grid_x);
   arguments[0] = const_cast<void*>(launch.closure);
-  arguments[1] = launch.kernel->rank > 1 ? static_cast<void*>(&extent) : &count;
+  arguments[1] = launch.kernel->rank > 1    ? static_cast<void*>(&extent)
+                 : launch.kernel->rank == 0 ? static_cast<void*>(&sizes)
+                                            : &count;
   arguments[2] = &guard;
 }
 
