@@ -354,6 +354,18 @@ class Backend {
   virtual void synchronize(int device, const char* operation, SourceLocation where) = 0;
   /// The same without throwing: failures stay with their queues. Default: nothing is ever pending.
   virtual void drain(int /*device*/) noexcept {}
+  /// How host threads wait for them. Default: nobody ever waits.
+  virtual void set_wait_mode(int /*device*/, WaitMode, SourceLocation) {}
+
+  // Kernels.
+
+  /// Default: of a device whose blocks are loops of a host thread.
+  virtual KernelFacts kernel_facts(int device, const Kernel& kernel, const char* operation, SourceLocation where);
+  /// Blocks that a multiprocessor holds at one time; the sizes are possible. Default: one.
+  virtual std::size_t resident_blocks(int /*device*/, const Kernel&, std::size_t /*threads*/,
+                                      std::size_t /*shared_bytes*/, const char* /*operation*/, SourceLocation) {
+    return 1;
+  }
 
   // Memory.
 

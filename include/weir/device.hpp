@@ -46,6 +46,27 @@ struct DeviceProperties {
   bool kernels_reach_pageable_memory = false;
 };
 
+/// Facts about a kernel on a device (kernel_info.hpp). 0 where a device has no such thing.
+struct KernelFacts {
+  int registers = 0;                 ///< of each thread; 0 on the CPU and on simulated devices
+  std::size_t local_bytes = 0;       ///< of each thread, in the device's memory: what registers do not hold; 0 there
+  std::size_t shared_bytes = 0;      ///< of each block, beside what its launch asks for, as for Block::reduce; 0 there
+  std::size_t max_shared_bytes = 0;  ///< that a launch over blocks may ask for
+  std::size_t max_threads = 0;       ///< of a block
+  std::size_t usual_threads =
+      0;  ///< of a block, as weir::launch chooses them; 0: the kernel takes a Block, or the CPU's
+  std::size_t threads_per_multiprocessor = 0;  ///< of all blocks that it holds; 0 on the CPU
+};
+
+/// How a host thread waits: in synchronize() of a stream, an event or a device, and in calls that return when what they began
+/// is done.
+enum class WaitMode : std::uint8_t {
+  automatic,  ///< on the CPU: looks for some 20 microseconds, then sleeps. On a GPU: as the driver chooses, or its user
+  spin,       ///< looks all the time: the shortest wait, which takes a core
+  yield,      ///< looks, and lets other threads have the core between looks
+  block       ///< sleeps: no core is taken, and the wait ends some microseconds later
+};
+
 /// A device by value; compares equal to itself. Thread rule: any thread.
 class Device {
  public:
@@ -111,6 +132,15 @@ void synchronize(SourceLocation where = SourceLocation::current());
 void synchronize_device(Device device, SourceLocation where = SourceLocation::current());
 /// The default device.
 void synchronize_device(SourceLocation where = SourceLocation::current());
+
+/// How host threads wait for a device, in waits that begin from now on. On the CPU a thread that waits does
+/// work that it waits for itself, in every mode: the mode says what it does when there is none. At first `automatic`, or what
+/// WEIR_WAIT_MODE says: automatic, spin, yield or block. On a GPU it sets CUDA's schedule flag of the device, for all of the
+/// process.
+void set_wait_mode(Device device, WaitMode mode, SourceLocation where = SourceLocation::current());
+/// The same for all devices of the process, simulated ones that are not open yet included.
+void set_wait_mode(WaitMode mode, SourceLocation where = SourceLocation::current());
+WaitMode wait_mode(Device device, SourceLocation where = SourceLocation::current());
 
 /// Lets kernels of device `from` reach memory of device `to`, and copies between them go directly. Directional, as in CUDA.
 /// Throws peer_already_enabled, peer_unsupported (also for a device and itself) (R191).

@@ -16,6 +16,7 @@
 #include <weir/histogram.hpp>
 #include <weir/host_access.hpp>
 #include <weir/host_call.hpp>
+#include <weir/kernel_info.hpp>
 #include <weir/launch.hpp>
 #include <weir/memory.hpp>
 #include <weir/observer.hpp>

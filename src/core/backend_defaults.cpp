@@ -36,6 +36,14 @@ void Queue::wait(detail::EventState& event, SourceLocation where) {
   submit(Command{0, 0, where, {}, Wait{&event, event.id.load(std::memory_order_relaxed)}});
 }
 
+KernelFacts Backend::kernel_facts(int device, const Kernel&, const char*, SourceLocation) {
+  const DeviceProperties limits = properties(device);
+  KernelFacts facts;
+  facts.max_threads = limits.max_threads_per_block;
+  facts.max_shared_bytes = limits.max_shared_bytes_per_block;
+  return facts;
+}
+
 std::unique_ptr<detail::Signal> Queue::wait_for_signal(const Command& command) {
   throw Error(Errc::not_supported, "weir::Stream::wait", "an event of another backend",
               "streams of this backend wait for events of their own backend alone", command.where);

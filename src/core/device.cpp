@@ -133,6 +133,32 @@ Device device(std::string_view name, SourceLocation where) {
   return find_device("weir::device", name, where);
 }
 
+namespace {
+void check_mode(WaitMode mode, const char* object, SourceLocation where) {
+  if (mode <= WaitMode::block) return;
+  throw Error(Errc::invalid_value, "weir::set_wait_mode", object,
+              std::to_string(static_cast<int>(mode)) + " is no weir::WaitMode", where);
+}
+}  // namespace
+
+void set_wait_mode(Device device, WaitMode mode, SourceLocation where) {
+  enter("weir::set_wait_mode", where);
+  check_mode(mode, device.name().c_str(), where);
+  device.state()->backend->set_wait_mode(device.index(), mode, where);
+  device.state()->wait_mode.store(mode, std::memory_order_relaxed);
+}
+
+void set_wait_mode(WaitMode mode, SourceLocation where) {
+  enter("weir::set_wait_mode", where);
+  check_mode(mode, "all devices", where);
+  Runtime::get().set_wait_mode(mode, where);
+}
+
+WaitMode wait_mode(Device device, SourceLocation where) {
+  enter("weir::wait_mode", where);
+  return device.state()->wait_mode.load(std::memory_order_relaxed);
+}
+
 std::chrono::steady_clock::time_point host_now(Device device, SourceLocation where) {
   enter("weir::host_now", where);
   detail::DeviceClock* clock = device.state()->backend->clock();

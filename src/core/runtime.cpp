@@ -40,17 +40,30 @@ bool own_flag(const char* name) {
   throw Error(Errc::invalid_value, "weir: starting", name, "'" + std::string(value) + "' is neither 0 nor 1", {});
 }
 
+WaitMode wait_mode_of_process() {
+  const char* value = std::getenv("WEIR_WAIT_MODE");
+  const std::string_view said = value == nullptr ? "" : value;
+  if (said.empty() || said == "automatic") return WaitMode::automatic;
+  if (said == "spin") return WaitMode::spin;
+  if (said == "yield") return WaitMode::yield;
+  if (said == "block") return WaitMode::block;
+  throw Error(Errc::invalid_value, "weir: starting", "WEIR_WAIT_MODE",
+              "'" + std::string(said) + "' is none of automatic, spin, yield and block", {});
+}
+
 StreamInfo info_of(const StreamState& state, StreamId id) {
   return {id,           state.name,    Device(state.device), state.priority, state.blocking,
           state.legacy, state.wrapped, state.where,          state.shared};
 }
 
-DeviceState* new_device(Backend& backend, int index, std::string name) {
+DeviceState* new_device(Backend& backend, int index, std::string name, WaitMode wait_mode) {
   auto* device = new DeviceState;
   device->backend = &backend;
   device->index = index;
   device->name = std::move(name);
   device->pool.store(&backend.default_pool(index));
+  if (wait_mode != WaitMode::automatic) backend.set_wait_mode(index, wait_mode, {});
+  device->wait_mode.store(wait_mode, std::memory_order_relaxed);
   return device;
 }
 
@@ -112,13 +125,14 @@ Runtime::Runtime() {
   prepare_failures();
   if (own_flag("WEIR_LAUNCH_BLOCKING") || flag("CUDA_LAUNCH_BLOCKING")) hooks.fetch_or(launch_blocking);
   const LockGuard guard(naming_mutex_);
+  wait_mode_ = wait_mode_of_process();
   auto all = std::make_unique<std::vector<DeviceState*>>();
   for (Backend* backend : backends()) {
     const int count = backend->device_count();
     for (int i = 0; i < count; ++i) {
       std::string name(backend->name());
       if (count > 1 || !backend->on_host()) name.append(":").append(std::to_string(i));
-      all->push_back(new_device(*backend, i, std::move(name)));
+      all->push_back(new_device(*backend, i, std::move(name), wait_mode_));
     }
   }
   device_lists_.push_back(std::move(all));
@@ -146,13 +160,22 @@ DeviceState& Runtime::open_named(Backend& backend, const std::string& name) {
   for (DeviceState* device : devices()) {
     if (device->backend == &backend && device->index == index) return *device;
   }
-  DeviceState* device = new_device(backend, index, std::string(backend.name()) + ":" + its_name);
+  DeviceState* device = new_device(backend, index, std::string(backend.name()) + ":" + its_name, wait_mode_);
   open_streams_of(*device);
   auto all = std::make_unique<std::vector<DeviceState*>>(devices());
   all->push_back(device);
   device_lists_.push_back(std::move(all));
   devices_.store(device_lists_.back().get(), std::memory_order_release);
   return *device;
+}
+
+void Runtime::set_wait_mode(WaitMode mode, SourceLocation where) {
+  const LockGuard guard(naming_mutex_);
+  for (DeviceState* device : devices()) {
+    device->backend->set_wait_mode(device->index, mode, where);
+    device->wait_mode.store(mode, std::memory_order_relaxed);
+  }
+  wait_mode_ = mode;
 }
 
 DeviceState* Runtime::first_of(std::string_view backend) const {

@@ -75,6 +75,7 @@ struct DeviceState {
   int blocking_captures WEIR_GUARDED_BY(captures_lock()) = 0;
   Queue* legacy_guard WEIR_GUARDED_BY(captures_lock()) = nullptr;  ///< what calls of the legacy stream meet meanwhile
   std::atomic<PoolState*> pool{nullptr};
+  std::atomic<WaitMode> wait_mode{WaitMode::automatic};
   DefaultOrder default_order;
   std::once_flag properties_read;
   DeviceProperties properties;
@@ -88,6 +89,8 @@ class Runtime {
   const std::vector<DeviceState*>& devices() const { return *devices_.load(std::memory_order_acquire); }
   /// Throws std::string: why there is none.
   DeviceState& open_named(Backend& backend, const std::string& name);
+  /// Of all devices, and of those that somebody names later.
+  void set_wait_mode(WaitMode mode, SourceLocation where);
   DeviceState* first_of(std::string_view backend) const;
   /// The first device that is the host itself; every build has one.
   DeviceState& host() const;
@@ -119,6 +122,7 @@ class Runtime {
 
   std::atomic<const std::vector<DeviceState*>*> devices_;
   Mutex naming_mutex_;  ///< before told_mutex_: devices are made one after the other
+  WaitMode wait_mode_ WEIR_GUARDED_BY(naming_mutex_) = WaitMode::automatic;
   /// All that there were: who goes through an earlier one may.
   std::vector<std::unique_ptr<const std::vector<DeviceState*>>> device_lists_ WEIR_GUARDED_BY(naming_mutex_);
   Mutex told_mutex_;  ///< streams open and close one after the other, for observers

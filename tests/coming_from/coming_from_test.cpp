@@ -49,6 +49,9 @@ TEST_F(ComingFrom, devices) {
   weir::synchronize_device(device);
   weir::synchronize();
   weir::default_pool(device).trim(0);
+  EXPECT_EQ(weir::kernel_info(device, Add{}).blocks_per_multiprocessor(256), 1u);
+  weir::set_wait_mode(device, weir::WaitMode::block);
+  weir::set_wait_mode(device, weir::WaitMode::automatic);
   const weir::Device second = weir::devices("cpu").back();
   if (!(second == device) && weir::can_access_peer(device, second)) weir::enable_peer_access(device, second);
 }

@@ -56,6 +56,8 @@ void add_blocks(Table& table) {
         Size{"a negative number of blocks", {.blocks = static_cast<std::size_t>(-2), .threads = 32}, "-2"},
         Size{"blocks without threads", {.blocks = 1, .threads = 0}, "0 threads"},
         Size{"blocks of 2048 threads", {.blocks = 1, .threads = 2048}, "2048"},
+        Size{"planes of blocks without rows", {.blocks = {0, 4}, .threads = 32}, "0 x 4 blocks"},
+        Size{"planes of more than 1024 threads", {.blocks = 1, .threads = {33, 32}}, "33 x 32 threads"},
         Size{"blocks of too much shared memory",
              {.blocks = 1, .threads = 32, .shared_bytes = std::size_t{1} << 40},
              "shared"}}) {

@@ -134,6 +134,7 @@ class CpuBackend final : public Backend {
   }
 
   void drain(int device) noexcept override { at(device).drain(); }
+  void set_wait_mode(int device, WaitMode mode, SourceLocation) override { at(device).pool().set_wait_mode(mode); }
 
   Queue& open_queue(int device, const QueueOptions& options) override { return at(device).open_queue(options); }
 

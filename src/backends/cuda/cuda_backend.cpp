@@ -45,6 +45,16 @@ class CudaBackend final : public Backend {
     at(device).synchronize(operation, where);
   }
   void drain(int device) noexcept override { at(device).drain(); }
+  void set_wait_mode(int device, WaitMode mode, SourceLocation where) override {
+    at(device).set_wait_mode(mode, where);
+  }
+  KernelFacts kernel_facts(int device, const Kernel& kernel, const char* operation, SourceLocation where) override {
+    return at(device).kernel_facts(kernel, operation, where);
+  }
+  std::size_t resident_blocks(int device, const Kernel& kernel, std::size_t threads, std::size_t shared_bytes,
+                              const char* operation, SourceLocation where) override {
+    return at(device).resident_blocks(kernel, threads, shared_bytes, operation, where);
+  }
 
   Queue& open_queue(int device, const QueueOptions& options) override { return at(device).open_queue(options); }
   Queue* wrap_queue(int device, void* native, const QueueOptions& options) override {

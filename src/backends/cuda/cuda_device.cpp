@@ -73,6 +73,7 @@ void CudaDevice::start(SourceLocation where) {
     }
   }
   started_.store(true, std::memory_order_release);
+  apply_wait_mode(where);  // behind it: who sets the mode meanwhile finds the device started, or is found here
 }
 
 CudaQueue& CudaDevice::take_capture_queue(int priority) {
@@ -342,7 +343,7 @@ void CudaDevice::rest(Kept& kept) {
 void CudaDevice::wait_for(const std::vector<QueueEnd>& ends, const char* operation, SourceLocation where) {
   const DeviceScope scope(index_);
   for (const QueueEnd& end : ends) {
-    if (end.mark) check(cudaEventSynchronize(end.mark.event()), operation, name_, where);
+    if (end.mark) check(wait_for(end.mark.event()), operation, name_, where);
   }
 }
 

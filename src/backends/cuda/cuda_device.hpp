@@ -99,6 +99,14 @@ class CudaDevice {
 
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
+  /// CUDA's schedule flag of the device; before it starts, remembered for then.
+  void set_wait_mode(WaitMode mode, SourceLocation where);
+  /// cudaEventSynchronize() in the device's wait mode; the device is the current one.
+  cudaError_t wait_for(cudaEvent_t event) noexcept;
+
+  KernelFacts kernel_facts(const Kernel& kernel, const char* operation, SourceLocation where);
+  std::size_t resident_blocks(const Kernel& kernel, std::size_t threads, std::size_t shared_bytes,
+                              const char* operation, SourceLocation where);
 
   /// The code of a kernel here, loaded if it was not. Throws not_supported for one without code for this device.
   const LoadedCode& code_of(const Kernel& kernel, const char* operation, const std::string& object,
@@ -176,6 +184,7 @@ class CudaDevice {
   std::vector<CudaPool*> hold_pools();
   void let_go(CudaPool& pool) noexcept;
   void load(detail::DeviceCode& code, SourceLocation where);
+  void apply_wait_mode(SourceLocation where);
 
   Backend& backend_;
   const int index_;
@@ -189,6 +198,10 @@ class CudaDevice {
   std::atomic<cudaStream_t> legacy_mirror_{nullptr};
   StagingLanes staging_;
   detail::Mutex code_mutex_;
+  detail::Mutex wait_mode_mutex_;  ///< after start_mutex_
+  std::atomic<WaitMode> wait_mode_{WaitMode::automatic};
+  bool wait_mode_said_ WEIR_GUARDED_BY(wait_mode_mutex_) =
+      false;  ///< else the flags are the driver's, or the user's own
   CudaPool* default_pool_;
   CudaQueue* legacy_;
 

@@ -80,4 +80,37 @@ const LoadedCode& CudaDevice::code_of(const Kernel& kernel, const char* operatio
   return *known(*code);
 }
 
+KernelFacts CudaDevice::kernel_facts(const Kernel& kernel, const char* operation, SourceLocation where) {
+  const LoadedCode& code = code_of(kernel, operation, name_, where);
+  const DeviceScope scope(index_);
+  const auto attribute = [&](CUfunction_attribute which) {
+    int value = 0;
+    check(static_cast<cudaError_t>(driver().function_attribute(&value, which, code.function.load())), operation, name_,
+          where);
+    return value;
+  };
+  int threads = 0;
+  check(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, index_), operation, name_, where);
+  KernelFacts facts;
+  facts.registers = attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  facts.local_bytes = static_cast<std::size_t>(attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+  facts.shared_bytes = static_cast<std::size_t>(attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  facts.max_shared_bytes = code.most_shared_bytes;
+  facts.max_threads = code.most_threads;
+  facts.usual_threads = code.block;
+  facts.threads_per_multiprocessor = static_cast<std::size_t>(threads);
+  return facts;
+}
+
+std::size_t CudaDevice::resident_blocks(const Kernel& kernel, std::size_t threads, std::size_t shared_bytes,
+                                        const char* operation, SourceLocation where) {
+  const LoadedCode& code = code_of(kernel, operation, name_, where);
+  const DeviceScope scope(index_);
+  int blocks = 0;
+  check(static_cast<cudaError_t>(
+            driver().resident_blocks(&blocks, code.function.load(), static_cast<int>(threads), shared_bytes)),
+        operation, name_, where);
+  return static_cast<std::size_t>(blocks);
+}
+
 }  // namespace weir::cuda

@@ -61,6 +61,7 @@ Driver start() {
       find(d.launch_host_function, "cuLaunchHostFunc") && find(d.wait_for_word, "cuStreamWaitValue32") &&
       find(d.launch_graph, "cuGraphLaunch") && find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
       find(d.set_kernel_node, "cuGraphKernelNodeSetParams") && find(d.best_block, "cuOccupancyMaxPotentialBlockSize") &&
+      find(d.resident_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor") &&
       find(d.function_attribute, "cuFuncGetAttribute") && find(d.set_function_attribute, "cuFuncSetAttribute") &&
       find(d.set_bytes, "cuMemsetD8Async") && find(d.set_words, "cuMemsetD16Async") &&
       find(d.set_double_words, "cuMemsetD32Async") && find(d.address_range, "cuMemGetAddressRange") &&

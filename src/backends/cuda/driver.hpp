@@ -24,6 +24,7 @@ struct Driver {
   decltype(&::cuGraphExecKernelNodeSetParams) update_kernel_node = nullptr;
   decltype(&::cuGraphKernelNodeSetParams) set_kernel_node = nullptr;
   decltype(&::cuOccupancyMaxPotentialBlockSize) best_block = nullptr;
+  decltype(&::cuOccupancyMaxActiveBlocksPerMultiprocessor) resident_blocks = nullptr;
   decltype(&::cuFuncGetAttribute) function_attribute = nullptr;
   decltype(&::cuFuncSetAttribute) set_function_attribute = nullptr;
   // The runtime sets bytes only.

@@ -60,6 +60,12 @@ class SimBackend final : public Backend {
     behind(device).synchronize(device, operation, where);
   }
   void drain(int device) noexcept override { behind(device).drain(device); }
+  void set_wait_mode(int device, WaitMode mode, SourceLocation where) override {
+    behind(device).set_wait_mode(device, mode, where);
+  }
+  KernelFacts kernel_facts(int device, const Kernel& kernel, const char* operation, SourceLocation where) override;
+  std::size_t resident_blocks(int device, const Kernel&, std::size_t threads, std::size_t shared_bytes, const char*,
+                              SourceLocation) override;
   detail::DeviceClock* clock() override { return &sim::clock(); }
 
   std::optional<PointerInfo> locate(const void* data) override {
@@ -131,6 +137,23 @@ DeviceProperties SimBackend::properties(int device) {
   p.max_shared_bytes_per_block = std::min(most_shared_bytes, static_cast<std::size_t>(profile.shared_bytes_per_sm));
   p.cache_bytes = 0;
   return p;
+}
+
+KernelFacts SimBackend::kernel_facts(int device, const Kernel& kernel, const char* operation, SourceLocation where) {
+  KernelFacts facts = Backend::kernel_facts(device, kernel, operation, where);
+  facts.threads_per_multiprocessor = static_cast<std::size_t>(at(device).profile.threads_per_sm);
+  return facts;
+}
+
+/// As the model places them: in whole warps of 32 threads.
+std::size_t SimBackend::resident_blocks(int device, const Kernel&, std::size_t threads, std::size_t shared_bytes,
+                                        const char*, SourceLocation) {
+  const model::Profile& profile = at(device).profile;
+  const double warps = std::ceil(static_cast<double>(threads) / 32);
+  double most = std::min(profile.blocks_per_sm, std::floor(profile.threads_per_sm / (32 * warps)));
+  if (shared_bytes != 0)
+    most = std::min(most, std::floor(profile.shared_bytes_per_sm / static_cast<double>(shared_bytes)));
+  return static_cast<std::size_t>(std::max(1.0, most));
 }
 
 }  // namespace

@@ -85,8 +85,22 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       case cudaDevAttrStreamPrioritiesSupported: *value = 1; return cudaSuccess;
       case cudaDevAttrPageableMemoryAccess: *value = 0; return cudaSuccess;
       case cudaDevAttrMultiProcessorCount: *value = 132; return cudaSuccess;
+      case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; return cudaSuccess;
       default: return cudaErrorInvalidValue;
     }
+  });
+}
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  FAKE_CALL(cudaGetDeviceFlags, after_failure, {
+    *flags = device_at(current_device()).flags;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaSetDeviceFlags(unsigned flags) {
+  FAKE_CALL(cudaSetDeviceFlags, after_failure, {
+    if ((flags & ~static_cast<unsigned>(cudaDeviceMask)) != 0) return cudaErrorInvalidValue;
+    device_at(current_device()).flags = flags;
+    return cudaSuccess;
   });
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -145,6 +159,8 @@ cudaError_t entry_point(const char* name, void** found, cudaDriverEntryPointQuer
   if (is("cuGraphExecKernelNodeSetParams")) *found = reinterpret_cast<void*>(&cuGraphExecKernelNodeSetParams);
   if (is("cuGraphKernelNodeSetParams")) *found = reinterpret_cast<void*>(&cuGraphKernelNodeSetParams);
   if (is("cuOccupancyMaxPotentialBlockSize")) *found = reinterpret_cast<void*>(&cuOccupancyMaxPotentialBlockSize);
+  if (is("cuOccupancyMaxActiveBlocksPerMultiprocessor"))
+    *found = reinterpret_cast<void*>(&cuOccupancyMaxActiveBlocksPerMultiprocessor);
   if (is("cuFuncGetAttribute")) *found = reinterpret_cast<void*>(&cuFuncGetAttribute);
   if (is("cuFuncSetAttribute")) *found = reinterpret_cast<void*>(&cuFuncSetAttribute);
   if (is("cuMemsetD8Async")) *found = reinterpret_cast<void*>(&cuMemsetD8Async);

@@ -76,6 +76,7 @@ struct Device {
   std::condition_variable host_work;
   bool host_thread = false;
   bool started = false;
+  unsigned flags = 0;
   std::size_t paused = 0;
   std::size_t reserved_elsewhere = 0;
   std::size_t used = 0;

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "backends/cpu/cpu_device.hpp"
@@ -216,15 +217,33 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
   return false;
 }
 
+namespace {
+/// Whether a waiting host thread without anything to do goes on looking, after so many looks.
+bool looks_again(WaitMode mode, int& rounds, const WorkerPool& pool) {
+  switch (mode) {
+    case WaitMode::spin:
+    case WaitMode::yield: return !pool.stopping();
+    case WaitMode::block: return false;
+    case WaitMode::automatic: break;
+  }
+  return rounds++ < spin_rounds;
+}
+}  // namespace
+
 void CpuQueue::wait_until(std::uint64_t sequence) {
   if (reached(sequence)) return;
   Runner runner;
   int sleeps_at_exit = 0;
+  const WaitMode mode = pool_.wait_mode();
   for (int rounds = 0; !reached(sequence);) {
     if (help(sequence, runner)) {
       rounds = 0;
-    } else if (rounds++ < spin_rounds) {
-      pause(16);
+    } else if (looks_again(mode, rounds, pool_)) {
+      if (mode == WaitMode::yield) {
+        std::this_thread::yield();
+      } else {
+        pause(16);
+      }
     } else {
       sleep_until(sequence);
       if (pool_.stopping() && !reached(sequence) && ++sleeps_at_exit > most_sleeps_at_exit) {

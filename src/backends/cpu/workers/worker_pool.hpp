@@ -37,6 +37,9 @@ class WorkerPool {
   /// Whether a queue of a level before `level` waits for a worker, or a loop of one for helpers.
   bool more_urgent_than(int level) const { return ready_.any_before(level) || loops_.any_before(level); }
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  /// How host threads wait for its queues.
+  WaitMode wait_mode() const { return wait_mode_.load(std::memory_order_relaxed); }
+  void set_wait_mode(WaitMode mode) { wait_mode_.store(mode, std::memory_order_relaxed); }
   int ready() const { return ready_.count(); }
   bool any_ready() const { return ready_.any(); }
 
@@ -93,6 +96,7 @@ class WorkerPool {
   alignas(64) Vigil<ThreadParts> vigil_;
   Sleepers sleepers_;
   std::atomic<bool> stopping_{false};
+  std::atomic<WaitMode> wait_mode_{WaitMode::automatic};
   std::atomic<int> alive_{0};
 
   ReadyLists ready_;

@@ -52,7 +52,8 @@ bool CudaEvent::passed() {
 void CudaEvent::synchronize(const char* operation, SourceLocation where) {
   if (!is_recorded()) return;
   const DeviceScope scope(device);
-  check(cudaEventSynchronize(native.load(std::memory_order_acquire)), operation, CudaDevice::at(device).name(), where);
+  CudaDevice& its_device = CudaDevice::at(device);
+  check(its_device.wait_for(native.load(std::memory_order_acquire)), operation, its_device.name(), where);
   if (const auto source = failure_place(); source.queue != nullptr) {
     // It throws, and leaves the failure to the stream.
     const auto error = source.queue->failures().failure_at(source.place);

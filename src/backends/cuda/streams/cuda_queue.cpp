@@ -262,7 +262,7 @@ void CudaQueue::drain() noexcept {
   try {
     const EndMark mark = mark_end(ordering, {});
     const DeviceScope scope(device_.index());
-    if (mark) note(cudaEventSynchronize(mark.event()));
+    if (mark) note(device_.wait_for(mark.event()));
   } catch (...) {
     // The driver answers no more, or another library captures the stream.
   }

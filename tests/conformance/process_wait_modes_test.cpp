@@ -1,0 +1,154 @@
+// How host threads wait: automatic, spin, yield, block; for a device, for all, and by WEIR_WAIT_MODE.
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "support/any_device.hpp"
+#include "support/child.hpp"
+#include "support/errors.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+class WaitModes : public AnyDevice {
+ protected:
+  void TearDown() override {
+    weir::set_wait_mode(weir::WaitMode::automatic);
+    AnyDevice::TearDown();
+  }
+};
+ON_EVERY_DEVICE(WaitModes);
+
+/// A thread that waits, as others see it.
+class Waiting {
+ public:
+  template <class Wait>
+  explicit Waiting(Wait wait)
+      : thread_([this, wait] {
+          id_.store(static_cast<int>(syscall(SYS_gettid)));
+          wait();
+        }) {
+    while (id_.load() == 0) std::this_thread::yield();
+  }
+  ~Waiting() { thread_.join(); }
+
+  /// The processor's time that it took.
+  double milliseconds() {
+    clockid_t clock{};
+    timespec now{};
+    pthread_getcpuclockid(thread_.native_handle(), &clock);
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+  }
+  bool sleeps() {
+    std::ifstream file("/proc/self/task/" + std::to_string(id_.load()) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_ends = text.rfind(')');
+    return name_ends != std::string::npos && text.size() > name_ends + 2 && text[name_ends + 2] == 'S';
+  }
+
+ private:
+  std::atomic<int> id_{0};
+  std::thread thread_;
+};
+
+TEST_P(WaitModes, spin_and_yield_take_a_core_and_block_takes_none) {
+  if (on("cuda")) GTEST_SKIP() << "the driver waits";
+  using weir::WaitMode;
+  for (const WaitMode mode : {WaitMode::spin, WaitMode::yield, WaitMode::block, WaitMode::automatic}) {
+    weir::set_wait_mode(device(), mode);
+    ASSERT_EQ(weir::wait_mode(device()), mode);
+    for (int what = 0; what < 3; ++what) {
+      Gate gate;
+      weir::Stream s(device());
+      gate.hold(s);
+      ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
+      const weir::Event reached = s.record();
+      Waiting waiting([&, what] {
+        if (what == 0) s.synchronize();
+        if (what == 1) reached.synchronize();
+        if (what == 2) device().synchronize();
+      });
+      const bool looks = mode == WaitMode::spin || mode == WaitMode::yield;
+      EXPECT_TRUE(eventually([&] { return looks ? waiting.milliseconds() > 30 : waiting.sleeps(); }))
+          << static_cast<int>(mode) << ", " << what;
+      gate.open();
+    }
+  }
+}
+
+TEST_P(WaitModes, every_wait_ends_in_every_mode) {
+  using weir::WaitMode;
+  for (const WaitMode mode : {WaitMode::spin, WaitMode::yield, WaitMode::block, WaitMode::automatic}) {
+    weir::set_wait_mode(device(), mode);
+    for (int what = 0; what < 3; ++what) {
+      Gate gate;
+      Marker marker;
+      weir::Stream s(device());
+      gate.hold(s);
+      mark(s, marker);
+      const weir::Event reached = s.record();
+      std::thread opening([&] {
+        static_cast<void>(eventually([&] { return gate.begun() == 1; }));
+        gate.open();
+      });
+      if (what == 0) s.synchronize();
+      if (what == 1) reached.synchronize();
+      if (what == 2) device().synchronize();
+      EXPECT_EQ(marker.value(), 1) << static_cast<int>(mode) << ", " << what;
+      opening.join();
+    }
+  }
+}
+
+TEST_P(WaitModes, of_the_process_are_those_of_all_devices) {
+  weir::set_wait_mode(device(), weir::WaitMode::block);
+  weir::set_wait_mode(weir::WaitMode::yield);
+  for (const weir::Device& each : weir::devices()) EXPECT_EQ(weir::wait_mode(each), weir::WaitMode::yield);
+  EXPECT_EQ(weir::wait_mode(device()), weir::WaitMode::yield);
+}
+
+TEST_P(WaitModes, that_are_none_are_refused) {
+  const auto wrong = static_cast<weir::WaitMode>(17);
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { weir::set_wait_mode(device(), wrong); },
+                         {"weir::set_wait_mode", device().name(), "17"}));
+  EXPECT_TRUE(
+      fails_with(weir::Errc::invalid_value, [&] { weir::set_wait_mode(wrong); }, {"weir::set_wait_mode", "17"}));
+  EXPECT_EQ(weir::wait_mode(device()), weir::WaitMode::automatic);
+}
+
+WEIR_SCENE(all_devices_spin) {
+  for (const weir::Device& each : weir::devices()) {
+    insist(weir::wait_mode(each) == weir::WaitMode::spin, "the mode is that of the variable");
+  }
+  const weir::Device later = weir::device("sim:h200");
+  insist(weir::wait_mode(later) == weir::WaitMode::spin, "so is that of a device which is opened later");
+}
+WEIR_SCENE(wait_mode_is_wrong) {
+  try {
+    static_cast<void>(weir::default_device());
+    insist(false, "the call throws");
+  } catch (const weir::Error& error) {
+    insist(error.errc() == weir::Errc::invalid_value, "the error is invalid_value");
+    const std::string_view text(error.what());
+    insist(text.find("WEIR_WAIT_MODE") != std::string_view::npos, "it names the variable");
+    insist(text.find("'sleepily'") != std::string_view::npos, "it names the value");
+  }
+}
+TEST(ProcessWaitMode, comes_from_the_environment) {
+  EXPECT_TRUE(ended_well(play("all_devices_spin", {"WEIR_WAIT_MODE=spin"})));
+}
+TEST(ProcessWaitMode, that_does_not_exist_is_named_with_the_variable) {
+  EXPECT_TRUE(ended_well(play("wait_mode_is_wrong", {"WEIR_WAIT_MODE=sleepily"})));
+}
+
+}  // namespace
+}  // namespace weir_test
