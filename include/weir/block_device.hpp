@@ -33,7 +33,6 @@ __device__ T shuffle_words(const T& value, Shuffle shuffle) {
   constexpr std::size_t count = (sizeof(T) + sizeof(unsigned) - 1) / sizeof(unsigned);
   unsigned words[count] = {};
   memcpy(words, &value, sizeof(T));
-#pragma unroll
   for (std::size_t i = 0; i < count; ++i) words[i] = shuffle(words[i]);
   T moved = value;
   memcpy(&moved, words, sizeof(T));
@@ -66,7 +65,6 @@ struct WarpPlace {
 /// The first lane gets all of the first `count` lanes; neighbours are combined first.
 template <class T, class Op>
 __device__ T reduce_in_warp(T value, const WarpPlace& at, unsigned count, const Op& op) {
-#pragma unroll
   for (unsigned distance = 1; distance < 32; distance *= 2) {
     const T other = shuffle_down(at.mask, value, distance);
     if (at.lane + distance < count) value = static_cast<T>(op(value, other));
@@ -75,7 +73,6 @@ __device__ T reduce_in_warp(T value, const WarpPlace& at, unsigned count, const 
 }
 template <class T, class Op>
 __device__ T scan_in_warp(T value, const WarpPlace& at, const Op& op) {
-#pragma unroll
   for (unsigned distance = 1; distance < 32; distance *= 2) {
     const T other = shuffle_up(at.mask, value, distance);
     if (at.lane >= distance) value = static_cast<T>(op(other, value));

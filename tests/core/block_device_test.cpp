@@ -62,10 +62,7 @@ static unsigned __shfl_up_sync(unsigned mask, unsigned word, unsigned distance) 
   return exchange(mask, word, lane >= distance ? lane - distance : lane);
 }
 using std::memcpy;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #include <weir/block_device.hpp>
-#pragma GCC diagnostic pop
 #undef __CUDACC__
 #undef __device__
 #undef __shared__
