@@ -82,7 +82,7 @@ float part_of(unsigned i) { return 1.0f / static_cast<float>(3 * i + 1); }
 
 TEST(BlockDevice, threads_of_any_block_reduce_scan_and_broadcast_again_and_again) {
   using namespace weir::detail;
-  for (const unsigned count : {1u, 2u, 5u, 31u, 32u, 33u, 64u, 100u, 255u, 256u}) {
+  for (const unsigned count : {1u, 2u, 5u, 31u, 32u, 33u, 70u}) {
     std::vector<Affine> sums, before;
     std::vector<float> tree;
     Affine sum{}, previous{7, 5, 0};
@@ -101,7 +101,7 @@ TEST(BlockDevice, threads_of_any_block_reduce_scan_and_broadcast_again_and_again
     std::atomic<int> wrong{0};
     const auto run = [&](unsigned t) {
       own_thread = t;
-      for (int round = 0; round < 3; ++round) {
+      for (int round = 0; round < 2; ++round) {
         const bool right[] = {
             reduce_in_block<Affine>(step_of(t), t, count, then) == sums.back(),
             exclusive_scan_in_block<Affine>(step_of(t), Affine{7, 5, 0}, t, count, then) == before[t],
