@@ -245,8 +245,8 @@ class Block {
   }
 
   // What the threads of a block do together. Called outside of phases, by all threads; each is a phase of its own, with a
-  // barrier after it. `value` is an own variable (each_own), or a function of the thread, as for each(): `[&](std::size_t t) { return x[t]; }`.
-  // Values are trivially copyable, and of at most 256 bytes.
+  // barrier in it. `value` is an own variable (each_own), or a function of the thread, as for each():
+  // `[&](std::size_t t) { return x[t]; }`. Values are trivially copyable, and of at most 256 bytes.
 
   /// v(0) op v(1) op ..., for every thread. op is associative; threads keep their order. Neighbours are combined first, in
   /// the same tree on every device.
@@ -349,11 +349,8 @@ class Block {
     return static_cast<std::size_t>(__syncthreads_count(own_value(predicate) ? 1 : 0));
 #else
     std::size_t sum = 0;
-    if constexpr (detail::is_per_thread<Predicate>) {
-      for (std::size_t thread = 0; thread < threads(); ++thread) sum += predicate[thread] ? 1u : 0u;
-    } else {
-      each_thread([&](const auto& thread) { sum += predicate(thread) ? 1u : 0u; },
-                  Rank<detail::rank_of_thread<const Predicate>()>());
+    for (std::uint32_t thread = 0; thread < sizes_.all_threads; ++thread) {
+      sum += detail::value_at(predicate, sizes_, thread) ? 1u : 0u;
     }
     return sum;
 #endif
