@@ -25,6 +25,7 @@ struct PartialSum {
       shared[thread] = sum;
     });
 
+    // A tree, phase by phase. `block.reduce(...)` does it in one call, and more is in docs/blocks.md.
     for (std::size_t half = block.threads() / 2; half > 0; half /= 2) {
       block.each([&](std::size_t thread) {
         if (thread < half) shared[thread] += shared[thread + half];
