@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -61,6 +62,12 @@ concept host_range =
     !array_object<X> && !view_like<X> && std::ranges::contiguous_range<X> && std::ranges::sized_range<X>;
 template <class X>
 concept copyable_memory = array_object<X> || view_like<X> || host_range<X>;
+
+/// A variable of the element type of an array or view, for its only element.
+template <class T, class X>
+concept element_for =
+    (array_object<X> || view_like<X>)&&!host_range<T> && std::is_trivially_copyable_v<T> &&
+    std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<typename std::remove_cvref_t<X>::element_type>>;
 
 template <host_range R>
 Endpoint endpoint(R&& range) {
@@ -122,6 +129,27 @@ template <detail::copyable_memory To, detail::copyable_memory From>
 void copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
   detail::check_copy_types<To, From>();
   detail::copy({}, detail::endpoint(to), detail::endpoint(from), where);
+}
+
+/// The only element of `from` to a variable, and the other way. The variable is pageable memory, as a host range is:
+/// reading returns when done, and what is written is taken before the call returns.
+template <class T, class From>
+  requires(detail::element_for<T, From> && !std::is_const_v<T>)
+void copy(StreamRef stream, T& to, From&& from, SourceLocation where = SourceLocation::current()) {
+  copy(stream, std::span<T>(&to, 1), from, where);
+}
+template <class To, detail::element_for<To> T>
+void copy(StreamRef stream, To&& to, const T& from, SourceLocation where = SourceLocation::current()) {
+  copy(stream, to, std::span<const T>(&from, 1), where);
+}
+template <class T, class From>
+  requires(detail::element_for<T, From> && !std::is_const_v<T>)
+void copy(T& to, From&& from, SourceLocation where = SourceLocation::current()) {
+  copy(std::span<T>(&to, 1), from, where);
+}
+template <class To, detail::element_for<To> T>
+void copy(To&& to, const T& from, SourceLocation where = SourceLocation::current()) {
+  copy(to, std::span<const T>(&from, 1), where);
 }
 
 /// Writes `value` to every element in the order of `stream`; asynchronous for device and pinned memory (R45). The value is

@@ -197,3 +197,25 @@ TEST_P(PageableCopies, on_the_legacy_stream_do_not_wait_for_non_blocking_streams
   }));
   EXPECT_EQ(source, counted(1000, 1));
 }
+
+// R36, R38:   stream: [hold]--[value -> x]     value has changed before the copy runs
+TEST_P(PageableCopies, of_a_variable_are_of_one_element) {
+  weir::Stream stream(device());
+  auto x = weir::zeros<double>(stream, 1);
+  const auto line = weir::zeros<double>(stream, 3);
+  double value = 2.5;
+  Gate gate;
+  gate.hold(stream);
+  EXPECT_TRUE(returns_while_held(gate, [&] { weir::copy(stream, x, value); }));
+  value = 0;
+  gate.open();
+  double back = 0;
+  weir::copy(stream, back, x);
+  EXPECT_EQ(back, 2.5);
+  weir::copy(stream, line.slice(1, 2), back);
+  EXPECT_EQ(line.to_host(stream), (std::vector<double>{0, 2.5, 0}));
+  weir::copy(back, line.slice(2, 3));
+  EXPECT_EQ(back, 0);
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_shape, [&] { weir::copy(stream, back, line); },
+                         {"weir::copy", "copies_pageable_test.cpp"}));
+}

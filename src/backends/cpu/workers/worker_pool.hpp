@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weir/device.hpp>
+
 #include "backends/cpu/workers/crew.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "backends/cpu/workers/parallel_loop.hpp"
