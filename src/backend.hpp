@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <weir/detail/device_code.hpp>
 #include <weir/device.hpp>
-#include <weir/device_code.hpp>
 #include <weir/error.hpp>
 #include <weir/memory.hpp>
 #include <weir/observer.hpp>

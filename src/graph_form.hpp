@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <weir/detail/storage.hpp>
 #include <weir/graph_node.hpp>
 #include <weir/host_call.hpp>
 #include <weir/op.hpp>
-#include <weir/storage.hpp>
 
 #include "backend.hpp"
 

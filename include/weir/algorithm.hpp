@@ -10,7 +10,7 @@
 
 #include <weir/array.hpp>
 #include <weir/copy.hpp>
-#include <weir/device_algorithm.hpp>
+#include <weir/detail/device_algorithm.hpp>
 #include <weir/launch.hpp>
 #include <weir/operators.hpp>
 

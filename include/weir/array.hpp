@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <weir/detail/storage.hpp>
 #include <weir/memory.hpp>
 #include <weir/shape.hpp>
-#include <weir/storage.hpp>
 #include <weir/stream.hpp>
 #include <weir/view.hpp>
 

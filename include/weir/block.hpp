@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <weir/block_device.hpp>
-#include <weir/block_sizes.hpp>
+#include <weir/detail/block_device.hpp>
+#include <weir/detail/block_sizes.hpp>
 #include <weir/shape.hpp>
 #include <weir/view.hpp>
 

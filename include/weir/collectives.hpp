@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <weir/algorithm.hpp>
-#include <weir/arguments.hpp>
+#include <weir/detail/arguments.hpp>
 #include <weir/stream.hpp>
 
 namespace weir {

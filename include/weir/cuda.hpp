@@ -1,9 +1,9 @@
 // CUDA's own: launches of __global__ functions on Weir's streams, and its handles. For files that nvcc compiles.
 #pragma once
 
-#include <weir/arguments.hpp>
 #include <weir/cuda_interop.hpp>
-#include <weir/device_code.hpp>
+#include <weir/detail/arguments.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/launch.hpp>
 #include <weir/stream.hpp>
 

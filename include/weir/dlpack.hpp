@@ -7,9 +7,9 @@
 #include <optional>
 #include <type_traits>
 
-#include <weir/arguments.hpp>
 #include <weir/array.hpp>
-#include <weir/dlpack_types.hpp>
+#include <weir/detail/arguments.hpp>
+#include <weir/detail/dlpack_types.hpp>
 #include <weir/stream.hpp>
 
 namespace weir {

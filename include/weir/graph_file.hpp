@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <weir/arguments.hpp>
 #include <weir/array.hpp>
+#include <weir/detail/arguments.hpp>
 #include <weir/graph.hpp>
 #include <weir/kernel.hpp>
 

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <weir/arguments.hpp>
 #include <weir/array.hpp>
+#include <weir/detail/arguments.hpp>
 #include <weir/source_location.hpp>
 
 namespace weir {

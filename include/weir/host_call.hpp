@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <weir/arguments.hpp>
+#include <weir/detail/arguments.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <weir/block.hpp>
-#include <weir/call_parameters.hpp>
+#include <weir/detail/call_parameters.hpp>
 #include <weir/shape.hpp>
 #include <weir/view.hpp>
 
@@ -300,4 +300,4 @@ inline constexpr Kernel block_kernel{type_name<F>(),
 }  // namespace detail
 }  // namespace weir
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>

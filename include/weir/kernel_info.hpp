@@ -6,11 +6,11 @@
 #include <type_traits>
 #include <utility>
 
-#include <weir/arguments.hpp>
 #include <weir/block.hpp>
+#include <weir/detail/arguments.hpp>
+#include <weir/detail/kernel_call.hpp>
 #include <weir/device.hpp>
 #include <weir/kernel.hpp>
-#include <weir/kernel_call.hpp>
 
 namespace weir {
 

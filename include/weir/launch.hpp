@@ -7,10 +7,10 @@
 #include <tuple>
 #include <type_traits>
 
-#include <weir/arguments.hpp>
 #include <weir/array.hpp>
+#include <weir/detail/arguments.hpp>
+#include <weir/detail/kernel_call.hpp>
 #include <weir/kernel.hpp>
-#include <weir/kernel_call.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
 

@@ -1,7 +1,7 @@
 // Sizes and indices of 1 to 4 dimensions. Digestible by nvcc: nothing but fixed-size arrays.
 #pragma once
 
-#include <weir/language.hpp>
+#include <weir/detail/language.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Where in the user's program a call was made.
 #pragma once
 
-#include <weir/language.hpp>
+#include <weir/detail/language.hpp>
 
 #include <cstdint>
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include <weir/arguments.hpp>
-#include <weir/storage.hpp>
+#include <weir/detail/arguments.hpp>
+#include <weir/detail/storage.hpp>
 
 #include "core/runtime.hpp"
 

@@ -2,7 +2,7 @@
 // in the driver's own form.
 #include <new>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/launch.hpp>
 
 #include "backend.hpp"

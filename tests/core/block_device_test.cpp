@@ -62,7 +62,7 @@ static unsigned __shfl_up_sync(unsigned mask, unsigned word, unsigned distance) 
   return exchange(mask, word, lane >= distance ? lane - distance : lane);
 }
 using std::memcpy;
-#include <weir/block_device.hpp>
+#include <weir/detail/block_device.hpp>
 #undef __CUDACC__
 #undef __device__
 #undef __shared__

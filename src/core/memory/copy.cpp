@@ -1,6 +1,6 @@
 // Copies and fills: what the two sides are, whether they fit, and on which stream they go (W17).
-#include <weir/arguments.hpp>
 #include <weir/copy.hpp>
+#include <weir/detail/arguments.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <weir/storage.hpp>
+#include <weir/detail/storage.hpp>
 
 #include "backend.hpp"
 #include "core/runtime.hpp"

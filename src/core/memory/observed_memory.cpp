@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <weir/storage.hpp>
+#include <weir/detail/storage.hpp>
 
 #include "core/observers.hpp"
 #include "thread_safety.hpp"

@@ -1,5 +1,5 @@
 // The memory behind arrays: made in stream order, given back after everybody who was given it.
-#include <weir/storage.hpp>
+#include <weir/detail/storage.hpp>
 
 #include <algorithm>
 #include <array>

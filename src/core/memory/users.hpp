@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include <weir/storage.hpp>
+#include <weir/detail/storage.hpp>
 
 #include "backend.hpp"
 #include "thread_safety.hpp"

@@ -11,7 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/weir.hpp>
 
 #include "backends/fake_cuda/fake_cuda.hpp"

@@ -5,7 +5,7 @@
 #include <deque>
 #include <memory>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/error.hpp>
 
 #include "backends/cuda/streams/failures.hpp"

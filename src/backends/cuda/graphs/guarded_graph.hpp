@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 
 namespace weir::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 
 namespace weir::cuda {
 

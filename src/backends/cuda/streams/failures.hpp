@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/error.hpp>
 
 #include "thread_safety.hpp"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include <weir/device_code.hpp>
+#include <weir/detail/device_code.hpp>
 #include <weir/kernel.hpp>
 #include <weir/op.hpp>
 

@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <weir/arguments.hpp>
 #include <weir/array.hpp>
 #include <weir/block.hpp>
+#include <weir/detail/arguments.hpp>
 #include <weir/kernel.hpp>
 #include <weir/view.hpp>
 
