@@ -191,19 +191,27 @@ TEST_P(LaunchPlanes, R168_sizes_out_of_range_are_refused_in_every_dimension) {
   EXPECT_EQ(wrong.to_host()[0], 0);
 }
 
-TEST_P(LaunchPlanes, graphs_keep_all_dimensions) {
+class GraphsPlanes : public AnyDevice {};
+ON_EVERY_DEVICE(GraphsPlanes);
+
+TEST_P(GraphsPlanes, KeepAllDimensionsAndNewArgumentsDoToo) {
   weir::Stream s(device());
   auto visits = weir::zeros<int>(s, {5 * 2, 6 * 3, 7 * 4});
+  auto others = weir::zeros<int>(s, {5 * 2, 6 * 3, 7 * 4});
   auto wrong = weir::zeros<int>(s, 1);
-  weir::GraphBuilder builder(device());
-  builder.launch_blocks({.blocks = {5, 6, 7}, .threads = {2, 3, 4}}, WritePlaces{}, weir::inout(visits),
-                        weir::inout(wrong));
-  weir::Graph graph = builder.build();
   s.synchronize();
+  weir::GraphBuilder builder(device());
+  const auto node = builder.launch_blocks({.blocks = {5, 6, 7}, .threads = {2, 3, 4}}, WritePlaces{},
+                                          weir::inout(visits), weir::inout(wrong));
+  weir::Graph graph = builder.build();
   graph.launch(s);
+  graph.launch(s);
+  s.synchronize();
+  graph.update(node, weir::inout(others), weir::inout(wrong));
   graph.launch(s);
   s.synchronize();
   EXPECT_EQ(visits.to_host(), std::vector<int>(5 * 6 * 7 * 24, 2));
+  EXPECT_EQ(others.to_host(), std::vector<int>(5 * 6 * 7 * 24, 1));
   EXPECT_EQ(wrong.to_host()[0], 0);
 }
 
