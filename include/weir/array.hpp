@@ -64,6 +64,7 @@ class AnyView {
   std::size_t size() const { return shape_.count(); }
   std::size_t size(std::size_t dimension) const { return shape_[dimension]; }
   std::ptrdiff_t stride(std::size_t dimension) const { return stride_[dimension]; }
+  /// Whether its elements lie in one block, in rows.
   bool contiguous() const {
     std::ptrdiff_t dense = 1;
     for (std::size_t d = rank(); d-- > 0;) {
@@ -89,6 +90,7 @@ class AnyView {
     return data_[at];
   }
 
+  /// The same with its rank in its type. Throws wrong_shape for another rank.
   template <std::size_t R>
   View<T, R> as(SourceLocation where = SourceLocation::current()) const {
     if (rank() != R) [[unlikely]]
@@ -402,6 +404,7 @@ Array<T> zeros(const Shape& shape, SourceLocation where = SourceLocation::curren
   return detail::make_full<T>("weir::zeros", detail::default_place("weir::zeros", where), shape, T{});
 }
 
+/// The same full of ones.
 template <class T>
 Array<T> ones(Place place, const Shape& shape) {
   return detail::make_full<T>("weir::ones", place, shape, T(1));

@@ -98,6 +98,7 @@ WEIR_KERNEL T atomic_max(T& place, std::type_identity_t<T> value) {
   return before;
 }
 
+/// Replaces the element by `value`; returns what it was.
 template <AtomicValue T>
 WEIR_KERNEL T atomic_exchange(T& place, std::type_identity_t<T> value) {
 #if defined(__CUDA_ARCH__)

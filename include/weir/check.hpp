@@ -38,6 +38,7 @@ enum class Severity : std::uint8_t { error, warning, hint };
 /// Whose calls are ordered without a stream between them: each thread's own, and hand-offs; or all, in the order of the calls.
 enum class HostOrder : std::uint8_t { observed, declared };
 
+/// The word for it in reports.
 std::string_view to_text(FindingKind kind);
 std::string_view to_text(Severity severity);
 std::string_view to_text(HostOrder order);
@@ -218,6 +219,7 @@ class ScenarioChecker final : public RunHooks {
                   std::string device = "cpu", SourceLocation where = SourceLocation::current());
   ~ScenarioChecker() override;
 
+  /// What RunHooks are told: a call of the scenario, with what the library refused of it.
   void after(std::size_t command, const Misuse* misuse) override;
   /// All calls as if the library took them, but those of `refused`.
   void all(const std::vector<Misuse>& refused = {});

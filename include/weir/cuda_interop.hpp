@@ -11,7 +11,7 @@ struct CUstream_st;  // CUDA's: cudaStream_t and CUstream are pointers to it
 
 namespace weir::cuda {
 
-/// The cudaStream_t of a stream, for foreign calls and for `::cuda::stream_ref(native(s))`; the stream goes on owning it.
+/// The cudaStream_t of a stream, for foreign calls and for libcu++'s stream_ref; the stream goes on owning it.
 /// Work that is enqueued there directly is in the stream's order like its own, but Weir knows nothing of what it touches:
 /// weir::external declares that. Throws not_supported for a stream of another backend.
 inline CUstream_st* native(StreamRef stream, SourceLocation where = SourceLocation::current()) {

@@ -56,6 +56,7 @@ enum class Errc {
   collective_mismatch,   ///< ranks of a communicator that called different collectives
 };
 
+/// The category of weir::Errc, so that `code == weir::Errc::not_ready` compiles.
 const std::error_category& error_category() noexcept;
 inline std::error_code make_error_code(Errc code) noexcept { return {static_cast<int>(code), error_category()}; }
 

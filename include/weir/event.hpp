@@ -22,6 +22,7 @@ class EventRef {
  public:
   EventRef() = default;
 
+  /// The device that it was made for.
   Device device(SourceLocation where = SourceLocation::current()) const;
   /// Whether the work of the last record is finished; true if never recorded (R68). Never blocks.
   bool done(SourceLocation where = SourceLocation::current()) const;

@@ -32,6 +32,7 @@ class Graph {
   /// On the current stream of the device that it was made for.
   void launch(SourceLocation where = SourceLocation::current()) const;
 
+  /// The device that it was made for.
   Device device(SourceLocation where = SourceLocation::current()) const;
   /// Its nodes in the order in which they were added; those of child graphs and conditional bodies with a parent.
   std::vector<NodeInfo> nodes(SourceLocation where = SourceLocation::current()) const;

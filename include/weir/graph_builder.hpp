@@ -35,6 +35,7 @@ class GraphBuilder {
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
   ~GraphBuilder();
 
+  /// As the functions of namespace weir, but each makes a node.
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch(ExtentArg extent, F&& kernel, A&&... arguments) {
     Call call(*this, extent.where);
@@ -105,6 +106,7 @@ class GraphBuilder {
   // Control flow on element 0 of an array of std::int32_t, read when the node is reached. Nodes that `body` makes belong
   // to it, and depend on each other only. Bodies are called once, here.
 
+  /// Runs the nodes of `then` if `condition[0]` is not 0; else those of `otherwise`, if there is such a body.
   template <class Then>
   Node if_(ConditionArg condition, Then&& then, SourceLocation where = SourceLocation::current()) {
     Call call(*this, where);

@@ -61,6 +61,7 @@ class HostGuard {
 
   T* data() const { return view_.data(); }
   std::size_t size() const { return view_.size(); }
+  /// Whether it has no elements.
   bool empty() const { return size() == 0; }
   /// The i-th element, in rows. Throws wrong_shape for more than one dimension that are not contiguous: there, view()(i, j).
   T& operator[](std::size_t i) const {
@@ -172,10 +173,12 @@ class HandOff {
   HandOff(const HandOff&) = delete;
   HandOff& operator=(const HandOff&) = delete;
 
+  /// What this thread has done so far comes before every later take().
   void give(SourceLocation where = SourceLocation::current()) const noexcept {
     if (detail::host_access_is_watched()) [[unlikely]]
       detail::tell_hand_off(id_, true, where);
   }
+  /// What this thread does from here on comes after every give() so far.
   void take(SourceLocation where = SourceLocation::current()) const noexcept {
     if (detail::host_access_is_watched()) [[unlikely]]
       detail::tell_hand_off(id_, false, where);

@@ -51,6 +51,7 @@ template <class F>
 struct HostOnly : F {
   using F::operator();
 };
+/// Wraps a kernel so.
 template <class F>
 HostOnly<std::decay_t<F>> host_only(F&& kernel) {
   return {static_cast<F&&>(kernel)};

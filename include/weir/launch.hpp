@@ -80,6 +80,7 @@ struct BlockExtentHere {
   const char* name = nullptr;
   SourceLocation where = SourceLocation::current();
 
+  /// The same as a BlockExtent.
   BlockExtent extent() const { return {blocks, threads, shared_bytes, name}; }
 };
 /// The same with its members named, where `{8, 256}` is an Extent of two dimensions.
@@ -94,6 +95,7 @@ struct NamedBlockExtent {
   std::size_t shared_bytes = 0;
   const char* name = nullptr;
 
+  /// The same as a BlockExtent.
   BlockExtent extent() const { return {blocks, threads, shared_bytes, name}; }
 };
 

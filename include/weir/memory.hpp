@@ -35,7 +35,9 @@ struct PoolStatistics {
 /// A non-owning handle of a pool.
 class PoolRef {
  public:
+  /// The device whose memory it hands out.
   Device device(SourceLocation where = SourceLocation::current()) const;
+  /// Bytes that the pool keeps when memory is freed; what it holds beyond them goes back to the system.
   std::size_t release_threshold(SourceLocation where = SourceLocation::current()) const;
   void set_release_threshold(std::size_t bytes, SourceLocation where = SourceLocation::current()) const;
   /// Gives unused memory beyond `keep_bytes` back to the system. Memory whose free is still pending stays.
@@ -103,6 +105,7 @@ struct PointerInfo {
   int device = -1;        ///< index within the backend, for device memory
   std::size_t bytes = 0;  ///< from the address to the end of its allocation or pinned range; 0 for pageable memory
 };
+/// What `data` points into. Never waits.
 PointerInfo pointer_info(const void* data, SourceLocation where = SourceLocation::current());
 
 }  // namespace weir

@@ -174,6 +174,7 @@ class Observer {
   /// An array has a name; at attach, those that have one are told.
   virtual void named(BufferId, std::string_view) {}
 
+  /// A stream begins or ends; at attach, those that are there are told.
   virtual void opened(const StreamInfo&) {}
   virtual void closed(StreamId) {}
   /// The stream's native handle was taken: others may use it from here on.
@@ -203,6 +204,7 @@ class OrderPolicy {
   /// What a command is to wait for first: its stream waits in the order given.
   class Waits {
    public:
+    /// Adds what the command's stream is to wait for.
     void wait(EventRef event) { events_.push_back(event); }
     void wait(StreamRef stream) { streams_.push_back(stream); }
 

@@ -200,6 +200,7 @@ class Recording {
   recorded::Name name = recorded::none;
   recorded::Name about = recorded::none;
 
+  /// What it has, each in the order in which it was added.
   const std::vector<recorded::Device>& devices() const;
   const std::vector<recorded::Name>& threads() const;
   const std::vector<recorded::Stream>& streams() const;
@@ -225,6 +226,7 @@ class Recording {
   SourceLocation where(std::size_t place, const char* file) const;
 
   std::size_t use_count(const recorded::Command& command) const { return command.use_count; }
+  /// What is kept beside a command: its uses, its cost, what it gives, and its graph's nodes.
   recorded::Use use(const recorded::Command& command, std::size_t number) const;
   std::optional<recorded::Cost> cost(const recorded::Command& command) const;
   std::span<const recorded::Name> gives(const recorded::Command& command) const;

@@ -28,6 +28,7 @@ class StreamRef {
   StreamRef() = default;
 
   StreamId id() const { return id_; }
+  /// The device that it was made for.
   Device device(SourceLocation where = SourceLocation::current()) const;
   /// After clamping to the device's range (R14).
   int priority(SourceLocation where = SourceLocation::current()) const;
@@ -155,6 +156,7 @@ class ScopedTimer {
   ~ScopedTimer();
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;
+  /// Ends the timer, waits and returns the time.
   Milliseconds stop(SourceLocation where = SourceLocation::current());
 
  private:

@@ -119,6 +119,7 @@ struct Timeline {
   std::vector<HostWait> waits;     ///< by begin
   std::vector<NamedRange> ranges;  ///< by begin
 
+  /// What places stand for: a text, and what a command waited for.
   std::string_view text(Text place) const { return place == none ? std::string_view() : texts[place]; }
   std::span<const Dependency> dependencies_of(const Command& command) const {
     return std::span(dependencies).subspan(command.first_dependency, command.dependency_count);
@@ -160,6 +161,7 @@ struct Summary {
   std::int64_t host_waited = 0;              ///< ns, of all threads
   double submission = 0;                     ///< ns a command: the median time between two calls in a row of a thread
 };
+/// How long, what overlapped, and the critical path.
 Summary summarize(const Timeline& timeline);
 std::string to_text(const Summary& summary, const Timeline& timeline);
 /// One line, one JSON object: "weir.trace.summary", version 1.
@@ -215,6 +217,7 @@ struct Difference {
   Summary summary[2];
   std::vector<Line> lines;  ///< what became slower first
 };
+/// What became slower or faster from one run to the other, by kernel and copy.
 Difference compare(const Timeline& before, const Timeline& after);
 std::string to_text(const Difference& difference);
 /// One line, one JSON object: "weir.trace.diff", version 1.

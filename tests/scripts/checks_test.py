@@ -175,5 +175,30 @@ class Skipped(Planted):
         self.assertEqual(self.skipped("needs two devices of backend 'toy', and there is one")[0], 0)
 
 
+class Documents(Planted):
+    PAGES = {"README.md": "# Weir\n\n[order](docs/order.md)\n", "docs/order.md": "# Order\n\n## Of work\n\n[up](../README.md)\n"}
+
+    def test_links_that_lead_somewhere_pass(self):
+        status, output = self.check("check_docs", {**self.PAGES, "README.md": "# Weir\n\n[order](docs/order.md#of-work), `src/core`\n"})
+        self.assertEqual(status, 0, output)
+
+    def test_links_that_lead_nowhere_are_found(self):
+        for planted in ("[x](docs/none.md)", "[x](docs/order.md#of-play)", "`docs/none.md`", "![x](docs/none.png)"):
+            status, output = self.check("check_docs", {**self.PAGES, "README.md": f"# Weir\n\n[order](docs/order.md) {planted}\n"})
+            self.assertEqual(status, 1, planted)
+            self.assertIn("README.md:3", output)
+
+    def test_pages_that_nobody_reaches_are_found(self):
+        status, output = self.check("check_docs", {**self.PAGES, "docs/lost.md": "# Lost\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("docs/lost.md", output)
+
+    def test_public_calls_without_a_contract_are_found(self):
+        header = "#pragma once\n\nnamespace weir {\n\nvoid wait_for_it(int a);\n\n}  // namespace weir\n"
+        status, output = self.check("check_docs", {**self.PAGES, "include/weir/wait.hpp": header})
+        self.assertEqual(status, 1, output)
+        self.assertIn("include/weir/wait.hpp:5", output)
+
+
 if __name__ == "__main__":
     unittest.main()
