@@ -15,10 +15,10 @@ struct Transpose {
       if (row < from.size(0) && column < from.size(1)) kept[t] = from(row, column);
     });
 
-    const auto [block_row, block_column] = block.index<2>();
+    const weir::Index<2> place = block.index<2>();
     block.each([&](weir::Index<2> t) {
-      const std::size_t row = block_column * tile + t[0];
-      const std::size_t column = block_row * tile + t[1];
+      const std::size_t row = place[1] * tile + t[0];
+      const std::size_t column = place[0] * tile + t[1];
       if (row < to.size(0) && column < to.size(1)) to(row, column) = kept(t[1], t[0]);
     });
   }
