@@ -157,6 +157,8 @@ class GraphExecutable {
   virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const Launch& /*launch*/) { return false; }
   /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
   virtual std::shared_ptr<const void> beyond_form() { return nullptr; }
+  /// For a graph with the same nodes: what Backend::instantiate() wants as the driver's graph; null where the form says all.
+  virtual void* driver_copy(SourceLocation /*where*/) { return nullptr; }
 };
 
 /// What a GraphLaunch op points to.

@@ -32,6 +32,12 @@ class Graph {
   /// On the current stream of the device that it was made for.
   void launch(SourceLocation where = SourceLocation::current()) const;
 
+  /// Another graph with the same nodes, as they are now. Changes of one do not touch the other, and replays of both may
+  /// overlap. Node handles of one are good for the other, and arrays are kept alive by both. Memory that the graph
+  /// allocates is the same in both: order replays that use it.
+  /// Throws not_supported if the device cannot copy what another library captured into it.
+  Graph clone(SourceLocation where = SourceLocation::current()) const;
+
   /// The device that it was made for.
   Device device(SourceLocation where = SourceLocation::current()) const;
   /// Its nodes in the order in which they were added; those of child graphs and conditional bodies with a parent.
@@ -77,6 +83,12 @@ class Graph {
   /// Another function for a host function's node.
   template <class F>
   void update_host_call(Node node, F&& function, SourceLocation where = SourceLocation::current());
+  /// All nodes do from here on what those of `other` do: kernels, arguments, extents, copies, fills, host functions, and
+  /// whether they are enabled. Nodes stand for each other by the order in which they were added. As other changes: replays
+  /// that were launched before are not touched, and what fails changes nothing. The error says what differs.
+  /// Throws wrong_device for a graph of another device, invalid_value for one of another topology, with other events,
+  /// conditions or memory of its own.
+  void update(const Graph& other, SourceLocation where = SourceLocation::current());
   /// A disabled node does nothing; what depends on it still waits for what it depends on.
   void enable(Node node, SourceLocation where = SourceLocation::current()) { set_enabled(node, true, where); }
   void disable(Node node, SourceLocation where = SourceLocation::current()) { set_enabled(node, false, where); }

@@ -145,9 +145,9 @@ bool decline(const Launch& launch);
 void insert_form(GraphForm& form, GraphForm&& child, std::uint32_t parent);
 /// Whether every stream of the present scope was joined back to `to`: the name of one that was not, else empty.
 std::string unjoined_stream(const Capture& capture, const Recorder& to);
-/// Makes the graph of a form.
+/// Makes the graph of a form. Handles of its nodes name `family`, or the graph itself.
 Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void* driver_graph, const char* operation,
-                  SourceLocation where);
+                  SourceLocation where, std::uint64_t family = 0);
 
 /// What the rest of the core asks. Each begins with one load while nobody captures.
 void check_waits_slowly(StreamState* stream, DeviceState* device, bool devices, const char* operation,

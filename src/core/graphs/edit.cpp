@@ -48,6 +48,64 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const c
               where);
 }
 
+/// Why a node cannot do what one of another graph does; empty if it can.
+std::string difference(const FormNode& here, const FormNode& there) {
+  const auto numbers = [](std::vector<std::uint32_t> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    std::string text = nodes.empty() ? "none" : "";
+    for (const std::uint32_t node : nodes) text += (text.empty() ? "" : ", ") + std::to_string(node);
+    return text;
+  };
+  if (here.kind != there.kind) {
+    return "it is of kind " + std::string(to_text(here.kind)) + " here and of kind " +
+           std::string(to_text(there.kind)) + " there";
+  }
+  if (here.parent != there.parent || here.branch != there.branch) return "it is inside of another node there";
+  if (numbers(here.depends) != numbers(there.depends)) {
+    return "it depends on nodes " + numbers(here.depends) + " here and on " + numbers(there.depends) + " there";
+  }
+  if (here.condition.kind != there.condition.kind || here.condition.bodies != there.condition.bodies) {
+    return "it has other bodies there";
+  }
+  if (here.condition.value != there.condition.value) return "its condition is in other memory there";
+  if (here.beyond != there.beyond) return "it holds what another library captured";
+  if (here.payload.get() == there.payload.get()) return {};
+  switch (here.kind) {
+    case NodeKind::alloc:
+    case NodeKind::free: return "its memory is the graph's own, and the other graph has other memory";
+    case NodeKind::record:
+    case NodeKind::wait: {
+      const auto event = [](const FormNode& node) {
+        const Op& op = node.payload->op();
+        const auto* record = std::get_if<Record>(&op);
+        return record != nullptr ? record->event_id : std::get<Wait>(op).event_id;
+      };
+      return event(here) == event(there) ? "" : "it is about another event there";
+    }
+    case NodeKind::external: return "what another library captured cannot be exchanged";
+    default: return {};
+  }
+}
+
+/// Throws unless every node can do what the one of the same number does in the other graph.
+void check_alike(const CoreGraph& graph, const GraphForm& other, const char* operation, SourceLocation where) {
+  const std::string object = "graph on " + graph.on->name;
+  const std::size_t count = graph.form.nodes.size();
+  for (std::size_t i = 0; i < std::min(count, other.nodes.size()); ++i) {
+    const std::string why = difference(graph.form.nodes[i], other.nodes[i]);
+    if (why.empty()) continue;
+    throw Error(Errc::invalid_value, operation, object,
+                "node " + std::to_string(i) + ", '" + name_of(graph.form.nodes[i]) + "': " + why +
+                    ": only graphs of one topology are updated as a whole",
+                where);
+  }
+  if (count == other.nodes.size()) return;
+  throw Error(Errc::invalid_value, operation, object,
+              "it has " + std::to_string(count) + " nodes and the other " + std::to_string(other.nodes.size()) +
+                  ": only graphs of one topology are updated as a whole",
+              where);
+}
+
 bool same_line(SourceLocation a, SourceLocation b) { return a.line() == b.line() && a.file_name() == b.file_name(); }
 
 bool same_memory(std::span<const Region> a, std::span<const Region> b) {
@@ -159,6 +217,48 @@ void GraphEdit::check_taken() const {
 }
 
 }  // namespace detail
+
+void Graph::update(const Graph& other, SourceLocation where) {
+  constexpr const char* operation = "weir::Graph::update";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  CoreGraph& model = graph_of(other, operation, where);
+  if (&graph == &model) return;
+  if (graph.on != model.on) {
+    throw Error(Errc::wrong_device, operation, "graph on " + graph.on->name, "the other is on " + model.on->name,
+                where);
+  }
+  GraphForm wanted;
+  {
+    const LockGuard guard(model.edit_mutex);
+    wanted = model.form;
+  }
+  const LockGuard guard(graph.edit_mutex);
+  check_alike(graph, wanted, operation, where);
+  std::vector<std::pair<std::size_t, FormNode>> before;
+  before.reserve(wanted.nodes.size());
+  try {
+    for (std::size_t i = 0; i < wanted.nodes.size(); ++i) {
+      const FormNode& here = graph.form.nodes[i];
+      FormNode& there = wanted.nodes[i];
+      const bool changes =
+          here.kind != NodeKind::record && here.kind != NodeKind::wait && here.payload.get() != there.payload.get();
+      if (!changes && here.enabled == there.enabled) continue;
+      FormNode changed = here;
+      if (changes) changed.payload = std::move(there.payload);
+      changed.enabled = there.enabled;
+      changed.where = there.where;
+      before.emplace_back(i, here);
+      apply_change(graph, i, std::move(changed), operation, where);
+    }
+  } catch (...) {
+    // The last one stayed as it was.
+    if (!before.empty()) before.pop_back();
+    for (auto node = before.rbegin(); node != before.rend(); ++node) {
+      apply_change(graph, node->first, std::move(node->second), operation, where);
+    }
+    throw;
+  }
+}
 
 void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   constexpr const char* operation = "weir::Graph::resize";

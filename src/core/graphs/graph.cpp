@@ -24,15 +24,16 @@ CoreGraph& graph_of(const Graph& graph, const char* operation, SourceLocation wh
 }
 
 FormNode& node_of(CoreGraph& graph, Node node, const char* operation, SourceLocation where) {
-  if (node.graph() == graph.id && node.index() < graph.form.nodes.size()) return graph.form.nodes[node.index()];
+  if (node.graph() == graph.family && node.index() < graph.form.nodes.size()) return graph.form.nodes[node.index()];
   throw Error(Errc::invalid_handle, operation, "node",
               node.graph() == 0 ? "it is no node" : "it is a node of another graph", where);
 }
 
 Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void* driver_graph, const char*,
-                  SourceLocation where) {
+                  SourceLocation where, std::uint64_t family) {
   auto graph = std::make_unique<CoreGraph>();
   graph->id = id;
+  graph->family = family != 0 ? family : id;
   graph->backend = device.backend;
   graph->device = device.index;
   graph->on = &device;
@@ -179,6 +180,20 @@ void detail::CoreGraph::note_launch(StreamState& stream, StreamId id) {
   last_stream.store(id, std::memory_order_relaxed);
 }
 
+Graph Graph::clone(SourceLocation where) const {
+  constexpr const char* operation = "weir::Graph::clone";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  const std::uint64_t id = next_graph_id();  // before the graph's own lock, which comes behind that of captures
+  GraphForm form;
+  void* driver_graph = nullptr;
+  {
+    const LockGuard guard(graph.edit_mutex);
+    form = graph.form;
+    driver_graph = graph.executable->driver_copy(where);
+  }
+  return instantiate(std::move(form), id, *graph.on, driver_graph, operation, where, graph.family);
+}
+
 Device Graph::device(SourceLocation where) const { return Device(graph_of(*this, "weir::Graph::device", where).on); }
 std::size_t Graph::size(SourceLocation where) const {
   return graph_of(*this, "weir::Graph::size", where).form.nodes.size();
@@ -187,7 +202,7 @@ std::size_t Graph::size(SourceLocation where) const {
 NodeInfo Graph::node(Node node, SourceLocation where) const {
   constexpr const char* operation = "weir::Graph::node";
   CoreGraph& graph = graph_of(*this, operation, where);
-  return info_of(node_of(graph, node, operation, where), graph.id, node.index());
+  return info_of(node_of(graph, node, operation, where), graph.family, node.index());
 }
 
 NodeInfo detail::info_of(const FormNode& form, std::uint64_t graph, std::size_t index) {
@@ -210,14 +225,14 @@ NodeInfo detail::info_of(const FormNode& form, std::uint64_t graph, std::size_t 
 std::vector<NodeInfo> Graph::nodes(SourceLocation where) const {
   const CoreGraph& graph = graph_of(*this, "weir::Graph::nodes", where);
   std::vector<NodeInfo> all;
-  for (std::size_t i = 0; i < graph.form.nodes.size(); ++i) all.push_back(node(Node(graph.id, i), where));
+  for (std::size_t i = 0; i < graph.form.nodes.size(); ++i) all.push_back(node(Node(graph.family, i), where));
   return all;
 }
 
 Node Graph::find(std::string_view name, SourceLocation where) const {
   const CoreGraph& graph = graph_of(*this, "weir::Graph::find", where);
   for (std::size_t i = 0; i < graph.form.nodes.size(); ++i) {
-    if (name_of(graph.form.nodes[i]) == name) return Node(graph.id, i);
+    if (name_of(graph.form.nodes[i]) == name) return Node(graph.family, i);
   }
   throw Error(Errc::invalid_value, "weir::Graph::find", "'" + std::string(name) + "'", "no node has this name", where);
 }

@@ -30,6 +30,7 @@ struct EditStream {
 
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
+  std::uint64_t family = 0;  ///< what handles of its nodes name: that of the graph that it is a clone of, or its own id
   std::atomic<StreamId> last_stream{0};
   mutable Mutex launched_mutex;
   /// Arrays that leave the graph must outlive the work of these.

@@ -425,11 +425,27 @@ std::shared_ptr<const void> CudaGraph::beyond_form() {
                 {});
   }
   bring_up_to_date(applied_.size(), {});
+  return graph_->as_child(switched_off(), "weir::Graph::launch", {});
+}
+
+void* CudaGraph::driver_copy(SourceLocation where) {
+  const detail::LockGuard guard(mutex_);
+  if (!foreign_) return nullptr;
+  if (graph_->has_calls()) {
+    throw Error(Errc::not_supported, "weir::Graph::clone", "graph on " + device_.name(),
+                "it holds both host functions and work that was captured from outside Weir: capture it once more",
+                where);
+  }
+  bring_up_to_date(applied_.size(), where);
+  return graph_->copy(switched_off(), where).release();
+}
+
+std::vector<std::size_t> CudaGraph::switched_off() const {
   std::vector<std::size_t> off;
   for (std::size_t i = 0; i < applied_.size(); ++i) {
     if (applied_[i].switched_off) off.push_back(i);
   }
-  return graph_->as_child(off);
+  return off;
 }
 
 }  // namespace weir::cuda

@@ -34,6 +34,7 @@ class CudaGraph final : public detail::GraphExecutable {
   bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
   void close() noexcept override;
   std::shared_ptr<const void> beyond_form() override;
+  void* driver_copy(SourceLocation where) override;
 
  private:
   /// A launch of which only the arguments change: everything else that the driver wants to hear of it again.
@@ -74,6 +75,7 @@ class CudaGraph final : public detail::GraphExecutable {
   bool switch_on(std::size_t index, bool on) WEIR_NEEDS(mutex_);
   void update_graph(const detail::GraphForm& form, std::size_t index) WEIR_NEEDS(mutex_);
   void replace(const detail::GraphForm& form, std::size_t index, SourceLocation where) WEIR_NEEDS(mutex_);
+  std::vector<std::size_t> switched_off() const WEIR_NEEDS(mutex_);
   void bring_up_to_date(std::size_t but, SourceLocation where) WEIR_NEEDS(mutex_);
   void instantiate(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);

@@ -112,7 +112,10 @@ class DriverGraph {
   /// Whether there are nodes of which the form does not know.
   bool is_foreign(const detail::GraphForm& form) const;
   /// A copy without the work of some nodes.
-  std::shared_ptr<const ForeignChild> as_child(const std::vector<std::size_t>& without) const;
+  std::shared_ptr<ForeignChild> as_child(const std::vector<std::size_t>& without, const char* operation,
+                                         SourceLocation where) const;
+  /// The same as a graph of its own. This one has no host functions.
+  std::unique_ptr<DriverGraph> copy(const std::vector<std::size_t>& without, SourceLocation where) const;
 
  private:
   static constexpr const char* making = "weir: making a graph";

@@ -400,20 +400,42 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
   return present > known;
 }
 
-std::shared_ptr<const ForeignChild> DriverGraph::as_child(const std::vector<std::size_t>& without) const {
-  constexpr const char* operation = "weir::Graph::launch";
+std::shared_ptr<ForeignChild> DriverGraph::as_child(const std::vector<std::size_t>& without, const char* operation,
+                                                    SourceLocation where) const {
   auto child = std::make_shared<ForeignChild>();
   const detail::LockGuard guard(child->mutex);  // nobody else's yet
-  check(cudaGraphClone(&child->graph, graph_), operation, "graph on " + device_.name(), {});
+  check(cudaGraphClone(&child->graph, graph_), operation, "graph on " + device_.name(), where);
   for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());
   child->nodes.resize(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) append_clones(nodes_[i].nodes, child->graph, child->nodes[i]);
   for (const std::size_t i : without) {
     for (cudaGraphNode_t& node : child->nodes[i]) {
-      check(replace_by_empty(child->graph, node), operation, "graph on " + device_.name(), {});
+      check(replace_by_empty(child->graph, node), operation, "graph on " + device_.name(), where);
     }
   }
   return child;
+}
+
+std::unique_ptr<DriverGraph> DriverGraph::copy(const std::vector<std::size_t>& without, SourceLocation where) const {
+  const std::shared_ptr<ForeignChild> child = as_child(without, "weir::Graph::clone", where);
+  auto made = std::make_unique<DriverGraph>(device_);
+  const detail::LockGuard guard(child->mutex);  // nobody else's
+  made->graph_ = std::exchange(child->graph, nullptr);
+  made->nodes_.resize(nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    DriverNodes& one = made->nodes_[i];
+    one.nodes = child->nodes[i];
+    one.graph = nodes_[i].graph == graph_ && !one.nodes.empty() ? made->graph_ : nullptr;
+    if (std::find(without.begin(), without.end(), i) != without.end()) {
+      one.ends = one.nodes;
+    } else {
+      append_clones(nodes_[i].ends, made->graph_, one.ends);
+    }
+    one.owned = nodes_[i].owned;
+  }
+  made->owns_things_ = owns_things_;
+  for (CudaEvent* event : recorded_) made->note_recorded(*event);
+  return made;
 }
 
 }  // namespace weir::cuda
