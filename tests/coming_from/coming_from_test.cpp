@@ -19,6 +19,10 @@ struct Count {
   WEIR_KERNEL void operator()(std::size_t, weir::View<float> z) const { weir::atomic_add(z(0), 1.0f); }
 };
 
+struct IsOne {
+  WEIR_KERNEL bool operator()(float v) const { return v == 1; }
+};
+
 constexpr std::size_t n = 1000;
 
 struct ComingFrom : testing::Test {
@@ -136,12 +140,31 @@ TEST_F(ComingFrom, work) {
   EXPECT_EQ(z.to_host(), x.to_host());
 }
 
+TEST_F(ComingFrom, algorithms) {
+  auto count = weir::zeros<int>(stream, 1), bins = weir::zeros<int>(stream, 8);
+  auto sums = weir::zeros<float>(stream, n);
+  weir::exclusive_scan(stream, x, y);
+  weir::sort_by_key(stream, x, y);
+  EXPECT_EQ(y.to_host()[n - 1], n - 1);
+  weir::inclusive_scan(stream, x, y);
+  weir::select_if(stream, x, y, count, IsOne{});
+  EXPECT_EQ(count.to_host()[0], n);
+  weir::histogram(stream, x, bins, 0, 4);
+  EXPECT_EQ(bins.to_host(), (std::vector<int>{0, 0, n, 0, 0, 0, 0, 0}));
+  weir::reduce_by_key(stream, x, y, z, sums, count);
+  EXPECT_EQ(sums.to_host()[0], n);
+  weir::sort(stream, x);
+}
+
 TEST_F(ComingFrom, graphs) {
+  weir::Graph changed = add();
   const weir::Graph graph = add();
   graph.launch(stream);
   expect_sums();
   graph.launch();
   expect_sums();
+  changed.update(graph);
+  EXPECT_EQ(graph.clone().node_count(), 1u);
   weir::ScopedCapture recording(stream);
   weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
   EXPECT_EQ(recording.finish().node_count(), 1u);
