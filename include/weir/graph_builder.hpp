@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <weir/algorithm.hpp>
 #include <weir/copy.hpp>
 #include <weir/graph.hpp>
 #include <weir/graph_control.hpp>
@@ -98,6 +99,35 @@ class GraphBuilder {
   }
   /// A copy of a graph, as it is now.
   Node graph(const Graph& child, SourceLocation where = SourceLocation::current());
+  /// What `body(stream)` puts into the stream that it is given, as one node, a child graph: for algorithms, and for all else
+  /// that takes a stream.
+  template <class Body>
+  Node capture(Body&& body, SourceLocation where = SourceLocation::current()) {
+    static_assert(std::is_invocable_v<Body&, StreamRef>, "weir::GraphBuilder::capture calls body(stream)");
+    const Stream own(stream().device(where), StreamOptions{.blocking = false, .name = "graph builder"}, where);
+    return graph(weir::capture(StreamArg(own, where), [&] { body(StreamRef(own)); }), where);
+  }
+  /// weir::reduce, inclusive_scan and transform, as a node each; other algorithms by capture().
+  template <class X, class T, class Op = Plus>
+  Node reduce(const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {},
+              SourceLocation where = SourceLocation::current()) {
+    return capture([&](StreamRef s) { weir::reduce(StreamArg(s, where), x, result, op); }, where);
+  }
+  template <class X, class T, class Op = Plus>
+  Node inclusive_scan(const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {},
+                      SourceLocation where = SourceLocation::current()) {
+    return capture([&](StreamRef s) { weir::inclusive_scan(StreamArg(s, where), x, y, op); }, where);
+  }
+  template <class X, class Y, class F>
+  Node transform(const ArrayBase<X>& x, const ArrayBase<Y>& y, F f, SourceLocation where = SourceLocation::current()) {
+    return capture([&](StreamRef s) { weir::transform(StreamArg(s, where), x, y, f); }, where);
+  }
+  template <class A, class B, class Y, class F>
+  Node transform(const ArrayBase<A>& a, const ArrayBase<B>& b, const ArrayBase<Y>& y, F f,
+                 SourceLocation where = SourceLocation::current()) {
+    return capture([&](StreamRef s) { weir::transform(StreamArg(s, where), a, b, y, f); }, where);
+  }
+  /// A node that does nothing: others depend on it.
   Node empty(SourceLocation where = SourceLocation::current());
   /// Each replay records the event, or waits for its last record before the replay was launched.
   Node record(EventRef event, SourceLocation where = SourceLocation::current());

@@ -12,6 +12,7 @@
 
 #include "graphs_support.hpp"
 #include "support/any_device.hpp"
+#include "support/errors.hpp"
 #include "support/graphs.hpp"
 
 namespace {
@@ -219,6 +220,38 @@ TEST_P(GraphsAlgorithms, partition_histogram_and_reduce_by_key_in_every_kind_of_
         const auto low = std::count_if(v.begin(), v.end(), [](std::int64_t one) { return one >= 0 && one < 10; });
         return Values{in_middle, low, static_cast<std::int64_t>(v.size())};
       });
+}
+
+TEST_P(GraphsAlgorithms, are_nodes_of_a_builder) {
+  for (const auto dependencies : {weir::Dependencies::explicit_only, weir::Dependencies::inferred}) {
+    const std::size_t n = 10'000;
+    auto x = weir::zeros<std::int64_t>(s, n), y = weir::zeros<std::int64_t>(s, n);
+    auto sums = weir::zeros<std::int64_t>(s, 2);
+    s.synchronize();
+    weir::GraphBuilder builder(device(), dependencies);
+    std::vector<weir::Node> chain = {builder.transform(x, y, TimesThree{}),
+                                     builder.transform(x, y, y, weir::Plus{}),
+                                     builder.inclusive_scan(y, x),
+                                     builder.reduce(y, sums.slice(0, 1)),
+                                     builder.reduce(x, sums.slice(1, 2), weir::Maximum{}),
+                                     builder.capture([&](weir::StreamRef on) { weir::sort(on, x, weir::Greater{}); })};
+    if (dependencies == weir::Dependencies::explicit_only) {
+      for (std::size_t i = 1; i < chain.size(); ++i) builder.depends(chain[i], chain[i - 1]);
+    }
+    const weir::Graph graph = builder.build();
+    weir::fill(s, x, 1);
+    graph.launch(s);
+    EXPECT_EQ(sums.to_host(s), (Values{40'000, 40'000}));
+    EXPECT_EQ(x.to_host(s)[1], 39'996);
+  }
+}
+
+TEST_P(GraphsAlgorithms, that_a_builder_refuses_leave_it_as_it_was) {
+  auto three = weir::zeros<std::int64_t>(s, 3), four = weir::zeros<std::int64_t>(s, 4);
+  weir::GraphBuilder builder(device());
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_shape, [&] { builder.transform(three, four, TimesThree{}); },
+                         {"weir::transform", "graphs_algorithms_test.cpp"}));
+  EXPECT_TRUE(builder.build().empty());
 }
 
 // Each call has arguments of its own, and scratch memory that another call may have had.
