@@ -2,9 +2,7 @@
 // sort.hpp, select.hpp, histogram.hpp and segments.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <type_traits>
 

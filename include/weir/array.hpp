@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cstddef>
-#include <ranges>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <weir/detail/range_concepts.hpp>
 #include <weir/detail/storage.hpp>
 #include <weir/memory.hpp>
 #include <weir/shape.hpp>

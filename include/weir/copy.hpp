@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include <weir/array.hpp>
+#include <weir/detail/range_concepts.hpp>
 #include <weir/kernel.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>

@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 
 #include <weir/array.hpp>
 #include <weir/detail/arguments.hpp>
+#include <weir/detail/range_concepts.hpp>
 #include <weir/source_location.hpp>
 
 namespace weir {

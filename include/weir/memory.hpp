@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <limits>
-#include <ranges>
 #include <string>
 
+#include <weir/detail/range_concepts.hpp>
 #include <weir/device.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>

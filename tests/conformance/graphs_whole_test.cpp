@@ -17,11 +17,11 @@ namespace {
 using namespace weir_test;
 using Values = std::vector<std::int64_t>;
 
-struct Times {
+struct MultiplyBy {
   std::int64_t by;
   WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int64_t> x) const { x[i] *= by; }
 };
-struct Add {
+struct AddMuch {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<std::int64_t> x, std::int64_t much) const { x[i] += much; }
 };
 
@@ -34,8 +34,8 @@ class WholeGraphs : public AnyDevice {
   template <class X>
   weir::Graph add_and_multiply(const X& x, std::int64_t much, std::int64_t by) {
     weir::GraphBuilder builder(device());
-    const auto add = builder.launch(weir::Extent{.size = x.size(), .name = "add"}, Add{}, weir::inout(x), much);
-    const auto times = builder.launch(weir::Extent{.size = x.size(), .name = "times"}, Times{by}, weir::inout(x));
+    const auto add = builder.launch(weir::Extent{.size = x.size(), .name = "add"}, AddMuch{}, weir::inout(x), much);
+    const auto times = builder.launch(weir::Extent{.size = x.size(), .name = "times"}, MultiplyBy{by}, weir::inout(x));
     builder.depends(times, add);
     return builder.build();
   }
@@ -49,8 +49,8 @@ TEST_P(WholeGraphs, a_clone_does_the_same_and_changes_alone) {
   EXPECT_EQ(clone.node_count(), graph.node_count());
   clone.launch(s);
   EXPECT_EQ(x.to_host(s), (Values{6, 6, 6}));
-  clone.update(clone.find("times"), Times{10}, weir::inout(x));
-  graph.update(graph.find("add"), Add{}, weir::inout(x), std::int64_t{4});
+  clone.update(clone.find("times"), MultiplyBy{10}, weir::inout(x));
+  graph.update(graph.find("add"), AddMuch{}, weir::inout(x), std::int64_t{4});
   graph.launch(s);  // (6 + 4) * 3
   EXPECT_EQ(x.to_host(s), (Values{30, 30, 30}));
   clone.launch(s);  // (30 + 1) * 10
@@ -85,7 +85,7 @@ TEST_P(WholeGraphs, a_clone_outlives_the_graph_and_the_arrays) {
     const auto x = ones();
     const weir::Graph graph = weir::capture(s, [&] {
       const auto own = weir::full(s, 3, std::int64_t{5});
-      weir::launch(s, 3, Add{}, weir::inout(x), std::int64_t{1});
+      weir::launch(s, 3, AddMuch{}, weir::inout(x), std::int64_t{1});
       weir::transform(s, x, own, result, weir::Plus{});
     });
     clone = graph.clone();
@@ -179,18 +179,18 @@ TEST_P(WholeGraphs, an_update_by_another_topology_is_refused_and_changes_nothing
         weir::Errc::invalid_value, [&] { graph.update(other); }, words);
   };
   const weir::Graph longer = weir::capture(s, [&] {
-    for (int i = 0; i < 3; ++i) weir::launch(s, 3, Times{2}, weir::inout(x));
+    for (int i = 0; i < 3; ++i) weir::launch(s, 3, MultiplyBy{2}, weir::inout(x));
   });
   EXPECT_TRUE(refused(longer, {"weir::Graph::update", "it has 2 nodes and the other 3", "graphs_whole_test.cpp"}));
   const weir::Graph other_kind = weir::capture(s, [&] {
-    weir::launch(s, 3, Times{2}, weir::inout(x));
+    weir::launch(s, 3, MultiplyBy{2}, weir::inout(x));
     weir::fill(s, x, 0);
   });
   EXPECT_TRUE(refused(other_kind, {"node 1, 'times'", "kind launch here", "kind fill there"}));
   const auto y = ones();
   weir::GraphBuilder apart(device());
-  apart.launch(3, Times{7}, weir::inout(x));
-  apart.launch(3, Times{7}, weir::inout(y));
+  apart.launch(3, MultiplyBy{7}, weir::inout(x));
+  apart.launch(3, MultiplyBy{7}, weir::inout(y));
   EXPECT_TRUE(refused(apart.build(), {"node 1, 'times'", "depends on nodes 0 here and on none there"}));
   graph.launch(s);
   EXPECT_EQ(x.to_host(s), (Values{6, 6, 6}));
