@@ -214,4 +214,23 @@ TEST_P(WholeGraphs, what_is_a_graphs_own_is_not_exchanged) {
                          {"weir::Graph::clone"}));
 }
 
+class WholeGraphsOfTwoDevices : public TwoDevices {};
+ON_EVERY_BACKEND(WholeGraphsOfTwoDevices);
+
+TEST_P(WholeGraphsOfTwoDevices, an_update_moves_no_node_to_another_device) {
+  const weir::Stream s(first()), beside(first()), there(second());
+  const auto make = [&](const weir::Stream& branch) {
+    const auto x = weir::full(branch, 3, std::int64_t{1});
+    branch.synchronize();
+    return weir::capture(s, [&] {
+      branch.wait(s);
+      weir::launch(branch, 3, MultiplyBy{2}, weir::inout(x));
+      s.wait(branch);
+    });
+  };
+  weir::Graph graph = make(beside);
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { graph.update(make(there)); }, {"another device there"}));
+  graph.update(make(beside));
+}
+
 }  // namespace

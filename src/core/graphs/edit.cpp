@@ -60,6 +60,7 @@ std::string difference(const FormNode& here, const FormNode& there) {
     return "it is of kind " + std::string(to_text(here.kind)) + " here and of kind " +
            std::string(to_text(there.kind)) + " there";
   }
+  if (here.device != there.device) return "it is on another device there";
   if (here.parent != there.parent || here.branch != there.branch) return "it is inside of another node there";
   if (numbers(here.depends) != numbers(there.depends)) {
     return "it depends on nodes " + numbers(here.depends) + " here and on " + numbers(there.depends) + " there";
@@ -227,12 +228,19 @@ void Graph::update(const Graph& other, SourceLocation where) {
     throw Error(Errc::wrong_device, operation, "graph on " + graph.on->name, "the other is on " + model.on->name,
                 where);
   }
+  const auto refuse_foreign = [&](CoreGraph& one) {
+    if (one.executable->beyond_form() == nullptr) return;
+    throw Error(Errc::not_supported, operation, "graph on " + graph.on->name,
+                "what another library captured cannot be exchanged: capture it once more", where);
+  };
   GraphForm wanted;
   {
     const LockGuard guard(model.edit_mutex);
+    refuse_foreign(model);
     wanted = model.form;
   }
   const LockGuard guard(graph.edit_mutex);
+  refuse_foreign(graph);
   check_alike(graph, wanted, operation, where);
   std::vector<std::pair<std::size_t, FormNode>> before;
   before.reserve(wanted.nodes.size());
@@ -243,18 +251,20 @@ void Graph::update(const Graph& other, SourceLocation where) {
       const bool changes =
           here.kind != NodeKind::record && here.kind != NodeKind::wait && here.payload.get() != there.payload.get();
       if (!changes && here.enabled == there.enabled) continue;
+      before.emplace_back(i, here);
       FormNode changed = here;
       if (changes) changed.payload = std::move(there.payload);
       changed.enabled = there.enabled;
       changed.where = there.where;
-      before.emplace_back(i, here);
       apply_change(graph, i, std::move(changed), operation, where);
     }
   } catch (...) {
-    // The last one stayed as it was.
-    if (!before.empty()) before.pop_back();
     for (auto node = before.rbegin(); node != before.rend(); ++node) {
-      apply_change(graph, node->first, std::move(node->second), operation, where);
+      try {
+        apply_change(graph, node->first, std::move(node->second), operation, where);
+      } catch (const Error&) {
+        // The one that was refused stayed as it was; what a node did before, its device can do.
+      }
     }
     throw;
   }
