@@ -88,7 +88,9 @@ KernelInfo kernel_info(DeviceArg device, [[maybe_unused]] const F& kernel, [[may
   if constexpr (sizeof...(A) == 0 && detail::CallParameters<Functor>::known) {
     constexpr std::size_t count = detail::CallParameters<Functor>::count;
     static_assert(count != 0, "a kernel takes its index, or its weir::Block&, first");
-    return detail::kernel_info(device, detail::declared_kernel<Functor, rank>(std::make_index_sequence<count - 1>()));
+    if constexpr (count != 0) {  // compilers go on after the sentence, and would count down from 0
+      return detail::kernel_info(device, detail::declared_kernel<Functor, rank>(std::make_index_sequence<count - 1>()));
+    }
   } else {
     using Binding = detail::BindingOf<Functor, blocks ? 1 : rank, std::index_sequence_for<A...>, const A&...>;
     using First =
