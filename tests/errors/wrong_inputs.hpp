@@ -67,6 +67,7 @@ std::vector<WrongInput> wrong_streams();
 std::vector<WrongInput> wrong_events();
 std::vector<WrongInput> wrong_arrays();
 std::vector<WrongInput> wrong_launches();
+std::vector<WrongInput> wrong_algorithms();
 std::vector<WrongInput> wrong_copies();
 std::vector<WrongInput> wrong_memory();
 std::vector<WrongInput> wrong_graphs();

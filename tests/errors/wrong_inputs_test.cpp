@@ -40,8 +40,8 @@ struct Case {
 const std::vector<WrongInput>& all_inputs() {
   static const std::vector<WrongInput> all = [] {
     std::vector<WrongInput> inputs;
-    for (auto part : {wrong_devices, wrong_streams, wrong_events, wrong_arrays, wrong_launches, wrong_copies,
-                      wrong_memory, wrong_graphs}) {
+    for (auto part : {wrong_devices, wrong_streams, wrong_events, wrong_arrays, wrong_launches, wrong_algorithms,
+                      wrong_copies, wrong_memory, wrong_graphs}) {
       for (WrongInput& input : part()) inputs.push_back(std::move(input));
     }
     return inputs;

@@ -1,0 +1,11 @@
+// expect: weir::accumulate takes a weir::Array, Slice or View
+#include <vector>
+
+#include <weir/weir.hpp>
+
+int main() {
+  weir::Stream stream;
+  std::vector<int> x(8);
+  weir::launch(
+      stream, 8, [](std::size_t, auto) {}, weir::accumulate(x));
+}
