@@ -170,6 +170,9 @@ struct OnDevice<DeviceCompiler> {
 };
 #endif
 
+/// Throws invalid_handle in the name of the whole for a stream that was moved from or destroyed.
+void check_stream(const StreamArg& stream, const char* operation);
+
 void check_algorithm(const char* operation, std::size_t n, std::size_t other, bool empty_allowed, SourceLocation where);
 
 void check_line(std::size_t rank, const char* operation, SourceLocation where);
@@ -209,6 +212,7 @@ Array<T> chunk_totals(StreamArg stream, const ArrayBase<X>& x, Op op) {
 /// in the order of `stream`; a one-dimensional array or slice. Throws wrong_shape.
 template <class T, class F>
 void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
+  detail::check_stream(stream, "weir::for_each");
   detail::length_of(x, "weir::for_each", stream.where);
   const Extent extent{.size = x.size(), .name = "for_each"};
   if constexpr (std::is_const_v<T>) {
@@ -222,6 +226,7 @@ void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
 /// Throws wrong_shape.
 template <class X, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F f) {
+  detail::check_stream(stream, "weir::transform");
   detail::check_algorithm("weir::transform", detail::length_of(x, "weir::transform", stream.where),
                           detail::length_of(y, "weir::transform", stream.where), true, stream.where);
   launch(stream, Extent{.size = x.size(), .name = "transform"}, detail::TransformOne<F>{f}, in(x, stream.where),
@@ -230,6 +235,7 @@ void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, const ArrayBase<Y>& y, F f) {
+  detail::check_stream(stream, "weir::transform");
   detail::check_algorithm("weir::transform", detail::length_of(a, "weir::transform", stream.where),
                           detail::length_of(y, "weir::transform", stream.where), true, stream.where);
   detail::check_algorithm("weir::transform", detail::length_of(b, "weir::transform", stream.where), y.size(), true,
@@ -243,6 +249,7 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::reduce needs a result of the elements' type");
+  detail::check_stream(stream, "weir::reduce");
   detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false,
                           stream.where);
   detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false,
@@ -265,6 +272,7 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::inclusive_scan needs a result of the elements' type");
+  detail::check_stream(stream, "weir::inclusive_scan");
   detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, "weir::inclusive_scan", stream.where),
                           detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
   if (x.size() == 0) return;
@@ -280,6 +288,7 @@ void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
                     Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::exclusive_scan needs a result of the elements' type");
   constexpr const char* operation = "weir::exclusive_scan";
+  detail::check_stream(stream, operation);
   detail::check_algorithm(operation, detail::length_of(x, operation, stream.where),
                           detail::length_of(y, operation, stream.where), true, stream.where);
   if (x.size() == 0) return;

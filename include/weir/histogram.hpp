@@ -116,6 +116,7 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   static_assert(std::is_arithmetic_v<T>, "weir::histogram counts numbers");
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::histogram counts in integers");
   const SourceLocation where = stream.where;
+  detail::check_stream(stream, operation);
   const std::size_t n = detail::length_of(x, operation, where);
   const std::size_t bins = detail::length_of(counts, operation, where);
   detail::check_algorithm(operation, bins, 1, false, where);

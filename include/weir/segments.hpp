@@ -112,6 +112,7 @@ void reduce_segments(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<O>
                 "weir::reduce_segments needs a result of the elements' type");
   static_assert(std::integral<std::remove_const_t<O>>, "weir::reduce_segments needs offsets that are integers");
   const SourceLocation where = stream.where;
+  detail::check_stream(stream, operation);
   detail::length_of(x, operation, where);
   detail::check_algorithm(operation, detail::length_of(offsets, operation, where),
                           detail::length_of(result, operation, where) + 1, true, where);
@@ -131,6 +132,7 @@ void reduce_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V
                 "weir::reduce_by_key needs outputs of the keys' and the values' types");
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::reduce_by_key counts in integers");
   const SourceLocation where = stream.where;
+  detail::check_stream(stream, operation);
   const std::size_t n = detail::length_of(keys, operation, where);
   detail::check_algorithm(operation, n, detail::length_of(values, operation, where), true, where);
   detail::check_algorithm(operation, n, detail::length_of(unique, operation, where), true, where);

@@ -73,6 +73,7 @@ void select(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, cons
                 "weir::select_if and weir::partition need an output of the elements' type");
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::select_if and weir::partition count in integers");
   const SourceLocation where = stream.where;
+  check_stream(stream, operation);
   check_algorithm(operation, length_of(x, operation, where), length_of(y, operation, where), true, where);
   check_algorithm(operation, length_of(count, operation, where), 1, false, where);
   check_apart(operation, where, in(x, where), in(y, where), in(count, where));

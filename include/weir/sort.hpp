@@ -316,6 +316,7 @@ void sort_by_kernels(StreamArg stream, const ArrayBase<K>& keys, const V& values
 template <class T, class Compare = Less, class Compiler = detail::ThisCompiler>
 void sort(StreamArg stream, const ArrayBase<T>& x, Compare less = {}) {
   static_assert(!std::is_const_v<T>, "weir::sort needs an array that can be written");
+  detail::check_stream(stream, "weir::sort");
   if (detail::length_of(x, "weir::sort", stream.where) < 2) return;
   if (detail::OnDevice<Compiler>::sort(stream.stream, x, detail::NoValues{}, less, "weir::sort", stream.where)) return;
   detail::sort_by_kernels(stream, x, detail::NoValues{}, less);
@@ -326,6 +327,7 @@ template <class K, class V, class Compare = Less, class Compiler = detail::ThisC
 void sort_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V>& values, Compare less = {}) {
   constexpr const char* operation = "weir::sort_by_key";
   static_assert(!std::is_const_v<K> && !std::is_const_v<V>, "weir::sort_by_key needs arrays that can be written");
+  detail::check_stream(stream, operation);
   detail::check_algorithm(operation, detail::length_of(keys, operation, stream.where),
                           detail::length_of(values, operation, stream.where), true, stream.where);
   detail::check_apart(operation, stream.where, in(keys, stream.where), in(values, stream.where));

@@ -217,6 +217,10 @@ Place default_place(const char* operation, SourceLocation where) {
   return Place(get_stream(where), where);
 }
 
+void check_stream(const StreamArg& stream, const char* operation) {
+  static_cast<void>(state_of(stream.stream, operation, stream.where));
+}
+
 void check_line(std::size_t rank, const char* operation, SourceLocation where) {
   if (rank == 1) return;
   throw Error(Errc::wrong_shape, operation, "array of " + std::to_string(rank) + " dimensions",

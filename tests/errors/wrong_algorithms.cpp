@@ -1,4 +1,6 @@
 // Wrong inputs: what sorts, selects, counts and adds up, and questions about kernels.
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "wrong_inputs.hpp"
@@ -117,6 +119,50 @@ void add_waits(Table& table) {
             [](Room& room) { (void)room.a.to_host(room.ended_stream()); });
 }
 
+/// Each in its own name, though it is made of allocations and launches.
+void add_ended_streams(Table& table) {
+  struct Call {
+    const char* name;
+    std::function<void(Room&, weir::StreamRef)> call;
+  };
+  const Call calls[] = {
+      {"for_each", [](Room& room, weir::StreamRef s) { weir::for_each(s, room.a, Negate{}); }},
+      {"transform", [](Room& room, weir::StreamRef s) { weir::transform(s, room.a, room.b, Same{}); }},
+      {"reduce", [](Room& room, weir::StreamRef s) { weir::reduce(s, room.a, room.b); }},
+      {"inclusive_scan", [](Room& room, weir::StreamRef s) { weir::inclusive_scan(s, room.a, room.b); }},
+      {"exclusive_scan", [](Room& room, weir::StreamRef s) { weir::exclusive_scan(s, room.a, room.b); }},
+      {"sort", [](Room& room, weir::StreamRef s) { weir::sort(s, room.a); }},
+      {"sort_by_key", [](Room& room, weir::StreamRef s) { weir::sort_by_key(s, room.a, room.b); }},
+      {"histogram", [](Room& room, weir::StreamRef s) { weir::histogram(s, room.a, room.b, 0, 10); }},
+      {"select_if",
+       [](Room& room, weir::StreamRef s) {
+         auto count = three(room);
+         weir::select_if(s, room.a, room.b, count, IsPositive{});
+       }},
+      {"partition",
+       [](Room& room, weir::StreamRef s) {
+         auto count = three(room);
+         weir::partition(s, room.a, room.b, count, IsPositive{});
+       }},
+      {"reduce_segments",
+       [](Room& room, weir::StreamRef s) {
+         auto sums = three(room);
+         weir::reduce_segments(s, room.a, room.b.slice(0, 4), sums);
+       }},
+      {"reduce_by_key",
+       [](Room& room, weir::StreamRef s) {
+         auto count = three(room);
+         auto unique = weir::zeros<int>(room.stream, 10), sums = weir::zeros<int>(room.stream, 10);
+         weir::reduce_by_key(s, room.a, room.b, unique, sums, count);
+       }},
+  };
+  for (const Call& one : calls) {
+    table.add(one.name + std::string(" on a stream that ended"), Errc::invalid_handle,
+              {std::string("weir::") + one.name + ": stream"},
+              [call = one.call](Room& room) { call(room, room.ended_stream()); });
+  }
+}
+
 }  // namespace
 
 std::vector<WrongInput> wrong_algorithms() {
@@ -126,6 +172,7 @@ std::vector<WrongInput> wrong_algorithms() {
   add_counts(table);
   add_sums(table);
   add_waits(table);
+  add_ended_streams(table);
   return table.take();
 }
 
