@@ -10,7 +10,7 @@
 namespace weir {
 
 struct RecorderOptions {
-  std::size_t limit = Recording::default_limit;  ///< of memory: what comes when it is reached is not kept
+  std::size_t limit = Recording::default_limit;  ///< bytes of memory; commands after it is reached are not recorded
   /// How long commands lasted becomes their cost. On simulated devices their cost is what was said of them (weir::sim::cost_of).
   bool times = true;
   bool host_times = false;  ///< what the host did between its calls, in real time, becomes work
