@@ -155,6 +155,8 @@ class GraphExecutable {
   /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay, with a payload
   /// that is the node's alone. If it can, it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.
   virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const Launch& /*launch*/) { return false; }
+  /// Whether replays do what the form does not know of, as foreign work that the driver captured.
+  virtual bool does_more() { return false; }
   /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
   virtual std::shared_ptr<const void> beyond_form() { return nullptr; }
   /// For a graph with the same nodes: what Backend::instantiate() wants as the driver's graph; null where the form says all.

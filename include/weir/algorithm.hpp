@@ -19,14 +19,22 @@ namespace detail {
 /// Elements of one partial result. A constant, so that results do not depend on how many threads there are.
 inline constexpr std::size_t algorithm_chunk = 4096;
 
+/// The elements of one part of an array: [begin, end).
+struct Part {
+  std::size_t begin;
+  std::size_t end;
+};
+WEIR_KERNEL constexpr Part part_of(std::size_t n, std::size_t index, std::size_t size = algorithm_chunk) {
+  const std::size_t begin = index * size;
+  return {begin, begin + size < n ? begin + size : n};
+}
 constexpr std::size_t chunk_count(std::size_t n) { return (n + algorithm_chunk - 1) / algorithm_chunk; }
 
 template <class T, class Op>
 struct ReduceChunk {
   Op op;
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<T> partial) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    const auto [begin, end] = part_of(x.size(), chunk);
     T sum = x[begin];
     for (std::size_t i = begin + 1; i < end; ++i) sum = op(sum, x[i]);
     partial[chunk] = sum;
@@ -52,8 +60,7 @@ template <class T, class Op>
 struct ScanChunk {
   Op op;
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<const T> totals, View<T> y) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    const auto [begin, end] = part_of(x.size(), chunk);
     T sum = chunk == 0 ? x[begin] : op(totals[chunk - 1], x[begin]);
     y[begin] = sum;
     for (std::size_t i = begin + 1; i < end; ++i) {
@@ -68,8 +75,7 @@ struct ExclusiveChunk {
   Op op;
   T init;
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<const T> totals, View<T> y) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    const auto [begin, end] = part_of(x.size(), chunk);
     T sum = chunk == 0 ? init : op(init, totals[chunk - 1]);
     for (std::size_t i = begin; i < end; ++i) {
       const T here = x[i];
@@ -177,12 +183,12 @@ void check_algorithm(const char* operation, std::size_t n, std::size_t other, bo
 
 void check_line(std::size_t rank, const char* operation, SourceLocation where);
 
-/// Throws overlapping if two of the regions share memory.
-void check_apart(const char* operation, SourceLocation where, std::span<const Region> regions);
+/// Throws overlapping if two of the arrays share memory.
+void check_apart(const char* operation, SourceLocation where, std::span<const Endpoint> arrays);
 template <class... T>
-void check_apart(const char* operation, SourceLocation where, const Argument<T>&... arguments) {
-  const Region regions[] = {region_of(arguments)...};
-  check_apart(operation, where, std::span<const Region>(regions));
+void check_apart(const char* operation, SourceLocation where, const ArrayBase<T>&... arrays) {
+  const Endpoint ends[] = {endpoint(arrays)...};
+  check_apart(operation, where, std::span<const Endpoint>(ends));
 }
 
 /// An operand's length. Throws invalid_handle for an array that was moved from, wrong_shape for a plane.

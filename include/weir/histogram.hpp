@@ -81,8 +81,7 @@ struct CountTile {
   template <class N>
   WEIR_KERNEL void operator()(std::size_t index, View<const T> x, View<N> partial) const {
     const std::size_t bins = bin_of.bins;
-    const std::size_t begin = index * tile;
-    const std::size_t end = begin + tile < x.size() ? begin + tile : x.size();
+    const auto [begin, end] = part_of(x.size(), index, tile);
     const View<N> own = partial.slice(index * bins, (index + 1) * bins);
     for (std::size_t b = 0; b < bins; ++b) own[b] = 0;
     for (std::size_t i = begin; i < end; ++i) {
@@ -121,7 +120,7 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   const std::size_t bins = detail::length_of(counts, operation, where);
   detail::check_algorithm(operation, bins, 1, false, where);
   detail::check_bins(lower < upper, operation, where);
-  detail::check_apart(operation, where, in(x, where), in(counts, where));
+  detail::check_apart(operation, where, x, counts);
   if (n == 0) return fill(stream.stream, counts, N{0}, where);
   const detail::BinOf<T> bin_of{lower, upper, bins};
   if (detail::OnDevice<Compiler>::histogram(stream.stream, x, counts, bin_of, operation, where)) return;

@@ -1,6 +1,8 @@
 // Operators that every backend has: WEIR_KERNEL versions of the standard ones. Digestible by nvcc.
 #pragma once
 
+#include <type_traits>
+
 #include <weir/shape.hpp>
 
 namespace weir {
@@ -41,5 +43,12 @@ struct Greater {
     return b < a;
   }
 };
+
+namespace detail {
+/// Numbers in one of the two usual orders are sorted by their bits, a byte at a time.
+template <class K, class Compare>
+inline constexpr bool sorts_by_bits = std::is_arithmetic_v<K> && sizeof(K) <= 8 &&
+                                      (std::is_same_v<Compare, Less> || std::is_same_v<Compare, Greater>);
+}  // namespace detail
 
 }  // namespace weir

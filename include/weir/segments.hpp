@@ -40,8 +40,7 @@ struct KeyChunk {
   template <class K>
   WEIR_KERNEL void operator()(std::size_t chunk, View<const K> keys, View<const V> values, View<std::size_t> heads,
                               View<V> open) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < keys.size() ? begin + algorithm_chunk : keys.size();
+    const auto [begin, end] = part_of(keys.size(), chunk);
     std::size_t count = begin == 0 || !(keys[begin] == keys[begin - 1]) ? 1 : 0;
     V sum = values[begin];
     for (std::size_t i = begin + 1; i < end; ++i) {
@@ -77,8 +76,7 @@ struct KeyRuns {
   WEIR_KERNEL void operator()(std::size_t chunk, View<const K> keys, View<const V> values,
                               View<const std::size_t> heads, View<const V> open, View<K> unique, View<V> sums) const {
     const std::size_t n = keys.size();
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < n ? begin + algorithm_chunk : n;
+    const auto [begin, end] = part_of(n, chunk);
     std::size_t runs = chunk == 0 ? 0 : heads[chunk - 1];  // that have begun before i
     V sum = values[begin];
     if (begin == 0 || !(keys[begin] == keys[begin - 1])) {
@@ -138,8 +136,8 @@ void reduce_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V
   detail::check_algorithm(operation, n, detail::length_of(unique, operation, where), true, where);
   detail::check_algorithm(operation, n, detail::length_of(sums, operation, where), true, where);
   detail::check_algorithm(operation, detail::length_of(count, operation, where), 1, false, where);
-  detail::check_apart(operation, where, in(keys, where), in(unique, where), in(sums, where), in(count, where));
-  detail::check_apart(operation, where, in(values, where), in(unique, where), in(sums, where), in(count, where));
+  detail::check_apart(operation, where, keys, unique, sums, count);
+  detail::check_apart(operation, where, values, unique, sums, count);
   const auto total = count.slice(0, 1, where);
   if (n == 0) return fill(stream.stream, total, N{0}, where);
   if (detail::OnDevice<Compiler>::reduce_by_key(stream.stream, keys, values, unique, sums, total, op, operation,

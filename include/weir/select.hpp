@@ -18,8 +18,7 @@ struct CountChosen {
   Predicate chosen;
   template <class T>
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<std::size_t> counts) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    const auto [begin, end] = part_of(x.size(), chunk);
     std::size_t count = 0;
     for (std::size_t i = begin; i < end; ++i) count += static_cast<std::size_t>(static_cast<bool>(chosen(x[i])));
     counts[chunk] = count;
@@ -40,8 +39,7 @@ struct MoveChosen {
   Predicate chosen;
   template <class T>
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<const std::size_t> up_to, View<T> y) const {
-    const std::size_t begin = chunk * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < x.size() ? begin + algorithm_chunk : x.size();
+    const auto [begin, end] = part_of(x.size(), chunk);
     std::size_t next = chunk == 0 ? 0 : up_to[chunk - 1];
     [[maybe_unused]] std::size_t other = up_to[up_to.size() - 1] + (begin - next);
     for (std::size_t i = begin; i < end; ++i) {
@@ -76,7 +74,7 @@ void select(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, cons
   check_stream(stream, operation);
   check_algorithm(operation, length_of(x, operation, where), length_of(y, operation, where), true, where);
   check_algorithm(operation, length_of(count, operation, where), 1, false, where);
-  check_apart(operation, where, in(x, where), in(y, where), in(count, where));
+  check_apart(operation, where, x, y, count);
   const auto total = count.slice(0, 1, where);
   if (x.size() == 0) return fill(stream.stream, total, N{0}, where);
   if (OnDevice<Compiler>::select(stream.stream, x, y, total, chosen, std::bool_constant<all>{}, operation, where)) {

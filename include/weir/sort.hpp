@@ -68,8 +68,7 @@ struct SortChunks {
   template <class K, class V>
   WEIR_KERNEL void operator()(std::size_t index, View<K> keys, View<K> other, V values, V other_values) const {
     const std::size_t n = keys.size();
-    const std::size_t begin = index * chunk;
-    const std::size_t end = begin + chunk < n ? begin + chunk : n;
+    const auto [begin, end] = part_of(n, index, chunk);
     for (std::size_t first = begin; first < end; first += run) {
       const std::size_t last = first + run < end ? first + run : end;
       for (std::size_t i = first + 1; i < last; ++i) {
@@ -112,8 +111,7 @@ struct MergeTiles {
   template <class K, class V, class W>
   WEIR_KERNEL void operator()(std::size_t tile, View<const K> from, View<K> to, V values, W values_to) const {
     const std::size_t n = from.size();
-    const std::size_t begin = tile * algorithm_chunk;
-    const std::size_t end = begin + algorithm_chunk < n ? begin + algorithm_chunk : n;
+    const auto [begin, end] = part_of(n, tile);
     const std::size_t a = begin - begin % (2 * width);
     const std::size_t b = a + width < n ? a + width : n;
     const std::size_t b_end = b + width < n ? b + width : n;
@@ -132,11 +130,6 @@ struct MergeTiles {
   }
 };
 
-/// Arithmetic types in one of the two usual orders are sorted by their bits, a byte at a time.
-template <class K, class Compare>
-inline constexpr bool sorts_by_bits = std::is_arithmetic_v<K> && sizeof(K) <= 8 &&
-                                      (std::is_same_v<Compare, Less> || std::is_same_v<Compare, Greater>);
-
 inline constexpr std::size_t radix_digits = 256;
 inline constexpr std::size_t most_radix_tiles = 256;
 constexpr std::size_t radix_tile(std::size_t n) {
@@ -145,28 +138,14 @@ constexpr std::size_t radix_tile(std::size_t n) {
 }
 
 template <std::size_t bytes>
-struct BitsOf;
-template <>
-struct BitsOf<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct BitsOf<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct BitsOf<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct BitsOf<8> {
-  using type = std::uint64_t;
-};
+using BitsOf = std::conditional_t<
+    bytes == 1, std::uint8_t,
+    std::conditional_t<bytes == 2, std::uint16_t, std::conditional_t<bytes == 4, std::uint32_t, std::uint64_t>>>;
 
 /// Unsigned numbers in the order of the keys. Both zeros of a floating-point type are one.
 template <class K, bool descending>
 WEIR_KERNEL std::size_t radix_digit(K key, unsigned shift) {
-  using Bits = typename BitsOf<sizeof(K)>::type;
+  using Bits = BitsOf<sizeof(K)>;
   constexpr Bits top = static_cast<Bits>(Bits{1} << (8 * sizeof(K) - 1));
   Bits bits;
   if constexpr (std::is_floating_point_v<K>) key += K{0};
@@ -188,8 +167,7 @@ struct CountDigits {
 
   template <class K>
   WEIR_KERNEL void operator()(std::size_t index, View<const K> keys, View<std::size_t> counts) const {
-    const std::size_t begin = index * tile;
-    const std::size_t end = begin + tile < keys.size() ? begin + tile : keys.size();
+    const auto [begin, end] = part_of(keys.size(), index, tile);
     const std::size_t tiles = counts.size() / radix_digits;
     std::size_t count[radix_digits] = {};
     for (std::size_t i = begin; i < end; ++i) ++count[radix_digit<K, descending>(keys[i], shift)];
@@ -205,8 +183,7 @@ struct MoveByDigits {
   template <class K, class V, class W>
   WEIR_KERNEL void operator()(std::size_t index, View<const K> from, View<K> to, View<const std::size_t> up_to,
                               V values, W values_to) const {
-    const std::size_t begin = index * tile;
-    const std::size_t end = begin + tile < from.size() ? begin + tile : from.size();
+    const auto [begin, end] = part_of(from.size(), index, tile);
     const std::size_t tiles = up_to.size() / radix_digits;
     std::size_t next[radix_digits];
     for (std::size_t d = 0; d < radix_digits; ++d) {
@@ -330,7 +307,7 @@ void sort_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V>&
   detail::check_stream(stream, operation);
   detail::check_algorithm(operation, detail::length_of(keys, operation, stream.where),
                           detail::length_of(values, operation, stream.where), true, stream.where);
-  detail::check_apart(operation, stream.where, in(keys, stream.where), in(values, stream.where));
+  detail::check_apart(operation, stream.where, keys, values);
   if (keys.size() < 2) return;
   if (detail::OnDevice<Compiler>::sort(stream.stream, keys, values, less, operation, stream.where)) return;
   detail::sort_by_kernels(stream, keys, values, less);

@@ -7,6 +7,8 @@
 #include <weir/algorithm.hpp>
 #include <weir/launch.hpp>
 
+#include "core/memory/overlap.hpp"
+
 namespace weir::detail {
 
 namespace {
@@ -241,17 +243,10 @@ void check_algorithm(const char* operation, std::size_t n, std::size_t other, bo
   }
 }
 
-void check_apart(const char* operation, SourceLocation where, std::span<const Region> regions) {
-  const auto address = [](const Region& region) { return reinterpret_cast<std::uintptr_t>(region.begin); };
-  for (std::size_t a = 0; a < regions.size(); ++a) {
-    for (std::size_t b = a + 1; b < regions.size(); ++b) {
-      const Region& one = regions[a];
-      const Region& other = regions[b];
-      if (one.extent_bytes() == 0 || other.extent_bytes() == 0) continue;
-      if (address(one) + one.extent_bytes() <= address(other) ||
-          address(other) + other.extent_bytes() <= address(one)) {
-        continue;
-      }
+void check_apart(const char* operation, SourceLocation where, std::span<const Endpoint> arrays) {
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    for (std::size_t b = a + 1; b < arrays.size(); ++b) {
+      if (!share_memory(arrays[a].data, arrays[a].layout, arrays[b].data, arrays[b].layout)) continue;
       throw Error(Errc::overlapping, operation, "two of its arrays", "they share memory", where);
     }
   }

@@ -157,6 +157,13 @@ TEST_P(Sorting, slices_with_strides) {
   EXPECT_TRUE(x.to_host() == from);
 }
 
+TEST_P(Sorting, keys_and_values_may_stand_between_each_other) {
+  const weir::Stream s(device());
+  const auto x = weir::from(s, {3.0f, 30.0f, 1.0f, 10.0f, 2.0f, 20.0f});
+  weir::sort_by_key(s, x.slice({{0, 6, 2}}), x.slice({{1, 6, 2}}));
+  EXPECT_EQ(x.to_host(), (std::vector<float>{1, 10, 2, 20, 3, 30}));
+}
+
 TEST_P(Sorting, what_does_not_fit_is_refused_and_changes_nothing) {
   const weir::Stream s(device());
   const auto plane = weir::zeros<float>(s, {3, 4});

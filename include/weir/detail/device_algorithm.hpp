@@ -96,7 +96,6 @@ bool on_gpu(StreamRef stream, SourceLocation where, const ArrayBase<X>&... array
   return ((arrays.view().stride(0) == 1) && ...) && stream.device(where).backend() == "cuda";
 }
 
-/// CUB's names for what it does with an operator.
 template <class T, class Op>
 struct InclusiveScanWork {
   const T* x;
@@ -129,43 +128,44 @@ struct ReduceWork {
   }
 };
 
-template <class T, class Op, class X>
-bool scan_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op, SourceLocation where) {
-  constexpr const char* operation = "weir::inclusive_scan";
-  if (!on_gpu(stream, where, x, y)) return false;
+/// Runs the work that `make` makes of both arrays' memory and of the length of the first.
+template <class T, class X, class Make>
+bool run_between(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, const char* name,
+                 const char* operation, SourceLocation where, const Make& make) {
   Region regions[2];
   Region* region = regions;
   const auto from = bind_one<View<const T>>(in(x, where), stream, where, operation, region);
   const auto to = bind_one<View<T>>(out(y, where), stream, where, operation, region);
-  const InclusiveScanWork<T, Op> work{from.data(), to.data(), static_cast<std::int64_t>(from.size()), op};
-  return run_device_algorithm(work, "scan", operation, regions, stream, where);
+  return run_device_algorithm(make(from.data(), to.data(), static_cast<std::int64_t>(from.size())), name, operation,
+                              regions, stream, where);
+}
+
+template <class T, class Op, class X>
+bool scan_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op, SourceLocation where) {
+  if (!on_gpu(stream, where, x, y)) return false;
+  return run_between(stream, x, y, "scan", "weir::inclusive_scan", where, [&](const T* from, T* to, std::int64_t n) {
+    return InclusiveScanWork<T, Op>{from, to, n, op};
+  });
 }
 
 template <class T, class Op, class X>
 bool exclusive_scan_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& y, T init, Op op,
                               SourceLocation where) {
-  constexpr const char* operation = "weir::exclusive_scan";
   if (!on_gpu(stream, where, x, y)) return false;
-  Region regions[2];
-  Region* region = regions;
-  const auto from = bind_one<View<const T>>(in(x, where), stream, where, operation, region);
-  const auto to = bind_one<View<T>>(out(y, where), stream, where, operation, region);
-  const ExclusiveScanWork<T, Op> work{from.data(), to.data(), static_cast<std::int64_t>(from.size()), init, op};
-  return run_device_algorithm(work, "exclusive scan", operation, regions, stream, where);
+  return run_between(stream, x, y, "exclusive scan", "weir::exclusive_scan", where,
+                     [&](const T* from, T* to, std::int64_t n) {
+                       return ExclusiveScanWork<T, Op>{from, to, n, init, op};
+                     });
 }
 
 template <class T, class Op, class X>
 bool reduce_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op,
                       SourceLocation where) {
-  constexpr const char* operation = "weir::reduce";
   if (!on_gpu(stream, where, x)) return false;
   if constexpr (has_identity<T, Op>) {
-    Region regions[2];
-    Region* region = regions;
-    const auto from = bind_one<View<const T>>(in(x, where), stream, where, operation, region);
-    const auto to = bind_one<View<T>>(out(result, where), stream, where, operation, region);
-    const ReduceWork<T, Op> work{from.data(), to.data(), static_cast<std::int64_t>(from.size()), op};
-    return run_device_algorithm(work, "reduce", operation, regions, stream, where);
+    return run_between(stream, x, result, "reduce", "weir::reduce", where, [&](const T* from, T* to, std::int64_t n) {
+      return ReduceWork<T, Op>{from, to, n, op};
+    });
   } else {
     auto all = empty<T>(Place(stream, where), x.size());
     if (!scan_on_device<T, Op>(stream, x, all, op, where)) return false;
@@ -173,10 +173,6 @@ bool reduce_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T
     return true;
   }
 }
-
-template <class T, class Compare>
-inline constexpr bool sorts_by_radix = std::is_arithmetic_v<T> &&
-                                       (std::is_same_v<Compare, Less> || std::is_same_v<Compare, Greater>);
 
 /// A radix sort has its result elsewhere, which is copied back; the copy's place is scratch memory, too.
 template <class K, class V, class Compare>
@@ -190,7 +186,7 @@ struct SortWork {
   static std::size_t rounded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   int run(void* scratch, std::size_t& bytes, cudaStream_t stream) const {
-    if constexpr (sorts_by_radix<K, Compare>) {
+    if constexpr (sorts_by_bits<K, Compare>) {
       const std::size_t key_bytes = rounded(static_cast<std::size_t>(n) * sizeof(K));
       const std::size_t value_bytes = pairs ? rounded(static_cast<std::size_t>(n) * sizeof(V)) : 0;
       auto* other = static_cast<char*>(scratch);

@@ -229,7 +229,7 @@ void Graph::update(const Graph& other, SourceLocation where) {
                 where);
   }
   const auto refuse_foreign = [&](CoreGraph& one) {
-    if (one.executable->beyond_form() == nullptr) return;
+    if (!one.executable->does_more()) return;
     throw Error(Errc::not_supported, operation, "graph on " + graph.on->name,
                 "what another library captured cannot be exchanged: capture it once more", where);
   };
@@ -262,7 +262,7 @@ void Graph::update(const Graph& other, SourceLocation where) {
     for (auto node = before.rbegin(); node != before.rend(); ++node) {
       try {
         apply_change(graph, node->first, std::move(node->second), operation, where);
-      } catch (const Error&) {
+      } catch (...) {
         // The one that was refused stayed as it was; what a node did before, its device can do.
       }
     }

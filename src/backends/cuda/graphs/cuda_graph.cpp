@@ -415,6 +415,11 @@ void CudaGraph::bury(CudaGraph* graph) noexcept {
   for (CudaGraph* one : gone) delete one;
 }
 
+bool CudaGraph::does_more() {
+  const detail::LockGuard guard(mutex_);
+  return foreign_;
+}
+
 std::shared_ptr<const void> CudaGraph::beyond_form() {
   const detail::LockGuard guard(mutex_);
   if (!foreign_) return nullptr;

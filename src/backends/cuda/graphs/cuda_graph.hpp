@@ -33,6 +33,7 @@ class CudaGraph final : public detail::GraphExecutable {
   void update(const detail::GraphForm& form, std::size_t node) override;
   bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
   void close() noexcept override;
+  bool does_more() override;
   std::shared_ptr<const void> beyond_form() override;
   void* driver_copy(SourceLocation where) override;
 
