@@ -196,6 +196,7 @@ class Engine {
   std::uint32_t captured(const Call& call, std::uint32_t stream, Op op, const char* name, std::vector<Use> uses,
                          std::uint32_t target = none, std::span<const std::uint32_t> gives = {});
   void check_inside(const Call& call, std::uint32_t stream, Graph& graph, std::uint32_t site);
+  std::uint32_t launch_site(const Call& call, std::uint32_t stream, const Graph& graph);
   bool may_race(const GraphVersion& version, const Clock& now) const;
   Clock clock_of(const GraphVersion& version, std::span<const std::uint32_t> waits, std::uint32_t node,
                  const Clock& begin) const;

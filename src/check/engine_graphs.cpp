@@ -219,6 +219,14 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
   }
 }
 
+std::uint32_t Engine::launch_site(const Call& call, std::uint32_t place, const Graph& graph) {
+  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
+  made.version = graph.version;
+  made.graph = graph.id;
+  sites_.push_back(std::move(made));
+  return static_cast<std::uint32_t>(sites_.size() - 1);
+}
+
 void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t which) {
   const auto found = graphs_.find(which);
   if (found == graphs_.end()) return;
@@ -231,11 +239,7 @@ void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t w
   Stream& stream = enter(call, place);
   if (rule(10)) stream.clock.join(graph.end);
 
-  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
-  made.version = graph.version;
-  made.graph = which;
-  sites_.push_back(made);
-  launch_whole(call, stream, graph, static_cast<std::uint32_t>(sites_.size() - 1));
+  launch_whole(call, stream, graph, launch_site(call, place, graph));
   leave(call, stream);
 }
 
@@ -306,11 +310,7 @@ void Engine::try_launch(const Call& call, std::uint32_t place, std::uint32_t whi
   Graph& graph = *found->second;
   Clock begin = enter(call, place).clock;
   if (rule(10)) begin.join(graph.end);
-  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
-  made.version = graph.version;
-  made.graph = which;
-  sites_.push_back(made);
-  const auto at = static_cast<std::uint32_t>(sites_.size() - 1);
+  const std::uint32_t at = launch_site(call, place, graph);
   if (may_race(*graph.version, begin)) check_nodes(call, place, graph, at, begin);
   if (!graph.launched) {
     const auto reported = graph.reported;

@@ -19,6 +19,9 @@ using Values = std::vector<std::int64_t>;
 struct IsOdd {
   WEIR_KERNEL bool operator()(std::int64_t v) const { return v % 2 != 0; }
 };
+struct IsThird {
+  WEIR_KERNEL bool operator()(std::int64_t v) const { return v % 3 == 0; }
+};
 struct Always {
   bool answer;
   WEIR_KERNEL bool operator()(std::int64_t) const { return answer; }
@@ -265,29 +268,38 @@ TEST_P(PartsOfArrays, reduce_by_key_refuses_what_does_not_fit) {
       fails_with(weir::Errc::overlapping, [&] { weir::reduce_by_key(s, keys, values, unique, values, count); }));
 }
 
-//  s: [hold ......][all of them]
+//  s: [hold ......][for_each][scan][partition][histogram][select]
 TEST_P(PartsOfArrays, are_worked_on_asynchronously_and_in_stream_order) {
+  constexpr std::size_t n = 50'000;
+  constexpr std::int64_t most = 200'000'000;
   Gate gate;
-  const Values from = values(50'000, 1000);
-  const auto x = weir::from(s, from);
-  const auto y = weir::zeros<std::int64_t>(s, 50'000);
-  const auto z = weir::zeros<std::int64_t>(s, 50'000);
+  Values sums = values(n, 1000);
+  const auto x = weir::from(s, sums);
+  const auto y = weir::zeros<std::int64_t>(s, n);
+  const auto z = weir::zeros<std::int64_t>(s, n);
   const auto count = weir::zeros<std::int64_t>(s, 1);
-  const auto counts = weir::zeros<std::int64_t>(s, 10);
+  const auto bins = weir::zeros<std::int64_t>(s, 10);
   s.synchronize();
   gate.hold(s);
   EXPECT_TRUE(returns_while_held(gate, [&] {
     weir::for_each(s, x, Double{});
-    weir::exclusive_scan(s, x, y);
-    weir::partition(s, y, z, count, IsOdd{});
-    weir::histogram(s, z, counts, 0, 100'000'000);
-    weir::select_if(s, x, y, count, IsOdd{});
+    weir::exclusive_scan(s, x, y, 1);
+    weir::partition(s, y, z, count, IsThird{});
+    weir::histogram(s, z, bins, 0, most);
+    weir::select_if(s, z, x, count, IsThird{});
   }));
   EXPECT_TRUE(stays(device(), [&] { return !s.done(); }));
   gate.open();
-  EXPECT_EQ(count.to_host()[0], 0);
-  const Values in_bins = counts.to_host();
-  EXPECT_EQ(std::accumulate(in_bins.begin(), in_bins.end(), std::int64_t{0}), 50'000);
+  for (std::int64_t& v : sums) v *= 2;
+  std::exclusive_scan(sums.begin(), sums.end(), sums.begin(), std::int64_t{1});
+  const std::vector<std::int32_t> in_bins = counted<std::int64_t>(sums, 10, 0, most);
+  const auto others = std::stable_partition(sums.begin(), sums.end(), IsThird{});
+  const auto chosen = static_cast<std::size_t>(others - sums.begin());
+  EXPECT_TRUE(chosen > 0 && chosen < n);
+  EXPECT_EQ(count.to_host(s)[0], others - sums.begin());
+  EXPECT_TRUE(z.to_host(s) == sums);
+  EXPECT_EQ(bins.to_host(s), Values(in_bins.begin(), in_bins.end()));
+  EXPECT_TRUE(x.slice(0, chosen).to_host(s) == Values(sums.begin(), others));
 }
 
 }  // namespace
