@@ -183,8 +183,9 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
 }  // namespace detail
 
 /// Runs `kernel(index, arguments...)` for every index of `extent`, in the order of `stream`. Asynchronous (W1, R1).
-/// index is std::size_t in one dimension, or the integer type that the kernel declares, weir::Index<R> in R. Arguments are taken by value as given; arrays as in(x),
-/// out(x) or inout(x), or a const array alone for in. The kernel is copied; its call operator is const.
+/// index is std::size_t in one dimension, or the integer type that the kernel declares, and weir::Index<R> in R. Arguments
+/// are taken by value as given; arrays as in(x), out(x) or inout(x), or a const array alone for in. The kernel is copied;
+/// its call operator is const.
 /// An extent of 0 launches nothing. Elements run in any order, in parallel: none may wait for another.
 /// If the kernel throws, later commands of the stream are skipped, and the next synchronisation of the stream throws
 /// Error(kernel_failed). Throws wrong_shape, wrong_device, wrong_memory, null_view, misaligned, size_overflow.
