@@ -33,7 +33,8 @@ struct DeviceCode {
     line,    ///< (closure, std::uint64_t count, DeviceGuard)
     shaped,  ///< (closure, DeviceExtent, DeviceGuard)
     blocks,  ///< (closure, BlockSizes, DeviceGuard)
-    global   ///< the closure is a GlobalCall
+    global,  ///< the closure is a GlobalCall
+    file     ///< stands for all kernels of its file, those of CUB and of the user's __global__ functions too
   };
 
   DeviceCode(Kind k, int (*l)(void**));
@@ -182,6 +183,15 @@ constexpr const void* find_device_code() {
 
 template <class C, std::size_t R>
 inline constexpr const void* device_code<C, R, DeviceCompiler> = find_device_code<C, R>();
+
+// In every file, not inline: each has device code of its own, also of templates that others instantiate.
+namespace {
+
+__global__ void this_file() {}
+int load_this_file(void** function) { return load_symbol(reinterpret_cast<const void*>(&this_file), function); }
+DeviceCode code_of_this_file{DeviceCode::Kind::file, &load_this_file};
+
+}  // namespace
 
 }  // namespace weir::detail
 

@@ -66,6 +66,10 @@ void CudaDevice::start(SourceLocation where) {
   staging_.fill_soon();
   for (detail::DeviceCode* code = detail::first_device_code(); code != nullptr; code = code->next) {
     if (code->kind == detail::DeviceCode::Kind::global) continue;
+    if (code->kind == detail::DeviceCode::Kind::file) {
+      load_file(*code);
+      continue;
+    }
     try {
       load(*code, where);
     } catch (const Error&) {

@@ -44,8 +44,8 @@ class CudaDevice {
   Backend& backend() const { return backend_; }
   DeviceProperties properties() const;
 
-  /// The first use of the device: makes its context and loads the kernels of the program, so that no launch has to load
-  /// one while others run (R66). With the device current.
+  /// The first use of the device: makes its context and loads the kernels of the program, CUB's and the user's own too,
+  /// so that no launch has to load one while others run (R66). With the device current.
   void start(SourceLocation where);
   bool started() const { return started_.load(std::memory_order_acquire); }
 
@@ -184,6 +184,8 @@ class CudaDevice {
   std::vector<CudaPool*> hold_pools();
   void let_go(CudaPool& pool) noexcept;
   void load(detail::DeviceCode& code, SourceLocation where);
+  /// All kernels of the file that `code` stands for. What cannot be loaded now is at its first launch.
+  void load_file(const detail::DeviceCode& code) noexcept;
   void apply_wait_mode(SourceLocation where);
 
   Backend& backend_;

@@ -1,6 +1,7 @@
 // Kernels on a device: found, measured once, and remembered with their code.
 #include <algorithm>
 #include <memory>
+#include <new>
 
 #include <weir/kernel.hpp>
 
@@ -62,6 +63,21 @@ void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
     loaded.block = static_cast<unsigned>(block);
   }
   loaded.function.store(function, std::memory_order_release);
+}
+
+void CudaDevice::load_file([[maybe_unused]] const detail::DeviceCode& code) noexcept {
+#if CUDA_VERSION >= 12040
+  const Driver& d = driver();
+  void* one = nullptr;
+  CUmodule file = nullptr;
+  unsigned count = 0;
+  if (d.load_function == nullptr || code.load(&one) != cudaSuccess) return;
+  if (d.module_of(&file, static_cast<CUfunction>(one)) != CUDA_SUCCESS) return;
+  if (d.function_count(&count, file) != CUDA_SUCCESS || count == 0) return;
+  const std::unique_ptr<CUfunction[]> functions(new (std::nothrow) CUfunction[count]);
+  if (functions == nullptr || d.functions(functions.get(), count, file) != CUDA_SUCCESS) return;
+  std::for_each_n(functions.get(), count, [&](CUfunction function) { static_cast<void>(d.load_function(function)); });
+#endif
 }
 
 const LoadedCode& CudaDevice::code_of(const Kernel& kernel, const char* operation, const std::string& object,

@@ -31,11 +31,11 @@ std::string reason_of(cudaError_t answer) {
 }
 
 template <class Function>
-bool find(Function& function, const char* name) {
+bool find(Function& function, const char* name, [[maybe_unused]] unsigned version = 12000) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-  const cudaError_t answer = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+  const cudaError_t answer = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
 #else
   const cudaError_t answer = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
@@ -70,6 +70,12 @@ Driver start() {
     d.device_count = 0;
     d.why_absent = "the NVIDIA driver is too old: it lacks calls of CUDA 12";
   }
+#if CUDA_VERSION >= 12040
+  const bool loads_files =
+      find(d.module_of, "cuFuncGetModule") && find(d.function_count, "cuModuleGetFunctionCount", 12040) &&
+      find(d.functions, "cuModuleEnumerateFunctions", 12040) && find(d.load_function, "cuFuncLoad", 12040);
+  if (!loads_files) d.load_function = nullptr;
+#endif
   return d;
 }
 

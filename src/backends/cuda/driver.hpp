@@ -32,6 +32,13 @@ struct Driver {
   decltype(&::cuMemsetD16Async) set_words = nullptr;
   decltype(&::cuMemsetD32Async) set_double_words = nullptr;
   decltype(&::cuMemGetAddressRange) address_range = nullptr;
+  // All kernels of a file. Null before CUDA 12.4.
+#if CUDA_VERSION >= 12040
+  decltype(&::cuFuncGetModule) module_of = nullptr;
+  decltype(&::cuModuleGetFunctionCount) function_count = nullptr;
+  decltype(&::cuModuleEnumerateFunctions) functions = nullptr;
+  decltype(&::cuFuncLoad) load_function = nullptr;
+#endif
   // The calling thread's, if it has one.
   decltype(&::cuCtxGetCurrent) current_context = nullptr;
   // Whether anybody in the process uses a device, without starting it.
