@@ -61,6 +61,7 @@ void observe(Context& context);        // observe.*
 void trace(Context& context);          // trace.*
 void check(Context& context);          // check.*
 void collectives(Context& context);    // all_reduce.*
+void algorithms(Context& context);     // algorithms.*
 void instructions(Context& context);
 void allocations(Context& context);
 void replay_allocations(Context& context);

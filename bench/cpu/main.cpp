@@ -45,6 +45,7 @@ constexpr Bench benches[] = {
     {"trace", bench::trace},
     {"check", bench::check},
     {"all_reduce", bench::collectives},
+    {"algorithms", bench::algorithms},
     {"instructions", bench::instructions},
     {"allocations", bench::allocations},
     {"graph.allocations", bench::replay_allocations},

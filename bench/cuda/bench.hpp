@@ -40,5 +40,6 @@ void pageable_copies(Context& context);      // pageable
 void chunked(Context& context);              // M1
 void pageable_vectors(Context& context);     // M1_pageable
 void graphs(Context& context);               // graph
+void algorithms(Context& context);           // algorithms.*
 
 }  // namespace bench

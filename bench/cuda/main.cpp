@@ -36,6 +36,7 @@ constexpr Bench benches[] = {
     {"M1", bench::chunked},
     {"M1_pageable", bench::pageable_vectors},
     {"graph", bench::graphs},
+    {"algorithms", bench::algorithms},
     {"many_streams", bench::many_streams},  // last: its streams stay
 };
 

@@ -20,6 +20,7 @@ struct BinOf {
   T lower;
   T upper;
   std::size_t bins;
+  double bins_per_unit = static_cast<double>(bins) / (static_cast<double>(upper) - static_cast<double>(lower));
 
   WEIR_KERNEL std::size_t operator()(const T& value) const {
     if (!(lower <= value && value < upper)) return bins;
@@ -27,6 +28,7 @@ struct BinOf {
       const auto from_lower = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lower);
       const auto width = static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower);
       // from_lower * bins / width in steps that do not overflow: both factors below 2^32, or long division by a bit a step.
+      if (((width | bins) >> 32) == 0) return small_product_over(from_lower, width);
       if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / width);
       return long_product_over(from_lower, bins, width);
     } else {
@@ -38,6 +40,13 @@ struct BinOf {
   }
 
  private:
+  /// from_lower * bins / width: a division of doubles beforehand errs by less than one, which the remainder tells.
+  WEIR_KERNEL std::size_t small_product_over(std::uint64_t from_lower, std::uint64_t width) const {
+    const auto near =
+        static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(from_lower)) * bins_per_unit);
+    const auto rest = static_cast<std::int64_t>(from_lower * bins - static_cast<std::uint64_t>(near) * width);
+    return static_cast<std::size_t>(near - (rest < 0) + (rest >= static_cast<std::int64_t>(width)));
+  }
   /// a * b / c for a < c: bit by bit of b, with a remainder below c.
   WEIR_KERNEL static std::size_t long_product_over(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     std::uint64_t quotient = 0;
@@ -80,12 +89,13 @@ struct CountTile {
 
   template <class N>
   WEIR_KERNEL void operator()(std::size_t index, View<const T> x, View<N> partial) const {
-    const std::size_t bins = bin_of.bins;
+    const BinOf<T> to_bin = bin_of;  // a copy that no count can be part of: it stays in registers
+    const std::size_t bins = to_bin.bins;
     const auto [begin, end] = part_of(x.size(), index, tile);
     const View<N> own = partial.slice(index * bins, (index + 1) * bins);
     for (std::size_t b = 0; b < bins; ++b) own[b] = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t bin = bin_of(x[i]);
+      const std::size_t bin = to_bin(x[i]);
       if (bin < bins) ++own[bin];
     }
   }

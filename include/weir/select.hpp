@@ -41,13 +41,23 @@ struct MoveChosen {
   WEIR_KERNEL void operator()(std::size_t chunk, View<const T> x, View<const std::size_t> up_to, View<T> y) const {
     const auto [begin, end] = part_of(x.size(), chunk);
     std::size_t next = chunk == 0 ? 0 : up_to[chunk - 1];
-    [[maybe_unused]] std::size_t other = up_to[up_to.size() - 1] + (begin - next);
-    for (std::size_t i = begin; i < end; ++i) {
-      const T here = x[i];
-      if (chosen(here)) {
-        y[next++] = here;
-      } else if constexpr (all) {
-        y[other++] = here;
+    // Without a branch for each element: on mixed ones it would be mispredicted every other time.
+    if constexpr (all) {
+      std::size_t other = up_to[up_to.size() - 1] + (begin - next);
+      for (std::size_t i = begin; i < end; ++i) {
+        const T here = x[i];
+        const bool is_chosen = static_cast<bool>(chosen(here));
+        const std::size_t mask = std::size_t{0} - static_cast<std::size_t>(is_chosen);
+        y[(next & mask) | (other & ~mask)] = here;
+        next += static_cast<std::size_t>(is_chosen);
+        other += static_cast<std::size_t>(!is_chosen);
+      }
+    } else {
+      const std::size_t last = up_to[chunk];
+      for (std::size_t i = begin; next < last; ++i) {
+        const T here = x[i];
+        y[next] = here;
+        next += static_cast<std::size_t>(static_cast<bool>(chosen(here)));
       }
     }
   }
