@@ -40,6 +40,16 @@ constexpr T identity_of() {
   return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
+/// What CUB knows, and has chosen its kernels' sizes for: the same sums as by Plus, for types that a sum does not widen.
+template <class T, class Op>
+constexpr auto as_cub_knows_it(const Op& op) {
+  if constexpr (std::is_same_v<Op, Plus> && std::is_arithmetic_v<T> && sizeof(T) >= sizeof(int)) {
+    return ::cuda::std::plus<T>{};
+  } else {
+    return op;
+  }
+}
+
 /// Calls of CUB's, as `int Work::run(void* scratch, std::size_t& scratch_bytes, cudaStream_t)`; without scratch memory they
 /// say how much they need.
 template <class Work>
@@ -103,7 +113,7 @@ struct InclusiveScanWork {
   std::int64_t n;
   Op op;
   int run(void* scratch, std::size_t& bytes, cudaStream_t stream) const {
-    return cub::DeviceScan::InclusiveScan(scratch, bytes, x, y, op, n, stream);
+    return cub::DeviceScan::InclusiveScan(scratch, bytes, x, y, as_cub_knows_it<T>(op), n, stream);
   }
 };
 template <class T, class Op>
@@ -114,7 +124,7 @@ struct ExclusiveScanWork {
   T init;
   Op op;
   int run(void* scratch, std::size_t& bytes, cudaStream_t stream) const {
-    return cub::DeviceScan::ExclusiveScan(scratch, bytes, x, y, op, init, n, stream);
+    return cub::DeviceScan::ExclusiveScan(scratch, bytes, x, y, as_cub_knows_it<T>(op), init, n, stream);
   }
 };
 template <class T, class Op>
@@ -124,7 +134,8 @@ struct ReduceWork {
   std::int64_t n;
   Op op;
   int run(void* scratch, std::size_t& bytes, cudaStream_t stream) const {
-    return cub::DeviceReduce::Reduce(scratch, bytes, x, result, n, op, identity_of<T, Op>(), stream);
+    return cub::DeviceReduce::Reduce(scratch, bytes, x, result, n, as_cub_knows_it<T>(op), identity_of<T, Op>(),
+                                     stream);
   }
 };
 
@@ -190,19 +201,24 @@ struct SortWork {
       const std::size_t key_bytes = rounded(static_cast<std::size_t>(n) * sizeof(K));
       const std::size_t value_bytes = pairs ? rounded(static_cast<std::size_t>(n) * sizeof(V)) : 0;
       auto* other = static_cast<char*>(scratch);
+      cub::DoubleBuffer<K> all_keys(keys, reinterpret_cast<K*>(other));
+      cub::DoubleBuffer<V> all_values(values, reinterpret_cast<V*>(other + (scratch == nullptr ? 0 : key_bytes)));
       std::size_t own = bytes - key_bytes - value_bytes;  // meaningless, and unused, without scratch memory
-      int answer = radix(scratch == nullptr ? nullptr : other + key_bytes + value_bytes, own,
-                         reinterpret_cast<K*>(other), reinterpret_cast<V*>(other + key_bytes), stream);
+      int answer =
+          radix(scratch == nullptr ? nullptr : other + key_bytes + value_bytes, own, all_keys, all_values, stream);
       if (scratch == nullptr) {
         bytes = rounded(own == 0 ? 1 : own) + key_bytes + value_bytes;
         return answer;
       }
-      if (answer != cudaSuccess) return answer;
-      answer = cudaMemcpyAsync(keys, other, static_cast<std::size_t>(n) * sizeof(K), cudaMemcpyDeviceToDevice, stream);
-      if constexpr (pairs) {
-        if (answer != cudaSuccess) return answer;
-        answer = cudaMemcpyAsync(values, other + key_bytes, static_cast<std::size_t>(n) * sizeof(V),
+      if (answer == cudaSuccess && all_keys.Current() != keys) {
+        answer = cudaMemcpyAsync(keys, all_keys.Current(), static_cast<std::size_t>(n) * sizeof(K),
                                  cudaMemcpyDeviceToDevice, stream);
+      }
+      if constexpr (pairs) {
+        if (answer == cudaSuccess && all_values.Current() != values) {
+          answer = cudaMemcpyAsync(values, all_values.Current(), static_cast<std::size_t>(n) * sizeof(V),
+                                   cudaMemcpyDeviceToDevice, stream);
+        }
       }
       return answer;
     } else if constexpr (pairs) {
@@ -213,19 +229,18 @@ struct SortWork {
   }
 
  private:
-  int radix(void* scratch, std::size_t& bytes, K* keys_to, [[maybe_unused]] V* values_to, cudaStream_t stream) const {
+  int radix(void* scratch, std::size_t& bytes, cub::DoubleBuffer<K>& all_keys,
+            [[maybe_unused]] cub::DoubleBuffer<V>& all_values, cudaStream_t stream) const {
     constexpr int bits = 8 * sizeof(K);
+    using Sort = cub::DeviceRadixSort;
     if constexpr (pairs && std::is_same_v<Compare, Less>) {
-      return cub::DeviceRadixSort::SortPairs(scratch, bytes, static_cast<const K*>(keys), keys_to,
-                                             static_cast<const V*>(values), values_to, n, 0, bits, stream);
+      return Sort::SortPairs(scratch, bytes, all_keys, all_values, n, 0, bits, stream);
     } else if constexpr (pairs) {
-      return cub::DeviceRadixSort::SortPairsDescending(scratch, bytes, static_cast<const K*>(keys), keys_to,
-                                                       static_cast<const V*>(values), values_to, n, 0, bits, stream);
+      return Sort::SortPairsDescending(scratch, bytes, all_keys, all_values, n, 0, bits, stream);
     } else if constexpr (std::is_same_v<Compare, Less>) {
-      return cub::DeviceRadixSort::SortKeys(scratch, bytes, static_cast<const K*>(keys), keys_to, n, 0, bits, stream);
+      return Sort::SortKeys(scratch, bytes, all_keys, n, 0, bits, stream);
     } else {
-      return cub::DeviceRadixSort::SortKeysDescending(scratch, bytes, static_cast<const K*>(keys), keys_to, n, 0, bits,
-                                                      stream);
+      return Sort::SortKeysDescending(scratch, bytes, all_keys, n, 0, bits, stream);
     }
   }
 };
