@@ -34,8 +34,9 @@ class Algorithms {
     std::uniform_int_distribution<std::int32_t> any(0, limit - 1);
     for (std::int32_t& value : values) value = any(random);
     from_ = weir::from(stream_, values);
-    for (weir::Array<std::int32_t>* array : {&ours_, &by_hand_, &other_})
+    for (weir::Array<std::int32_t>* array : {&ours_, &by_hand_, &other_}) {
       *array = weir::zeros<std::int32_t>(stream_, n);
+    }
     for (weir::Array<std::int32_t>* array : {&counts_, &counted_}) *array = weir::zeros<std::int32_t>(stream_, bins);
     for (weir::Array<std::int64_t>* array : {&chosen_, &chosen_by_hand_}) {
       *array = weir::zeros<std::int64_t>(stream_, 1);
@@ -86,8 +87,9 @@ class Algorithms {
     constexpr int times = 20;
     Options options = context.options;
     options.pause = {};
-    for (const weir::Array<std::int32_t>* array : {&ours_, &by_hand_, &counts_, &counted_})
+    for (const weir::Array<std::int32_t>* array : {&ours_, &by_hand_, &counts_, &counted_}) {
       weir::fill(stream_, *array, 0);
+    }
     stream_.synchronize();
     const Pair pair = by_turns(
         options,
@@ -95,7 +97,7 @@ class Algorithms {
           const double time = seconds([&] {
             for (int i = 0; i < times; ++i) {
               std::size_t bytes = scratch_.size();
-              raw(const_cast<char*>(scratch_.data()), bytes);
+              raw(scratch_.view().data(), bytes);
             }
             raw_.synchronize();
           });

@@ -54,7 +54,7 @@ struct MoveChosen {
       }
     } else {
       const std::size_t last = up_to[chunk];
-      for (std::size_t i = begin; next < last; ++i) {
+      for (std::size_t i = begin; i < end && next < last; ++i) {
         const T here = x[i];
         y[next] = here;
         next += static_cast<std::size_t>(static_cast<bool>(chosen(here)));

@@ -1,4 +1,6 @@
 // No first launch waits for a kernel that runs (R66): not of the user's own kernels, and not of CUB's.
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <weir/algorithm.hpp>

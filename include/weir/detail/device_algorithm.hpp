@@ -40,7 +40,7 @@ constexpr T identity_of() {
   return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 }
 
-/// What CUB knows, and has chosen its kernels' sizes for: the same sums as by Plus, for types that a sum does not widen.
+/// Plus as the operator that CUB has tuned its kernels for, for types that a sum does not widen.
 template <class T, class Op>
 constexpr auto as_cub_knows_it(const Op& op) {
   if constexpr (std::is_same_v<Op, Plus> && std::is_arithmetic_v<T> && sizeof(T) >= sizeof(int)) {
@@ -185,7 +185,7 @@ bool reduce_on_device(StreamRef stream, const ArrayBase<X>& x, const ArrayBase<T
   }
 }
 
-/// A radix sort has its result elsewhere, which is copied back; the copy's place is scratch memory, too.
+/// A radix sort goes to and fro between the keys and scratch memory; where it ends there, the result is copied back.
 template <class K, class V, class Compare>
 struct SortWork {
   K* keys;
@@ -201,22 +201,22 @@ struct SortWork {
       const std::size_t key_bytes = rounded(static_cast<std::size_t>(n) * sizeof(K));
       const std::size_t value_bytes = pairs ? rounded(static_cast<std::size_t>(n) * sizeof(V)) : 0;
       auto* other = static_cast<char*>(scratch);
-      cub::DoubleBuffer<K> all_keys(keys, reinterpret_cast<K*>(other));
-      cub::DoubleBuffer<V> all_values(values, reinterpret_cast<V*>(other + (scratch == nullptr ? 0 : key_bytes)));
+      cub::DoubleBuffer<K> key_buffers(keys, reinterpret_cast<K*>(other));
+      cub::DoubleBuffer<V> value_buffers(values, reinterpret_cast<V*>(other + (scratch == nullptr ? 0 : key_bytes)));
       std::size_t own = bytes - key_bytes - value_bytes;  // meaningless, and unused, without scratch memory
-      int answer =
-          radix(scratch == nullptr ? nullptr : other + key_bytes + value_bytes, own, all_keys, all_values, stream);
+      int answer = radix(scratch == nullptr ? nullptr : other + key_bytes + value_bytes, own, key_buffers,
+                         value_buffers, stream);
       if (scratch == nullptr) {
         bytes = rounded(own == 0 ? 1 : own) + key_bytes + value_bytes;
         return answer;
       }
-      if (answer == cudaSuccess && all_keys.Current() != keys) {
-        answer = cudaMemcpyAsync(keys, all_keys.Current(), static_cast<std::size_t>(n) * sizeof(K),
+      if (answer == cudaSuccess && key_buffers.Current() != keys) {
+        answer = cudaMemcpyAsync(keys, key_buffers.Current(), static_cast<std::size_t>(n) * sizeof(K),
                                  cudaMemcpyDeviceToDevice, stream);
       }
       if constexpr (pairs) {
-        if (answer == cudaSuccess && all_values.Current() != values) {
-          answer = cudaMemcpyAsync(values, all_values.Current(), static_cast<std::size_t>(n) * sizeof(V),
+        if (answer == cudaSuccess && value_buffers.Current() != values) {
+          answer = cudaMemcpyAsync(values, value_buffers.Current(), static_cast<std::size_t>(n) * sizeof(V),
                                    cudaMemcpyDeviceToDevice, stream);
         }
       }
@@ -229,18 +229,18 @@ struct SortWork {
   }
 
  private:
-  int radix(void* scratch, std::size_t& bytes, cub::DoubleBuffer<K>& all_keys,
-            [[maybe_unused]] cub::DoubleBuffer<V>& all_values, cudaStream_t stream) const {
+  int radix(void* scratch, std::size_t& bytes, cub::DoubleBuffer<K>& key_buffers,
+            [[maybe_unused]] cub::DoubleBuffer<V>& value_buffers, cudaStream_t stream) const {
     constexpr int bits = 8 * sizeof(K);
     using Sort = cub::DeviceRadixSort;
     if constexpr (pairs && std::is_same_v<Compare, Less>) {
-      return Sort::SortPairs(scratch, bytes, all_keys, all_values, n, 0, bits, stream);
+      return Sort::SortPairs(scratch, bytes, key_buffers, value_buffers, n, 0, bits, stream);
     } else if constexpr (pairs) {
-      return Sort::SortPairsDescending(scratch, bytes, all_keys, all_values, n, 0, bits, stream);
+      return Sort::SortPairsDescending(scratch, bytes, key_buffers, value_buffers, n, 0, bits, stream);
     } else if constexpr (std::is_same_v<Compare, Less>) {
-      return Sort::SortKeys(scratch, bytes, all_keys, n, 0, bits, stream);
+      return Sort::SortKeys(scratch, bytes, key_buffers, n, 0, bits, stream);
     } else {
-      return Sort::SortKeysDescending(scratch, bytes, all_keys, n, 0, bits, stream);
+      return Sort::SortKeysDescending(scratch, bytes, key_buffers, n, 0, bits, stream);
     }
   }
 };

@@ -32,7 +32,7 @@ struct Driver {
   decltype(&::cuMemsetD16Async) set_words = nullptr;
   decltype(&::cuMemsetD32Async) set_double_words = nullptr;
   decltype(&::cuMemGetAddressRange) address_range = nullptr;
-  // All kernels of a file. Null before CUDA 12.4.
+  // All kernels of a file. Before CUDA 12.4 there are none of these, and load_function is null.
 #if CUDA_VERSION >= 12040
   decltype(&::cuFuncGetModule) module_of = nullptr;
   decltype(&::cuModuleGetFunctionCount) function_count = nullptr;
