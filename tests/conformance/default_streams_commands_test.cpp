@@ -92,6 +92,23 @@ TEST_P(DefaultStreamsCommands, R19_R71_a_record_in_a_blocking_stream_stands_for_
   }
 }
 
+//  legacy: [hold ......]
+//  s:                   |e               alone in its stream, in each turn
+TEST_P(DefaultStreamsCommands, R19_R71_a_stream_is_done_when_its_record_behind_legacy_work_is_reached) {
+  weir::Stream s(device());
+  const weir::Event plain(device());
+  const weir::TimedEvent with_time(device());
+  for (const weir::EventRef e : {weir::EventRef(plain), weir::EventRef(with_time), weir::EventRef(plain)}) {
+    Gate gate;
+    gate.hold(legacy());
+    s.record(e);
+    EXPECT_TRUE(stays(device(), [&] { return !s.done() && !e.done(); }));
+    EXPECT_TRUE(blocks_until_open(device(), gate, [&] { s.synchronize(); }));
+    EXPECT_TRUE(e.done());
+    EXPECT_TRUE(s.done());
+  }
+}
+
 //  s:      [hold ......]
 //  legacy:               [graph: mark]
 TEST_P(DefaultStreamsCommands, M2_R18_a_graph_in_the_legacy_stream_waits_for_blocking_streams) {

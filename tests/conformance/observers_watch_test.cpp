@@ -116,6 +116,23 @@ TEST_P(Watching, a_call_that_waits_holds_no_other_call_on_its_stream) {
   EXPECT_EQ(values[99], 0);
 }
 
+TEST_P(Watching, a_stream_is_done_after_copies_and_fills_that_waited_as_without_observers) {
+  Counts all(weir::Watch::everything);
+  weir::Stream a(device(), {.blocking = false});
+  Counts::timed_stream = a.id();
+  const auto x = weir::zeros<int>(a, 100);
+  std::vector<int> values(100, 1);
+  auto host = weir::empty<int>(weir::host, 100);
+  constexpr int turns = 100;
+  for (int i = 0; i < turns; ++i) {
+    weir::copy(a, values, x);
+    ASSERT_TRUE(a.done()) << "copy " << i;
+    weir::fill(a, host, i);
+    ASSERT_TRUE(a.done()) << "fill " << i;
+  }
+  EXPECT_TRUE(eventually([&] { return all.times == 2 * turns + 1; }));
+}
+
 TEST_P(Watching, detach_returns_when_no_callback_is_running) {
   weir::Stream a(device());
   Marker marker;

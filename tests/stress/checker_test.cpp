@@ -136,6 +136,7 @@ TEST(Shrinker, leaves_what_a_planted_defect_needs) {
 /// A wait is missing, and a gate holds what it should have waited for: the comparison must see it.
 TEST(Comparison, sees_a_missing_wait_when_a_gate_forces_the_order) {
   if (weir_test::under_thread_sanitizer) GTEST_SKIP() << "the race planted here is ThreadSanitizer's to see";
+  if (tested_backend() == "cuda") GTEST_SKIP() << "its gates are kernels for CPUs";
   const Theme theme{.max_commands = 25, .defaults = false};
   std::size_t tried = 0, seen = 0;
   for (std::uint64_t seed = 1; tried < 60; ++seed) {
@@ -156,6 +157,7 @@ TEST(Comparison, sees_a_missing_wait_when_a_gate_forces_the_order) {
 
 /// The same gates change nothing where the wait is there.
 TEST(Comparison, sees_nothing_when_the_wait_is_there) {
+  if (tested_backend() == "cuda") GTEST_SKIP() << "its gates are kernels for CPUs";
   const Theme theme{.max_commands = 25, .defaults = false};
   std::size_t tried = 0;
   for (std::uint64_t seed = 1; tried < 20; ++seed) {

@@ -54,6 +54,9 @@ class CudaDevice {
   /// A queue that nobody owns any more; its work may be pending.
   void take_back(CudaQueue& queue);
   CudaQueue& legacy() { return *legacy_; }
+  /// Grows with each command of the legacy stream.
+  std::uint64_t legacy_work() const { return legacy_work_.load(std::memory_order_acquire); }
+  void count_legacy_work() noexcept { legacy_work_.fetch_add(1, std::memory_order_release); }
   /// One of a few queues for what waits for other queues: one that waits for nothing now, if there is one.
   CudaQueue& waiting_queue();
   /// Those that are idle, so that pools can give back what was freed in them: nobody else ever synchronises them.
@@ -206,6 +209,7 @@ class CudaDevice {
       false;  ///< else the flags are the driver's, or the user's own
   CudaPool* default_pool_;
   CudaQueue* legacy_;
+  std::atomic<std::uint64_t> legacy_work_{0};
 
   detail::Mutex queues_mutex_;
   std::vector<CudaQueue*> queues_ WEIR_GUARDED_BY(queues_mutex_);

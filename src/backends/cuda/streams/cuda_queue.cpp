@@ -27,8 +27,13 @@ void CudaQueue::open(const QueueOptions& options) {
   blocking_ = options.kind == QueueOptions::Kind::stream && options.blocking;
   internal_ = options.kind == QueueOptions::Kind::internal;
   legacy_handle_.store(legacy_, std::memory_order_relaxed);
+  legacy_work_seen_.store(0, std::memory_order_relaxed);
   rest();
   owner_.store(options.stream, std::memory_order_release);
+}
+
+void CudaQueue::count_legacy_work() {
+  if (legacy_handle()) device_.count_legacy_work();
 }
 
 int CudaQueue::device_index() const { return device_.index(); }
@@ -54,10 +59,22 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   if (capture_ != nullptr) return record_fork(event, where);
   const cudaStream_t queue = stream(where);
   const cudaEvent_t native = event.to_record(where);
+  const std::uint64_t legacy_work = ordered_with_legacy() ? device_.legacy_work() : 0;
+  const bool behind_legacy_work = legacy_work != legacy_work_seen_.load(std::memory_order_relaxed);
+  // Behind legacy work the driver says that a stream is done with nothing but records in it; a timed record makes it pending.
+  const StockEvent pending = behind_legacy_work && !event.timed ? StockEvent(device_, true, where) : StockEvent();
   const RoomCall room;
-  const cudaError_t answer =
-      in_context([&] { return driver().record_event(native, queue); }, [&] { return cudaEventRecord(native, queue); });
-  check(answer, "weir::Stream::record", label_, where);
+  const auto record_one = [&](cudaEvent_t one) {
+    const cudaError_t answer =
+        in_context([&] { return driver().record_event(one, queue); }, [&] { return cudaEventRecord(one, queue); });
+    check(answer, "weir::Stream::record", label_, where);
+  };
+  record_one(native);
+  if (behind_legacy_work) [[unlikely]] {
+    if (pending) record_one(pending.get());
+    legacy_work_seen_.store(legacy_work, std::memory_order_relaxed);
+  }
+  note_legacy_work();
   if (failures_.in_doubt()) [[unlikely]] {
     event.set_failure_place({this, failures_.place()});
   } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
@@ -77,6 +94,7 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, native, CU_EVENT_WAIT_DEFAULT); },
                                         [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
   check(answer, "weir::Stream::wait", label_, where);
+  note_legacy_work();
   waited_.store(true, std::memory_order_relaxed);
   if (const auto source = event.failure_place(); source.queue != nullptr) [[unlikely]] {
     ensure_flag(where);
@@ -197,6 +215,7 @@ void CudaQueue::come_after(cudaEvent_t event) {
   const DeviceScope scope(device_.index());
   const RoomCall room;
   check(cudaStreamWaitEvent(queue, event, cudaEventWaitDefault), ordering, label_, {});
+  note_legacy_work();
   waited_.store(true, std::memory_order_relaxed);
 }
 

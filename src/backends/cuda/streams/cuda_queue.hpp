@@ -79,6 +79,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The driver's stream; starts the device and makes it at the first use.
   cudaStream_t stream(SourceLocation where) {
     used_.store(true, std::memory_order_relaxed);
+    note_legacy_work();
     const cudaStream_t stream = stream_.load(std::memory_order_acquire);
     return stream != nullptr ? stream : make_stream(where);
   }
@@ -128,6 +129,12 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void set_standing_mark(SourceLocation where);
   /// Whether its captures concern the legacy stream (R146).
   bool ordered_with_legacy() const { return blocking_ && !legacy_handle(); }
+  /// Before and after each command of the legacy stream: who records meanwhile sees one of the two.
+  void note_legacy_work() {
+    if (of_current_device_) [[unlikely]]
+      count_legacy_work();
+  }
+  void count_legacy_work();
   bool legacy_handle() const { return legacy_handle_.load(std::memory_order_relaxed); }
   void come_after(cudaEvent_t event);
   friend class InsideGate;
@@ -208,7 +215,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   std::atomic<bool> end_unknown_{false};  ///< nothing says when its work is over
   std::atomic<bool> used_{false};
   std::atomic<bool> unsettled_{false};
-  std::atomic<bool> waited_{false};  ///< since the last host function
+  std::atomic<bool> waited_{false};                 ///< since the last host function
+  std::atomic<std::uint64_t> legacy_work_seen_{0};  ///< the last that a record of its was made to stand for
   std::atomic<cudaStream_t> stream_{nullptr};
   CaptureGate gate_;  ///< closed while the stream is captured, and once a foreign one is not ours any more
   /// Behind everything before the gate was closed last. Recorded again only for the next time, which covers more: who is late
@@ -248,8 +256,9 @@ class InsideGate {
 class Watched {
  public:
   Watched(CudaQueue& queue, const Command& command);
-  /// The command is in the stream.
-  void end();
+  /// The command is in the stream. Where its call has waited for all of it, its end is noted beside the stream, which stays done
+  /// as it is without observers.
+  void end(bool call_has_waited = false);
 
  private:
   CudaQueue& queue_;

@@ -68,6 +68,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   if (answer != CUDA_SUCCESS) [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
   }
+  note_legacy_work();
 }
 
 void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,

@@ -63,7 +63,7 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   begin_ = std::move(begin);
 }
 
-void Watched::end() {
+void Watched::end(bool call_has_waited) {
   if (!begin_) return;
   CudaDevice& device = queue_.device();
   // The command is in its stream: what goes wrong here is no failure of its call.
@@ -71,7 +71,8 @@ void Watched::end() {
     StockEvent end(device, true, where_);
     {
       const DeviceScope scope(device.index());
-      check(cudaEventRecord(end.get(), queue_.stream(where_)), observing, queue_.label(), where_);
+      const cudaStream_t stream = call_has_waited ? device.side_stream(where_) : queue_.stream(where_);
+      check(cudaEventRecord(end.get(), stream), observing, queue_.label(), where_);
     }
     auto ran = std::make_unique<Ran>(device, command_, queue_.owner(), submitted_, std::move(begin_), std::move(end));
     const cudaEvent_t event = ran->event();
