@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <weir/detail/device_code.hpp>
@@ -30,6 +31,19 @@ class Backend;
 class Queue;
 
 namespace detail {
+
+/// Copies of pageable sources up to this size take them at the call (R36, R37).
+inline constexpr std::size_t most_taken_bytes = std::size_t{1} << 20;
+
+/// Whether a command's call returns when the command is over (R36 to R38).
+inline bool returns_when_over(const Op& op) {
+  if (const auto* fill = std::get_if<Fill>(&op)) return fill->kind == MemoryKind::pageable;
+  const auto* copy = std::get_if<Copy>(&op);
+  if (copy == nullptr) return false;
+  if (copy->to_kind == MemoryKind::pageable) return true;
+  return copy->from_kind == MemoryKind::pageable &&
+         copy->from_layout.shape.count() * copy->from_layout.element_bytes > most_taken_bytes;
+}
 
 /// How a queue that waits for an event of another backend learns that it is reached: made by the queue's backend, given by
 /// the event's.

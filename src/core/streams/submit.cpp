@@ -11,17 +11,6 @@ namespace weir::detail {
 
 namespace {
 
-/// Whether the call has waited for the command's end (R36 to R38).
-bool returned_when_done(const Op& op) {
-  constexpr std::size_t most_taken = 1 << 20;
-  if (const auto* fill = std::get_if<Fill>(&op)) return fill->kind == MemoryKind::pageable;
-  const auto* copy = std::get_if<Copy>(&op);
-  if (copy == nullptr) return false;
-  if (copy->to_kind == MemoryKind::pageable) return true;
-  return copy->from_kind == MemoryKind::pageable &&
-         copy->from_layout.shape.count() * copy->from_layout.element_bytes > most_taken;
-}
-
 [[gnu::noinline]] void submit_hooked(StreamState& stream, Command& command, const char* operation) {
   // What is recorded does not run now: nobody is told, nobody waits.
   const bool recorded = stream.recorder.load(std::memory_order_relaxed) != nullptr;
@@ -30,7 +19,7 @@ bool returned_when_done(const Op& op) {
   if (now & captures_watched)
     note_elsewhere(stream, operation, command.where);  // before anything changes: it may throw
   command.stream = id;
-  const bool waits = !recorded && returned_when_done(command.op);
+  const bool waits = !recorded && returns_when_over(command.op);
   const auto began = waits ? wait_begins() : std::chrono::steady_clock::time_point();
   if (now & (static_cast<std::uint32_t>(commands_watched) | policies)) {
     submit_observed(stream, command);

@@ -17,9 +17,7 @@
 namespace weir::cpu {
 
 namespace {
-constexpr std::size_t most_staged_bytes = 1
-                                          << 20;  ///< pageable sources up to this size are taken at the call (R36, R37)
-constexpr std::size_t ahead = 256;                ///< how far before they are written records are asked for, in bytes
+constexpr std::size_t ahead = 256;  ///< how far before they are written records are asked for, in bytes
 constexpr std::uint64_t usual_patience = 8192;
 // A consumer that is kept from its core for a moment must not look held up: its backlog would grow meanwhile.
 constexpr auto stall_patience = std::chrono::milliseconds(1);
@@ -323,7 +321,7 @@ void CpuQueue::submit_copy(const Command& command, const Copy& copy) {
     append_copy(command, copy, false);
     return;
   }
-  if (!to_pageable && bytes <= most_staged_bytes) {
+  if (!to_pageable && bytes <= detail::most_taken_bytes) {
     void* staged = std::malloc(bytes);
     if (staged == nullptr) refuse_memory(bytes, command);
     Copy rest = copy;

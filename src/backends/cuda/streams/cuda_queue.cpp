@@ -32,9 +32,7 @@ void CudaQueue::open(const QueueOptions& options) {
   owner_.store(options.stream, std::memory_order_release);
 }
 
-void CudaQueue::count_legacy_work() {
-  if (legacy_handle()) device_.count_legacy_work();
-}
+void LegacyWork::count_in_device() noexcept { queue_->device_.count_legacy_work(); }
 
 int CudaQueue::device_index() const { return device_.index(); }
 
@@ -63,6 +61,7 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
   const bool behind_legacy_work = legacy_work != legacy_work_seen_.load(std::memory_order_relaxed);
   // Behind legacy work the driver says that a stream is done with nothing but records in it; a timed record makes it pending.
   const StockEvent pending = behind_legacy_work && !event.timed ? StockEvent(device_, true, where) : StockEvent();
+  const LegacyWork legacy(*this);
   const RoomCall room;
   const auto record_one = [&](cudaEvent_t one) {
     const cudaError_t answer =
@@ -74,7 +73,6 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
     if (pending) record_one(pending.get());
     legacy_work_seen_.store(legacy_work, std::memory_order_relaxed);
   }
-  note_legacy_work();
   if (failures_.in_doubt()) [[unlikely]] {
     event.set_failure_place({this, failures_.place()});
   } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
@@ -90,11 +88,11 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
   if (!event.recorded.load(std::memory_order_acquire)) return;
   const cudaStream_t queue = stream(where);
   const cudaEvent_t native = event.native.load(std::memory_order_acquire);
+  const LegacyWork legacy(*this);
   const RoomCall room;
   const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, native, CU_EVENT_WAIT_DEFAULT); },
                                         [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
   check(answer, "weir::Stream::wait", label_, where);
-  note_legacy_work();
   waited_.store(true, std::memory_order_relaxed);
   if (const auto source = event.failure_place(); source.queue != nullptr) [[unlikely]] {
     ensure_flag(where);
@@ -213,9 +211,9 @@ void CudaQueue::set_standing_mark(SourceLocation where) {
 void CudaQueue::come_after(cudaEvent_t event) {
   const cudaStream_t queue = stream({});
   const DeviceScope scope(device_.index());
+  const LegacyWork legacy(*this);
   const RoomCall room;
   check(cudaStreamWaitEvent(queue, event, cudaEventWaitDefault), ordering, label_, {});
-  note_legacy_work();
   waited_.store(true, std::memory_order_relaxed);
 }
 

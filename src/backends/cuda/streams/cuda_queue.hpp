@@ -79,7 +79,6 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The driver's stream; starts the device and makes it at the first use.
   cudaStream_t stream(SourceLocation where) {
     used_.store(true, std::memory_order_relaxed);
-    note_legacy_work();
     const cudaStream_t stream = stream_.load(std::memory_order_acquire);
     return stream != nullptr ? stream : make_stream(where);
   }
@@ -129,15 +128,10 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void set_standing_mark(SourceLocation where);
   /// Whether its captures concern the legacy stream (R146).
   bool ordered_with_legacy() const { return blocking_ && !legacy_handle(); }
-  /// Before and after each command of the legacy stream: who records meanwhile sees one of the two.
-  void note_legacy_work() {
-    if (of_current_device_) [[unlikely]]
-      count_legacy_work();
-  }
-  void count_legacy_work();
   bool legacy_handle() const { return legacy_handle_.load(std::memory_order_relaxed); }
   void come_after(cudaEvent_t event);
   friend class InsideGate;
+  friend class LegacyWork;
   void record_in_graph(CudaEvent& event, SourceLocation where);
   void wait_in_graph(CudaEvent& event, SourceLocation where);
   void record_fork(CudaEvent& event, SourceLocation where);
@@ -252,17 +246,37 @@ class InsideGate {
   bool captured_elsewhere_ = false;
 };
 
+/// A command, if it is the legacy stream's, while this lives. It is counted before and after, so that who records in a blocking
+/// stream meanwhile sees one of the two.
+class LegacyWork {
+ public:
+  explicit LegacyWork(CudaQueue& queue) : queue_(queue.legacy_handle() ? &queue : nullptr) { count(); }
+  ~LegacyWork() { count(); }
+  LegacyWork(const LegacyWork&) = delete;
+  LegacyWork& operator=(const LegacyWork&) = delete;
+
+ private:
+  void count() noexcept {
+    if (queue_ != nullptr) [[unlikely]]
+      count_in_device();
+  }
+  void count_in_device() noexcept;
+
+  CudaQueue* const queue_;
+};
+
 /// Reports when an observed command ran: events before and after it take the time, and the poller reads them.
 class Watched {
  public:
   Watched(CudaQueue& queue, const Command& command);
-  /// The command is in the stream. Where its call has waited for all of it, its end is noted beside the stream, which stays done
-  /// as it is without observers.
-  void end(bool call_has_waited = false);
+  /// The command is in the stream. Of one that is over by now the end is noted beside the stream, which stays done as it is
+  /// without observers.
+  void end();
 
  private:
   CudaQueue& queue_;
   const CommandId command_;
+  const bool is_over_;  ///< at its end
   std::chrono::steady_clock::time_point submitted_;
   StockEvent begin_;
   SourceLocation where_;

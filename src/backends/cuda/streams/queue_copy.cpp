@@ -24,11 +24,10 @@ namespace weir::cuda {
 namespace {
 
 constexpr const char* copying = "weir::copy";
-constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;  ///< taken at the call
-constexpr std::size_t least_staged_out = 256 * 1024;             ///< brought out by chunks
-constexpr std::size_t most_embedded_bytes = 64 * 1024;           ///< the driver takes these along with the command
-constexpr std::size_t most_early_bytes = 64 * 1024;  ///< the driver may read pinned memory too early for these
-constexpr std::size_t least_engine_run = 64;         ///< shorter rows are faster by a kernel
+constexpr std::size_t least_staged_out = 256 * 1024;    ///< brought out by chunks
+constexpr std::size_t most_embedded_bytes = 64 * 1024;  ///< the driver takes these along with the command
+constexpr std::size_t most_early_bytes = 64 * 1024;     ///< the driver may read pinned memory too early for these
+constexpr std::size_t least_engine_run = 64;            ///< shorter rows are faster by a kernel
 constexpr std::size_t most_pitch = 0x7fffffff;
 
 std::size_t bytes_of(const Layout& layout) { return layout.shape.count() * layout.element_bytes; }
@@ -262,7 +261,7 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy, const C
 
 void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
   const std::size_t bytes = bytes_of(copy.from_layout);
-  const bool waits = bytes > most_staged_bytes;
+  const bool waits = bytes > detail::most_taken_bytes;
   if (failures_.skips_all()) {
     if (waits) synchronize(copying, command.where);
     return;

@@ -48,6 +48,7 @@ unsigned threads_for(const LoadedCode& code, std::uint32_t asked, std::size_t co
 
 void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
                        const detail::LaunchSite& site) {
+  const LegacyWork legacy(*this);
   const detail::DeviceCode* code = code_of(kernel);
   const cudaStream_t stream = stream_.load(std::memory_order_acquire);
   const LoadedCode* loaded = code != nullptr && stream != nullptr ? device_.known(*code) : nullptr;
@@ -68,7 +69,6 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   if (answer != CUDA_SUCCESS) [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
   }
-  note_legacy_work();
 }
 
 void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,

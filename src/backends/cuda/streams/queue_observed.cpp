@@ -53,7 +53,7 @@ class Ran final : public Reached {
 }  // namespace
 
 Watched::Watched(CudaQueue& queue, const Command& command)
-    : queue_(queue), command_(command.id), where_(command.where) {
+    : queue_(queue), command_(command.id), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
   if (command_ == 0 || queue.capture() != nullptr) return;
   submitted_ = std::chrono::steady_clock::now();
   const cudaStream_t stream = queue.stream(where_);
@@ -63,7 +63,7 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   begin_ = std::move(begin);
 }
 
-void Watched::end(bool call_has_waited) {
+void Watched::end() {
   if (!begin_) return;
   CudaDevice& device = queue_.device();
   // The command is in its stream: what goes wrong here is no failure of its call.
@@ -71,7 +71,7 @@ void Watched::end(bool call_has_waited) {
     StockEvent end(device, true, where_);
     {
       const DeviceScope scope(device.index());
-      const cudaStream_t stream = call_has_waited ? device.side_stream(where_) : queue_.stream(where_);
+      const cudaStream_t stream = is_over_ ? device.side_stream(where_) : queue_.stream(where_);
       check(cudaEventRecord(end.get(), stream), observing, queue_.label(), where_);
     }
     auto ran = std::make_unique<Ran>(device, command_, queue_.owner(), submitted_, std::move(begin_), std::move(end));

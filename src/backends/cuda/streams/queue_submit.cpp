@@ -9,20 +9,10 @@
 
 namespace weir::cuda {
 
-namespace {
-
-/// Whether the call returns when everything so far is over.
-bool waits_for_all(const Op& op) {
-  if (const auto* copy = std::get_if<Copy>(&op)) return copy->to_kind == MemoryKind::pageable;
-  const auto* fill = std::get_if<Fill>(&op);
-  return fill != nullptr && fill->kind == MemoryKind::pageable;
-}
-
-}  // namespace
-
 void CudaQueue::submit(const Command& command) {
   if (capture_ != nullptr) capture_->expect(*this, command.where);
   Watched watched(*this, command);
+  const LegacyWork legacy(*this);
   const RoomCall room;
   visit_op(
       command.op, [&](const Launch& launch) { submit_launch(command, launch); },
@@ -45,8 +35,7 @@ void CudaQueue::submit(const Command& command) {
         static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where);
       },
       [](const Collective&) {});  // this backend makes no communicators
-  note_legacy_work();
-  watched.end(waits_for_all(command.op));
+  watched.end();
 }
 
 }  // namespace weir::cuda

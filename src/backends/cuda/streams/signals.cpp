@@ -251,6 +251,7 @@ std::unique_ptr<detail::Signal> CudaQueue::wait_for_signal(const Command& comman
   const SourceLocation where = command.where;
   check_no_foreign_capture(operation, where);
   Watched watched(*this, command);
+  const LegacyWork legacy(*this);
   const cudaStream_t queue = stream(where);
   ensure_flag(where);
   const DeviceScope scope(device_.index());
