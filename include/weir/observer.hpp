@@ -36,10 +36,19 @@ constexpr Watch operator&(Watch a, Watch b) {
   return static_cast<Watch>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
 }
 
-/// When a command ran, on the steady clock.
+/// When a command ran, on the steady clock, and where that is known from.
 struct Span {
+  enum class Source : std::uint8_t {
+    host,    ///< the host's clock, by the thread that ran it; a record or wait on a GPU: the end of what is before it
+    events,  ///< a GPU's, by events before and after it
+    kernel,  ///< a GPU's, by the kernel itself
+    simulated,  ///< the virtual clock of a simulated device
+  };
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
+  Source source = Source::host;
+  /// How far both may be off together, where a GPU's clock was put on the host's.
+  std::chrono::nanoseconds error{0};
 };
 
 /// What the host has waited for: everything (stream 0, no event), a device, a stream, an event, or one command.

@@ -19,11 +19,18 @@ struct DeviceExtent {
   std::uint32_t narrow;  ///< fewer than 2^31 elements
 };
 
+/// When a kernel ran, in nanoseconds of the device's timer, which only grows. Zero: not yet, or it was skipped.
+struct KernelTimes {
+  unsigned long long begin;
+  unsigned long long end;
+};
+
 /// Commands behind a host function that may still fail look here first: they do nothing if their stream failed at or
 /// before their place in it. Null: nothing can have failed.
 struct DeviceGuard {
   const volatile unsigned long long* failed_at;
   unsigned long long place;
+  KernelTimes* times = nullptr;  ///< where kernels with a functor note when they ran, if somebody wants to know
 };
 
 /// The device code of one kernel. Made by static initialisation in the program or library that holds the code; the backend
@@ -74,8 +81,36 @@ __device__ inline bool skipped(const DeviceGuard& guard) {
   return guard.failed_at != nullptr && *guard.failed_at <= guard.place;
 }
 
+__device__ inline unsigned long long device_timer() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+
+/// Of the first block, which begins before the others.
+__device__ inline void note_begin(const DeviceGuard& guard) {
+  if (guard.times != nullptr && threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) {
+    guard.times->begin = device_timer();
+  }
+}
+
 /// The linear block of a grid whose y continues where x ends.
 __device__ inline std::size_t linear_block() { return static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x; }
+
+/// By all threads of the block. The greatest of those blocks that a GPU can have at once: the last ones, for all of a large
+/// grid's would take turns at one word.
+__device__ inline void note_end(const DeviceGuard& guard) {
+  constexpr std::size_t ending_blocks = 2112;
+  if (guard.times == nullptr) return;
+  __syncthreads();
+  const std::size_t blocks = static_cast<std::size_t>(gridDim.y) * gridDim.x;
+  if (threadIdx.x != 0 || blocks - linear_block() > ending_blocks) return;
+  if (blocks == 1) {
+    guard.times->end = device_timer();
+  } else {
+    atomicMax(&guard.times->end, device_timer());
+  }
+}
 
 /// Calls the closure for one index; with dense views the strides become constants, as on the CPU.
 template <class C, class I>
@@ -96,17 +131,15 @@ __global__ void run_line_on_device(const __grid_constant__ C closure, const std:
                                    const DeviceGuard guard) {
   // The guard first: alone it is a test of one parameter for the whole block, and a launch in a chain 0.07 us shorter.
   if (skipped(guard)) return;
+  note_begin(guard);
   const std::size_t i = linear_block() * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  call_element(closure, i);
+  if (i < count) call_element(closure, i);
+  note_end(guard);
 }
 
-template <class C, std::size_t R>
-__global__ void run_shaped_on_device(const __grid_constant__ C closure, const __grid_constant__ DeviceExtent extent,
-                                     const DeviceGuard guard) {
-  if (skipped(guard)) return;
-  const std::size_t linear = linear_block() * blockDim.x + threadIdx.x;
-  if (linear >= extent.count) return;
+/// The element of a launch of several dimensions.
+template <std::size_t R>
+__device__ Index<R> index_of(const DeviceExtent& extent, std::size_t linear) {
   Index<R> index;
   if (extent.narrow != 0) {
     std::uint32_t rest = static_cast<std::uint32_t>(linear);
@@ -126,7 +159,17 @@ __global__ void run_shaped_on_device(const __grid_constant__ C closure, const __
     }
     index.value[0] = rest;
   }
-  call_element(closure, index);
+  return index;
+}
+
+template <class C, std::size_t R>
+__global__ void run_shaped_on_device(const __grid_constant__ C closure, const __grid_constant__ DeviceExtent extent,
+                                     const DeviceGuard guard) {
+  if (skipped(guard)) return;
+  note_begin(guard);
+  const std::size_t linear = linear_block() * blockDim.x + threadIdx.x;
+  if (linear < extent.count) call_element(closure, index_of<R>(extent, linear));
+  note_end(guard);
 }
 
 template <class C>
@@ -134,10 +177,13 @@ __global__ void __launch_bounds__(1024)
     run_blocks_on_device(const __grid_constant__ C closure, const __grid_constant__ BlockSizes sizes,
                          const DeviceGuard guard) {
   if (skipped(guard)) return;
+  note_begin(guard);
   const std::size_t index = linear_block();
-  if (index >= sizes.count) return;
-  Block block(index, sizes);
-  closure.call_on_device(block);
+  if (index < sizes.count) {
+    Block block(index, sizes);
+    closure.call_on_device(block);
+  }
+  note_end(guard);
 }
 
 template <class C, std::size_t R>

@@ -61,6 +61,7 @@ void CudaDevice::start(SourceLocation where) {
   check(load_staged_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   stocks_.fill(where);
+  times_memory_.fill(where);
   Signals::instance().fill(where);
   PinnedMemory::instance().fill_soon();
   staging_.fill_soon();

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/device_clock.hpp"
 #include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/times_memory.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -136,6 +137,7 @@ class CudaDevice {
   /// What is ready to be taken; the device must have started.
   Stocks& stocks() { return stocks_; }
   DeviceClock& clock() { return clock_; }
+  TimesMemory& times_memory() { return times_memory_; }
 
   /// Host functions behind waits that are with the driver: behind a held event it takes no more than 56 (R213).
   std::atomic<int>& calls_behind_waits() { return calls_behind_waits_; }
@@ -197,6 +199,7 @@ class CudaDevice {
   std::atomic<bool> started_{false};
   Stocks stocks_{*this};
   DeviceClock clock_;
+  TimesMemory times_memory_{*this};
   std::atomic<int> calls_behind_waits_{0};
   detail::Mutex start_mutex_;
   std::atomic<cudaStream_t> side_stream_{nullptr};

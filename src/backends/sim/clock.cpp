@@ -340,7 +340,7 @@ class Clock final : public detail::DeviceClock {
   bool set_times(const Known& known, Ran& ran, bool skipped) WEIR_NEEDS(mutex_) {
     const auto [begin, end] = known.model->times_of(known.place);
     if (std::isinf(end)) return false;
-    ran.span = {time_at(skipped ? end : begin), time_at(end)};
+    ran.span = {time_at(skipped ? end : begin), time_at(end), Span::Source::simulated};
     return true;
   }
 

@@ -3,6 +3,7 @@
 // them see the same Kernel constants; Weir's headers know nothing of it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -27,9 +28,32 @@ skipped(const weir::detail::DeviceGuard& guard) {
   return guard.failed_at != nullptr && *guard.failed_at <= guard.place;
 }
 
+/// A kernel notes when it runs, if somebody wants to know.
+class Noted {
+ public:
+  explicit Noted(const weir::detail::DeviceGuard& guard) : times_(guard.times) {
+    if (times_ != nullptr) times_->begin = timer();
+  }
+  ~Noted() {
+    if (times_ != nullptr) times_->end = timer();
+  }
+  Noted(const Noted&) = delete;
+  Noted& operator=(const Noted&) = delete;
+
+ private:
+  /// The device's timer began a day before the host's clock.
+  static unsigned long long timer() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(24);
+    return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
+  weir::detail::KernelTimes* const times_;
+};
+
 template <class C, std::size_t R>
 void run_on_device(const Dimensions& dimensions, void** arguments) {
-  if (skipped(*static_cast<const weir::detail::DeviceGuard*>(arguments[2]))) return;
+  const auto& guard = *static_cast<const weir::detail::DeviceGuard*>(arguments[2]);
+  if (skipped(guard)) return;
+  const Noted noted(guard);
   if constexpr (R == 0) {
     weir::detail::BlockMemory memory;
     const auto& sizes = *static_cast<const weir::detail::BlockSizes*>(arguments[1]);

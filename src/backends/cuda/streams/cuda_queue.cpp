@@ -29,6 +29,7 @@ void CudaQueue::open(const QueueOptions& options) {
   legacy_handle_.store(legacy_, std::memory_order_relaxed);
   legacy_work_seen_.store(0, std::memory_order_relaxed);
   rest();
+  times_.begin_anew();
   owner_.store(options.stream, std::memory_order_release);
 }
 
@@ -154,10 +155,11 @@ void InsideGate::leave() noexcept {
   queue_.gate_.leave();
 }
 
-cudaError_t CudaQueue::ask() noexcept {
+cudaError_t CudaQueue::ask() noexcept { return may_call_driver() ? ask_driver() : cudaErrorNotPermitted; }
+
+cudaError_t CudaQueue::ask_driver() noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
   if (queue == nullptr) return cudaSuccess;
-  if (!may_call_driver()) return cudaErrorNotPermitted;
   const DeviceScope scope(device_.index());
   const InsideGate inside(*this);
   if (inside) return cudaStreamQuery(queue);

@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "backend.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/capture_gate.hpp"
+#include "backends/cuda/streams/command_times.hpp"
 #include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/failures.hpp"
 #include "backends/cuda/streams/stocks.hpp"
@@ -99,6 +99,9 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   Answer progress() noexcept { return answer_of(ask()); }
   /// The same for what a stream gave it that may not have it any more.
   Answer progress_of(StreamId owner) noexcept { return this->owner() == owner ? progress() : Answer::done; }
+  /// What the driver says of everything so far; nobody waits. Not by threads of the driver's.
+  cudaError_t ask_driver() noexcept;
+  CommandTimes& times() { return times_; }
   /// An event behind everything so far; it orders nobody. Throws capture_unsupported where a capture that Weir does not know
   /// of forbids it.
   EndMark mark_end(const char* operation, SourceLocation where);
@@ -155,7 +158,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   detail::DeviceGuard guard() const;
 
   // queue_launch.cpp
-  void submit_launch(const Command& command, const Launch& launch);
+  void submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times);
   void launch_global(const Command& command, const Launch& launch);
   [[gnu::noinline]] void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
                                        const detail::LaunchSite& site);
@@ -190,8 +193,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   cudaError_t wait_aside(const CudaSignal& signal, SourceLocation where);
 
   // queue_host.cpp
-  void submit_call(const Command& command, detail::HostFunction* function);
-  void call_without_driver(const Command& command, detail::HostFunction* function);
+  void submit_call(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times);
+  void call_without_driver(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times);
   void submit_external(const Command& command, detail::HostFunction* function);
   friend class Watched;
 
@@ -221,6 +224,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   bool retires_at_end_ WEIR_GUARDED_BY(mutex_) = false;  ///< of the capture
   std::atomic<cudaStream_t> behind_words_{nullptr};      ///< waits for other backends, where this stream itself cannot
   FailureState failures_;
+  CommandTimes times_;
   DriverGraph* capture_ = nullptr;  ///< under the core's lock of captures
 };
 
@@ -265,20 +269,26 @@ class LegacyWork {
   CudaQueue* const queue_;
 };
 
-/// Reports when an observed command ran: events before and after it take the time, and the poller reads them.
+/// Reports when an observed command ran: the kernel says it, or the host function, or events before and after it.
 class Watched {
  public:
   Watched(CudaQueue& queue, const Command& command);
+  /// The call threw: there is no such command.
+  ~Watched();
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  /// Where the kernel, or the host function, is to note it; null: nowhere.
+  detail::KernelTimes* kernel() const;
+  std::shared_ptr<HostTimes> host() const;
   /// The command is in the stream. Of one that is over by now the end is noted beside the stream, which stays done as it is
   /// without observers.
   void end();
 
  private:
   CudaQueue& queue_;
-  const CommandId command_;
+  TimedPlace place_;
   const bool is_over_;  ///< at its end
-  std::chrono::steady_clock::time_point submitted_;
-  StockEvent begin_;
   SourceLocation where_;
 };
 

@@ -2,6 +2,7 @@
 #include "backends/cuda/streams/device_clock.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "backends/cuda/cuda_error.hpp"
@@ -11,47 +12,123 @@ namespace weir::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Duration = ClockMapping::Duration;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
-/// The driver's milliseconds are a float, in which a microsecond is lost behind 16 s; and clocks drift apart.
-constexpr auto longest_since_base = std::chrono::seconds(5);
-constexpr int most_drift = 10'000;  ///< one part in so many
+/// Clocks that differ by 50 in a million are 13 us apart then.
+constexpr Duration bounds_hold = milliseconds(250);
+/// From a launch's call to its begin, where nothing is in the way.
+constexpr Duration usual_latency = microseconds(4);
+/// The driver's milliseconds are a float, in which a microsecond is lost behind 16 s.
+constexpr Duration longest_since_base = std::chrono::seconds(5);
 constexpr std::size_t most_streams = 1024;
 
-Clock::duration between(cudaEvent_t begin, cudaEvent_t end) {
+Duration elapsed(cudaEvent_t begin, cudaEvent_t end) {
   float milliseconds = 0;
   note(cudaEventElapsedTime(&milliseconds, begin, end));
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(milliseconds));
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(milliseconds));
+}
+
+Duration since_epoch(Clock::time_point time) { return time.time_since_epoch(); }
+
+template <class Better>
+std::optional<Duration> better_of(std::optional<Duration> a, std::optional<Duration> b, Better better) {
+  if (!a || !b) return a ? a : b;
+  return better(*a, *b) ? a : b;
 }
 
 }  // namespace
 
-DeviceClock::Duration DeviceClock::since_base(cudaEvent_t event) const { return between(base_.get(), event); }
+void ClockMapping::begins_after(Time host, Duration device) {
+  renew(device);
+  const Duration least = since_epoch(host) - device;
+  now_.least = std::max(now_.least.value_or(least), least);
+  if (now_.most && *now_.most < least) now_.most.reset();  // the clocks have drifted
+}
 
-Span DeviceClock::span_of(StreamId stream, Time submitted, cudaEvent_t begin, StockEvent& end) {
-  const Time now = Clock::now();
-  const Duration lasted = between(begin, end.get());
-  Time end_time = now;
-  if (base_) {
-    const Duration since = since_base(end.get());
-    base_time_ = std::min(base_time_, now - since);
-    end_time = base_time_ + since;
-    if (since > longest_since_base) base_time_ = std::min(now, end_time + since / most_drift);
-    if (since > longest_since_base) base_ = std::move(end);
-  } else {
+void ClockMapping::ends_before(Time host, Duration device) {
+  renew(device);
+  const Duration most = since_epoch(host) - device;
+  now_.most = std::min(now_.most.value_or(most), most);
+  if (now_.least && *now_.least > most) now_.least.reset();
+}
+
+void ClockMapping::renew(Duration device) {
+  if (device - since_ < bounds_hold) return;
+  before_ = device - since_ < 2 * bounds_hold ? now_ : Bounds{};
+  now_ = {};
+  since_ = device;
+}
+
+ClockMapping::Bounds ClockMapping::bounds() const {
+  Bounds both{better_of(now_.least, before_.least, std::greater<>()),
+              better_of(now_.most, before_.most, std::less<>())};
+  return both.least && both.most && *both.least > *both.most ? now_ : both;
+}
+
+Duration ClockMapping::offset() const {
+  const Bounds known = bounds();
+  if (!known.least) return known.most.value_or(Duration{});
+  const Duration above = known.most ? std::min(usual_latency, (*known.most - *known.least) / 2) : usual_latency;
+  return *known.least + above;
+}
+
+Duration ClockMapping::error() const {
+  const Bounds known = bounds();
+  if (!known.least || !known.most) return bounds_hold / 10'000;
+  return std::max(offset() - *known.least, *known.most - offset());
+}
+
+Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, StockEvent& end) {
+  const Duration lasted = elapsed(begin, end.get());
+  if (!base_) {
+    events_ = {};
+    events_.ends_before(seen, Duration{});
     base_ = std::move(end);
-    base_time_ = now;
+    return {seen - lasted, seen, Span::Source::events, lasted};
   }
-  Time begin_time = end_time - lasted;
-  Time earliest = submitted;
+  const Duration ended = elapsed(base_.get(), end.get());
+  events_.begins_after(submitted, ended - lasted);
+  events_.ends_before(seen, ended);
+  const Time end_time = events_.host_time(ended);
+  const Span span{end_time - lasted, end_time, Span::Source::events, events_.error()};
+  if (ended > longest_since_base) {
+    base_ = std::move(end);
+    events_ = {};
+    events_.begins_after(end_time - usual_latency, Duration{});
+    events_.ends_before(seen, Duration{});
+  }
+  return span;
+}
+
+void DeviceClock::learn(Time submitted, Time seen, const detail::KernelTimes& times) {
+  timer_.begins_after(submitted, Duration(times.begin));
+  timer_.ends_before(seen, Duration(times.end));
+}
+
+Span DeviceClock::of_kernel(const detail::KernelTimes& times) const {
+  return {timer_.host_time(Duration(times.begin)), timer_.host_time(Duration(times.end)), Span::Source::kernel,
+          timer_.error()};
+}
+
+Span DeviceClock::in_order(StreamId stream, Time submitted, Time seen, Span span) {
+  const Duration lasted = span.end - span.begin;
   if (last_ends_.size() >= most_streams && last_ends_.count(stream) == 0) last_ends_.clear();
-  const auto last = last_ends_.find(stream);
-  if (last != last_ends_.end()) earliest = std::max(earliest, last->second);
-  if (begin_time < earliest) {
-    begin_time = earliest;
-    end_time = std::max(begin_time, std::min(now, begin_time + lasted));
+  Time& last = last_ends_[stream];
+  const Time earliest = std::max(submitted, last);
+  if (span.begin < earliest) {
+    span.begin = earliest;
+    span.end = std::max(span.begin, std::min(seen, span.begin + lasted));
   }
-  last_ends_.insert_or_assign(stream, end_time);
-  return {begin_time, end_time};
+  last = span.end;
+  return span;
+}
+
+Span DeviceClock::at_the_end(StreamId stream, Time submitted) {
+  const auto last = last_ends_.find(stream);
+  const Time time = last != last_ends_.end() ? std::max(submitted, last->second) : submitted;
+  return {time, time};
 }
 
 }  // namespace weir::cuda

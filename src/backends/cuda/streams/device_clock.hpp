@@ -1,9 +1,11 @@
-// The times of a device's events on the host's clock.
+// The times of a device on the host's clock.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 #include <weir/observer.hpp>
@@ -12,23 +14,57 @@
 
 namespace weir::cuda {
 
-/// The driver tells how long after one event another was reached. When the first one was, the host learns from looking:
-/// no event was reached after it was seen to be, and no command began before it was submitted. So the times are right but for
-/// the time that the poller takes to see an event at its quickest, and durations are the device's.
-/// Thread rule: the poller's thread alone, which looks at events soon after they are reached.
+/// Where a clock of a device stands on the host's. No command begins before it is submitted, and none ends after it was seen
+/// to be over: between these two bounds lies the truth. Where a device is idle, a kernel begins a few microseconds after its
+/// call, so the truth is that close to the lower bound. Clocks drift apart, so only bounds of the last moments count.
+class ClockMapping {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::nanoseconds;
+
+  /// A command that began at `device` was submitted at `host` or later.
+  void begins_after(Time host, Duration device);
+  /// A command that ended at `device` was over at `host`, or earlier.
+  void ends_before(Time host, Duration device);
+
+  Time host_time(Duration device) const { return Time(offset() + device); }
+  Duration error() const;
+
+ private:
+  struct Bounds {
+    std::optional<Duration> least;
+    std::optional<Duration> most;
+  };
+  void renew(Duration device);
+  Bounds bounds() const;
+  Duration offset() const;
+
+  Bounds now_;
+  Bounds before_;
+  Duration since_{};  ///< when the newer bounds began
+};
+
+/// Thread rule: the poller's thread alone, which looks at commands soon after they are over.
 class DeviceClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Between two events that are reached, the second one just now. Spans of one stream do not overlap.
-  Span span_of(StreamId stream, Time submitted, cudaEvent_t begin, StockEvent& end);
+  /// A command between two events, the second of which was just seen to be reached.
+  Span between(Time submitted, Time seen, cudaEvent_t begin, StockEvent& end);
+
+  /// The same of kernels that noted when they ran: all of them first, then each.
+  void learn(Time submitted, Time seen, const detail::KernelTimes& times);
+  Span of_kernel(const detail::KernelTimes& times) const;
+
+  /// What comes out of one stream, one after the other: spans do not overlap, and none begins before its command is submitted.
+  Span in_order(StreamId stream, Time submitted, Time seen, Span span);
+  /// Of what takes no time there.
+  Span at_the_end(StreamId stream, Time submitted);
 
  private:
-  using Duration = std::chrono::steady_clock::duration;
-  Duration since_base(cudaEvent_t event) const;
-
-  StockEvent base_;
-  Time base_time_;  ///< or a little later
+  ClockMapping timer_;
+  ClockMapping events_;
+  StockEvent base_;  ///< the driver tells how long after it others were reached
   std::unordered_map<StreamId, Time> last_ends_;
 };
 

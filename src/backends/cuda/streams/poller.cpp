@@ -131,9 +131,9 @@ class Polls {
     return one;
   }
 
-  cudaError_t query(const Reached& one) {
+  cudaError_t query(Reached& one) {
     if (several_devices && one.device_ != device_ && cudaSetDevice(one.device_) == cudaSuccess) device_ = one.device_;
-    const cudaError_t answer = cudaEventQuery(one.event_);
+    const cudaError_t answer = one.ask();
     if (answer != cudaSuccess) note(is_no_answer(answer) ? cudaErrorNotReady : answer);
     return answer;
   }

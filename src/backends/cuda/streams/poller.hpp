@@ -22,6 +22,8 @@ class Reached {
   /// Called once, by the poller's thread, which must not wait: see may_call_driver(). `answer`: success, or why the driver
   /// does not say any more.
   virtual void reached(cudaError_t answer) noexcept = 0;
+  /// What the driver says of it now, in calls that do not wait. By the poller's thread, with the device current.
+  virtual cudaError_t ask() noexcept { return cudaEventQuery(event_); }
 
  private:
   friend class Poller;
@@ -47,7 +49,7 @@ class Poller {
     yes,
     no,  ///< nobody waits for it: asked for at leisure
   };
-  /// Calls `then` when the last record of the event is reached. Events of one order, mostly a queue, are reached in the order
+  /// Calls `then` when the last record of the event is reached, or what it asks for itself. Events of one order, mostly a queue, are reached in the order
   /// in which they are added but for a few that threads add at once; of these the first is asked for. Takes `then` unless it
   /// throws, for want of a thread.
   void add(const void* order, int device, cudaEvent_t event, std::unique_ptr<Reached>& then, Hurry hurry = Hurry::yes);

@@ -344,7 +344,7 @@ void CudaQueue::copy_pageable_in_graph(const Command& command, const Copy& copy)
   const bool between_hosts = copy.to_kind != MemoryKind::device && copy.from_kind != MemoryKind::device;
   const auto by_host = [&](const Copy& part) {
     auto function = std::make_unique<HostCopy>(part, false);
-    submit_call(command, function.get());
+    submit_call(command, function.get(), nullptr);
     static_cast<void>(function.release());
   };
   if (between_hosts) return by_host(copy);
@@ -393,7 +393,7 @@ void CudaQueue::give_after_use(void* memory) noexcept {
 void CudaQueue::copy_on_host(const Command& command, const Copy& copy, bool owns_source) {
   auto function = std::make_unique<HostCopy>(copy, owns_source);
   const auto done = owns_source ? nullptr : function->done();
-  submit_call(command, function.get());
+  submit_call(command, function.get(), nullptr);
   static_cast<void>(function.release());
   if (owns_source) return;
   synchronize(copying, command.where);

@@ -73,7 +73,7 @@ std::size_t most_unit(std::size_t element_bytes) {
 void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
   if (fill.kind == MemoryKind::pageable) {
     auto function = std::make_unique<HostFill>(fill);
-    submit_call(command, function.get());
+    submit_call(command, function.get(), nullptr);
     static_cast<void>(function.release());
     if (capture_ != nullptr) return;
     synchronize(filling, command.where);

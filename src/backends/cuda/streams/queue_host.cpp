@@ -29,13 +29,17 @@ struct Call {
   std::uint64_t place;
   SourceLocation where;
   std::string label;                         ///< the queue may have another owner by then
+  std::shared_ptr<HostTimes> times;          ///< null: nobody wants to know
   std::atomic<int>* behind_waits = nullptr;  ///< where it is counted
 };
 
 /// What it throws.
 std::shared_ptr<const Error> run(Call& call) {
   std::shared_ptr<const Error> error;
-  if (!call.failures->skips(call.place)) error = call_function(*call.function, call.label, call.where);
+  if (!call.failures->skips(call.place)) {
+    const HostTimes::Scope taken(call.times.get());
+    error = call_function(*call.function, call.label, call.where);
+  }
   {
     const RunningScope scope("a host function", call.where);  // its destructor is the user's code, too
     call.function.reset();
@@ -82,7 +86,7 @@ class CallWhenReached final : public Reached {
 
 }  // namespace
 
-void CudaQueue::submit_call(const Command& command, detail::HostFunction* function) {
+void CudaQueue::submit_call(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times) {
   constexpr const char* operation = "weir::host_call";
   if (capture_ != nullptr) {
     capture_->add_call(*this, command, *function);
@@ -102,9 +106,10 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
   // The driver lets nobody have a host function while a thread waits for room (R214).
   if ((behind_waits != nullptr && behind_waits->load(std::memory_order_relaxed) >= most_behind_waits) ||
       RoomCall::others_wait()) {
-    return call_without_driver(command, function);
+    return call_without_driver(command, function, std::move(times));
   }
-  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, behind_waits});
+  auto call =
+      std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, std::move(times), behind_waits});
   call->place = failures_.open_place();
   call->function.reset(function);
   if (behind_waits != nullptr) behind_waits->fetch_add(1, std::memory_order_relaxed);
@@ -120,11 +125,12 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
 }
 
 /// An event, behind which the function's turn has come, and a wait for a word that says that it ran.
-void CudaQueue::call_without_driver(const Command& command, detail::HostFunction* function) {
+void CudaQueue::call_without_driver(const Command& command, detail::HostFunction* function,
+                                    std::shared_ptr<HostTimes> times) {
   constexpr const char* operation = "weir::host_call";
   const cudaStream_t queue = stream(command.where);
   StockEvent turn(device_, false, command.where);
-  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_});
+  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, std::move(times)});
   std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, command.where);
   const CudaSignal& word = *signal;
   call->place = word.place();

@@ -76,7 +76,7 @@ void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::si
   Command command;
   command.where = site.where;
   command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
-  submit_launch(command, std::get<Launch>(command.op));
+  submit_launch(command, std::get<Launch>(command.op), nullptr);
 }
 
 PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt)
@@ -101,7 +101,7 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
   arguments[2] = &guard;
 }
 
-void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
+void CudaQueue::submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times) {
   if (is_global(*launch.kernel)) {
     launch_global(command, launch);
     return;
@@ -115,15 +115,20 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch) {
                 command.where);
   }
   if (skips_all()) return;
-  PreparedLaunch prepared(code, launch, guard());
+  detail::DeviceGuard heeds = guard();
+  heeds.times = times;
+  PreparedLaunch prepared(code, launch, heeds);
   const cudaStream_t queue = stream(command.where);
+  const auto launch_it = [&] {
+    return driver().launch_kernel(prepared.function, prepared.grid_x, prepared.grid_y, 1, prepared.threads, 1, 1,
+                                  prepared.shared_bytes, queue, prepared.arguments, nullptr);
+  };
+  if (times != nullptr && !(of_current_device_ && several_devices) && launch_it() == CUDA_SUCCESS) return;
   // The driver may have no context on this thread yet, or need the right one.
   int previous = 0;
   check(cudaGetDevice(&previous), operation, label_, command.where);
   check(cudaSetDevice(device_.index()), operation, label_, command.where);
-  const CUresult answer =
-      driver().launch_kernel(prepared.function, prepared.grid_x, prepared.grid_y, 1, prepared.threads, 1, 1,
-                             prepared.shared_bytes, queue, prepared.arguments, nullptr);
+  const CUresult answer = launch_it();
   if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
   const std::string_view name = launch.name != nullptr ? std::string_view(launch.name) : launch.kernel->name;
   check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), command.where);

@@ -1,86 +1,104 @@
-// Observed commands: when they ran, by events of the driver's on the host's clock.
-#include <algorithm>
+// Observed commands: when they ran.
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include <weir/kernel.hpp>
+
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
-#include "backends/cuda/streams/device_clock.hpp"
-#include "backends/cuda/streams/poller.hpp"
-#include "backends/cuda/streams/threads.hpp"
+#include "backends/cuda/streams/prepared_launch.hpp"
 
 namespace weir::cuda {
 
 namespace {
 
-constexpr const char* observing = "weir: observing a command";
+using How = TimedCommand::How;
 
-class Ran final : public Reached {
- public:
-  Ran(CudaDevice& device, CommandId command, StreamId stream, std::chrono::steady_clock::time_point submitted,
-      StockEvent begin, StockEvent end)
-      : device_(device),
-        command_(command),
-        stream_(stream),
-        submitted_(submitted),
-        begin_(std::move(begin)),
-        end_(std::move(end)) {}
-  cudaEvent_t event() const { return end_.get(); }
+How how_of(const Command& command) {
+  if (const auto* launch = std::get_if<Launch>(&command.op))
+    return is_global(*launch->kernel) ? How::events : How::kernel;
+  if (std::holds_alternative<HostCall>(command.op)) return How::host;
+  const bool works = std::holds_alternative<Copy>(command.op) || std::holds_alternative<Fill>(command.op) ||
+                     std::holds_alternative<External>(command.op) || std::holds_alternative<GraphLaunch>(command.op);
+  return works ? How::events : How::no_time;
+}
 
-  void reached(cudaError_t answer) noexcept override {
-    if (answer != cudaSuccess) return;  // nobody knows what ran before the device failed
-    const Span span = device_.clock().span_of(stream_, submitted_, begin_.get(), end_);
-    try {
-      auto task =
-          make_task([command = command_, stream = stream_, span] { detail::report_ran(command, stream, span); });
-      TaskThread::reporter().post(task);
-    } catch (...) {
-      // It is not told when the command ran.
-    }
+/// Null: the driver takes none now. The command is not what is wrong.
+StockEvent recorded(CudaDevice& device, cudaStream_t stream, SourceLocation where) {
+  try {
+    StockEvent event(device, true, where);
+    const DeviceScope scope(device.index());
+    const cudaError_t answer = cudaEventRecord(event.get(), stream);
+    note(answer);
+    if (answer == cudaSuccess) return event;
+  } catch (...) {
+    // It is not told when the command ran.
   }
+  return {};
+}
 
- private:
-  CudaDevice& device_;
-  const CommandId command_;
-  const StreamId stream_;
-  const std::chrono::steady_clock::time_point submitted_;
-  StockEvent begin_;
-  StockEvent end_;
-};
+/// Null without memory.
+std::shared_ptr<HostTimes> host_times() noexcept {
+  try {
+    return std::make_shared<HostTimes>();
+  } catch (...) {
+    return nullptr;
+  }
+}
 
 }  // namespace
 
 Watched::Watched(CudaQueue& queue, const Command& command)
-    : queue_(queue), command_(command.id), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
-  if (command_ == 0 || queue.capture() != nullptr) return;
-  submitted_ = std::chrono::steady_clock::now();
+    : queue_(queue), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
+  if (command.id == 0 || queue.capture() != nullptr) return;
+  TimedCommand timed;
+  timed.submitted = std::chrono::steady_clock::now();
+  timed.id = command.id;
+  timed.stream = queue.owner();
+  timed.how = how_of(command);
   const cudaStream_t stream = queue.stream(where_);
-  StockEvent begin(queue.device(), true, where_);
-  const DeviceScope scope(queue.device().index());
-  check(cudaEventRecord(begin.get(), stream), observing, queue.label(), where_);
-  begin_ = std::move(begin);
+  if (timed.how == How::events) timed.begin = recorded(queue.device(), stream, where_);
+  if (timed.how == How::host) timed.host = host_times();
+  place_ = queue.times().add(queue, std::move(timed));
+  // Where many kernels are on their way, their block has no room to note times.
+  if (place_ && kernel() == nullptr && place_.command().how == How::kernel) {
+    place_.command().how = How::events;
+    place_.command().begin = recorded(queue.device(), stream, where_);
+  }
 }
 
+Watched::~Watched() {
+  if (!place_) return;
+  place_.command().refused = true;
+  place_.settle();
+}
+
+detail::KernelTimes* Watched::kernel() const {
+  return place_ && place_.command().how == How::kernel ? place_.kernel() : nullptr;
+}
+
+std::shared_ptr<HostTimes> Watched::host() const { return place_ ? place_.command().host : nullptr; }
+
 void Watched::end() {
-  if (!begin_) return;
+  if (!place_) return;
   CudaDevice& device = queue_.device();
-  // The command is in its stream: what goes wrong here is no failure of its call.
-  try {
-    StockEvent end(device, true, where_);
-    {
+  TimedCommand& command = place_.command();
+  if (command.begin)
+    command.end = recorded(device, is_over_ ? device.side_stream(where_) : queue_.stream(where_), where_);
+  if (place_.settle()) {
+    try {
+      StockEvent behind(device, false, where_);
       const DeviceScope scope(device.index());
-      const cudaStream_t stream = is_over_ ? device.side_stream(where_) : queue_.stream(where_);
-      check(cudaEventRecord(end.get(), stream), observing, queue_.label(), where_);
+      const cudaError_t answer = cudaEventRecord(behind.get(), queue_.stream(where_));
+      note(answer);
+      if (answer == cudaSuccess) place_.close(std::move(behind));
+    } catch (...) {
+      // The stream is asked instead.
     }
-    auto ran = std::make_unique<Ran>(device, command_, queue_.owner(), submitted_, std::move(begin_), std::move(end));
-    const cudaEvent_t event = ran->event();
-    std::unique_ptr<Reached> reached = std::move(ran);
-    Poller::instance().add(&queue_, device.index(), event, reached, Poller::Hurry::no);
-  } catch (...) {
-    // It is not told when the command ran.
   }
+  place_.reset();
 }
 
 }  // namespace weir::cuda

@@ -15,7 +15,7 @@ void CudaQueue::submit(const Command& command) {
   const LegacyWork legacy(*this);
   const RoomCall room;
   visit_op(
-      command.op, [&](const Launch& launch) { submit_launch(command, launch); },
+      command.op, [&](const Launch& launch) { submit_launch(command, launch, watched.kernel()); },
       [&](const Copy& copy) { submit_copy(command, copy); }, [&](const Fill& fill) { submit_fill(command, fill); },
       [](const Alloc&) {},  // the pool has done it
       [](const Free&) {},
@@ -28,7 +28,8 @@ void CudaQueue::submit(const Command& command) {
         capture_ != nullptr ? wait_in_graph(event, command.where) : wait(event, command.where);
       },
       [&](const HostCall& call) {
-        capture_ != nullptr ? capture_->add_call(*this, command, *call.function) : submit_call(command, call.function);
+        capture_ != nullptr ? capture_->add_call(*this, command, *call.function)
+                            : submit_call(command, call.function, watched.host());
       },
       [&](const External& call) { submit_external(command, call.function); },
       [&](const GraphLaunch& launch) {

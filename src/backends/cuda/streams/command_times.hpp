@@ -1,0 +1,93 @@
+// When the observed commands of a stream ran, found out beside it: what they note is collected in batches, which are told once
+// the driver says that they are over. So observing puts nothing into a stream where kernels and host functions note their own
+// times, but for an event behind each batch that is full (docs/observers.md).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <weir/detail/device_code.hpp>
+#include <weir/op.hpp>
+
+#include "backends/cuda/streams/stocks.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+class CudaQueue;
+class TimedBatch;
+
+/// Of a host function, by itself. Zero: it was skipped, or has not run.
+struct HostTimes {
+  using Clock = std::chrono::steady_clock;
+  std::atomic<Clock::rep> begin{0};
+  std::atomic<Clock::rep> end{0};
+
+  /// While it runs.
+  class Scope {
+   public:
+    explicit Scope(HostTimes* times) : times_(times) {
+      if (times_ != nullptr) times_->begin.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    ~Scope() {
+      if (times_ != nullptr) times_->end.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    HostTimes* const times_;
+  };
+};
+
+/// One command of a batch.
+struct TimedCommand {
+  enum class How : std::uint8_t { no_time, kernel, host, events };
+
+  CommandId id = 0;
+  StreamId stream = 0;
+  std::chrono::steady_clock::time_point submitted;
+  How how = How::no_time;
+  bool refused = false;  ///< the call threw
+  std::shared_ptr<HostTimes> host;
+  StockEvent begin;  ///< of two events; without, nobody knows when it ran
+  StockEvent end;
+};
+
+/// A command's place in its batch; empty: nobody watches it.
+class TimedPlace {
+ public:
+  TimedPlace() = default;
+  TimedPlace(std::shared_ptr<TimedBatch> batch, std::size_t number) : batch_(std::move(batch)), number_(number) {}
+
+  explicit operator bool() const { return batch_ != nullptr; }
+  TimedCommand& command() const;
+  /// Where its kernel notes when it ran; null: not there.
+  detail::KernelTimes* kernel() const;
+  /// It is in the stream, or was refused. From here on others read it. Whether the batch is full now.
+  bool settle() noexcept;
+  void close(StockEvent behind) noexcept;
+  void reset() { batch_.reset(); }
+
+ private:
+  std::shared_ptr<TimedBatch> batch_;
+  std::size_t number_ = 0;
+};
+
+/// Of one queue. Thread rule: any thread.
+class CommandTimes {
+ public:
+  /// Behind the commands that were added before. Empty without memory, or without a thread to ask.
+  TimedPlace add(CudaQueue& queue, TimedCommand&& command) noexcept;
+  /// The queue has another owner.
+  void begin_anew() noexcept;
+
+ private:
+  detail::Mutex mutex_;
+  std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first
+};
+
+}  // namespace weir::cuda

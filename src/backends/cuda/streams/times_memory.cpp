@@ -1,0 +1,53 @@
+#include "backends/cuda/streams/times_memory.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+
+namespace weir::cuda {
+
+void TimesMemory::fill(SourceLocation where) {
+  constexpr std::size_t count = block_size * block_count;
+  constexpr std::size_t bytes = count * sizeof(detail::KernelTimes);
+  constexpr const char* starting = "weir: starting a device";
+  const auto checked = [&](cudaError_t answer) { check(answer, starting, device_.name(), where); };
+  void* on_device = nullptr;
+  void* on_host = nullptr;
+  checked(cudaMalloc(&on_device, bytes));
+  cudaError_t answer = cudaHostAlloc(&on_host, bytes, cudaHostAllocPortable);
+  stream_ = device_.stocks().take_stream(false, 0, starting, device_.name(), where);
+  if (answer == cudaSuccess) answer = cudaMemsetAsync(on_device, 0, bytes, stream_);
+  if (answer == cudaSuccess) answer = cudaStreamSynchronize(stream_);
+  checked(answer);
+  const detail::LockGuard guard(mutex_);
+  free_.reserve(block_count);
+  for (std::size_t first = 0; first < count; first += block_size) {
+    free_.push_back(
+        {static_cast<detail::KernelTimes*>(on_device) + first, static_cast<detail::KernelTimes*>(on_host) + first});
+  }
+}
+
+TimesMemory::Block TimesMemory::take() noexcept {
+  const detail::LockGuard guard(mutex_);
+  if (free_.empty()) return {};
+  const Block block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+cudaError_t TimesMemory::fetch(Block block, std::size_t count, cudaEvent_t fetched) noexcept {
+  const std::size_t bytes = count * sizeof(detail::KernelTimes);
+  cudaError_t answer = cudaMemcpyAsync(block.on_host, block.on_device, bytes, cudaMemcpyDeviceToHost, stream_);
+  if (answer == cudaSuccess) answer = cudaMemsetAsync(block.on_device, 0, bytes, stream_);
+  if (answer == cudaSuccess) answer = cudaEventRecord(fetched, stream_);
+  return answer;
+}
+
+void TimesMemory::give(Block block) noexcept {
+  if (block.on_device == nullptr) return;
+  const detail::LockGuard guard(mutex_);
+  free_.push_back(block);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,50 @@
+// Where kernels note when they ran: device memory that they write, and pinned memory that it is copied to.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <vector>
+
+#include <weir/detail/device_code.hpp>
+#include <weir/source_location.hpp>
+
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+
+/// Of one device, made when it starts: whoever observes later makes nothing (R214). Where all blocks are in use, times are
+/// taken by events. Thread rule: any thread; takes and gives need no call of the driver's.
+class TimesMemory {
+ public:
+  static constexpr std::size_t block_size = 64;
+  static constexpr std::size_t block_count = 256;
+
+  /// Of block_size kernels; null: none.
+  struct Block {
+    detail::KernelTimes* on_device = nullptr;  ///< zero when it is taken
+    detail::KernelTimes* on_host = nullptr;
+  };
+
+  explicit TimesMemory(CudaDevice& device) : device_(device) {}
+
+  /// With the device current, when it starts.
+  void fill(SourceLocation where);
+
+  Block take() noexcept;
+  /// Puts a copy of the first `count` into on_host, and zeros into on_device, behind everything so far in a stream of its own;
+  /// the event is recorded behind both. With the device current.
+  cudaError_t fetch(Block block, std::size_t count, cudaEvent_t fetched) noexcept;
+  /// Nothing writes to it any more, and it is zero again.
+  void give(Block block) noexcept;
+
+ private:
+  CudaDevice& device_;
+  cudaStream_t stream_ = nullptr;  ///< nothing waits in it, but for the copy engine
+  detail::Mutex mutex_;
+  std::vector<Block> free_ WEIR_GUARDED_BY(mutex_);  ///< has room for all
+};
+
+}  // namespace weir::cuda

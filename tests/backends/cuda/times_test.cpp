@@ -1,0 +1,232 @@
+// When observed commands ran: kernels and host functions note it themselves, so that observing puts next to nothing into a
+// stream, and changes neither what fits there nor who waits.
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <weir/observer.hpp>
+#include <weir/weir.hpp>
+
+#include "backends/cuda/streams/device_clock.hpp"
+#include "backends/fake_cuda/fake_cuda.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using Source = weir::Span::Source;
+
+weir::Device gpu() { return weir::devices("cuda").at(0); }
+
+class Times final : public weir::Observer {
+ public:
+  Times() { weir::attach(*this, weir::Watch::times); }
+  ~Times() override { weir::detach(*this); }
+  void ran(weir::CommandId, weir::StreamId stream, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
+    if (stream == stream_) spans_.push_back(span);
+  }
+  void of(weir::StreamRef stream) { stream_ = stream.id(); }
+  std::vector<weir::Span> all() {
+    const std::lock_guard lock(mutex_);
+    return spans_;
+  }
+  bool has(std::size_t count) {
+    return eventually([&] { return all().size() >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  weir::StreamId stream_ = 0;
+  std::vector<weir::Span> spans_;
+};
+
+struct Nothing {
+  WEIR_KERNEL void operator()(std::size_t) const {}
+};
+
+TEST(TimesOfKernels, put_no_events_into_the_stream_but_one_for_each_batch) {
+  weir::Stream s(gpu());
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  times.of(s);
+  {
+    const fake_cuda::Pause held(0);
+    const std::uint64_t before = fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cuEventRecord");
+    for (int i = 0; i < 640; ++i) weir::launch(s, 1, Nothing{});
+    const std::uint64_t after = fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cuEventRecord");
+    EXPECT_LE(after - before, 10u);
+  }
+  s.synchronize();
+  ASSERT_TRUE(times.has(640));
+  const std::vector<weir::Span> spans = times.all();
+  EXPECT_EQ(spans.size(), 640u);
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].source, Source::kernel) << i;
+    EXPECT_LT(spans[i].begin, spans[i].end) << i;
+  }
+}
+
+TEST(TimesOfKernels, are_on_the_hosts_clock_within_their_error) {
+  weir::Stream s(gpu());
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  times.of(s);
+  for (int i = 0; i < 20; ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    weir::launch(s, 1, Nothing{});
+    s.synchronize();
+    const auto after = std::chrono::steady_clock::now();
+    const auto count = static_cast<std::size_t>(i) + 1;
+    ASSERT_TRUE(times.has(count));
+    const weir::Span span = times.all().back();
+    EXPECT_GE(span.begin, before);
+    EXPECT_LE(span.end - span.error, after);
+  }
+}
+
+TEST(TimesOfKernels, are_taken_by_events_where_too_many_are_on_their_way) {
+  weir::Stream s(gpu());
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  std::vector<weir::Stream> streams;
+  {
+    const fake_cuda::Pause held(0);
+    for (int i = 0; i < 300; ++i) {  // each has a block of its own
+      streams.emplace_back(gpu());
+      weir::launch(streams.back(), 1, Nothing{});
+    }
+    times.of(streams.back());
+  }
+  streams.back().synchronize();
+  ASSERT_TRUE(times.has(1));
+  EXPECT_EQ(times.all().front().source, Source::events);
+  weir::synchronize();
+  // Their blocks come back once they were told.
+  weir::Stream s_again(gpu());
+  times.of(s_again);
+  EXPECT_TRUE(eventually([&] {
+    const std::size_t count = times.all().size();
+    weir::launch(s_again, 1, Nothing{});
+    s_again.synchronize();
+    return times.has(count + 1) && times.all().back().source == Source::kernel;
+  }));
+}
+
+TEST(TimesOfCalls, are_the_functions_own_and_those_of_copies_are_by_events) {
+  weir::Stream s(gpu());
+  auto x = weir::zeros<int>(s, 1000);
+  const auto host = weir::full(weir::pinned, 1000, 3);
+  s.synchronize();
+  Times times;
+  times.of(s);
+  std::chrono::steady_clock::time_point inside;
+  weir::copy(s, x, host);
+  weir::host_call(s, [&] { inside = std::chrono::steady_clock::now(); });
+  s.record();
+  s.synchronize();
+  ASSERT_TRUE(times.has(3));
+  const std::vector<weir::Span> spans = times.all();
+  EXPECT_EQ(spans[0].source, Source::events);
+  EXPECT_EQ(spans[1].source, Source::host);
+  EXPECT_LE(spans[1].begin, inside);
+  EXPECT_GE(spans[1].end, inside);
+  EXPECT_EQ(spans[2].begin, spans[2].end);
+}
+
+TEST(TimesOfKernels, behind_a_host_function_that_throws_are_none) {
+  weir::Stream s(gpu());
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  times.of(s);
+  {
+    const fake_cuda::Pause held(0);
+    weir::host_call(s, [] { throw std::runtime_error("the pump failed"); });
+    weir::launch(s, 1, Nothing{});
+  }
+  EXPECT_THROW(s.synchronize(), weir::Error);
+  ASSERT_TRUE(times.has(2));
+  EXPECT_EQ(times.all()[1].begin, times.all()[1].end);
+}
+
+struct NothingInBlocks {
+  WEIR_KERNEL void operator()(weir::Block&) const {}
+};
+
+TEST(TimesOfKernels, that_are_refused_are_not_told) {
+  weir::Stream s(gpu());
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  times.of(s);
+  EXPECT_THROW(weir::launch_blocks(s, {.blocks = 1, .threads = 32, .shared_bytes = 1 << 30}, NothingInBlocks{}),
+               weir::Error);
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  ASSERT_TRUE(times.has(1));
+  EXPECT_EQ(times.all().front().source, Source::kernel);
+}
+
+//  held: [hold ......]|e      s: wait(e) [call] wait(e) [call] ...
+TEST(TimesOfCalls, R213_hundreds_behind_waits_return) {
+  Times times;
+  Gate gate;
+  weir::Stream held(gpu()), s(gpu());
+  gate.hold(held);
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    const weir::Event e = held.record();
+    for (int i = 0; i < 300; ++i) {
+      s.wait(e);
+      weir::host_call(s, [] {});
+    }
+  }));
+  gate.open();
+  s.synchronize();
+}
+
+using weir::cuda::ClockMapping;
+using HostTime = std::chrono::steady_clock::time_point;
+
+HostTime host(std::int64_t us) { return HostTime(microseconds(us)); }
+
+TEST(ClockMappings, lie_between_what_was_submitted_and_what_was_seen) {
+  ClockMapping mapping;  // the truth: the device's clock is 1,000 us behind
+  mapping.ends_before(host(1'200), microseconds(100));
+  EXPECT_EQ(mapping.host_time(microseconds(100)), host(1'200));
+  mapping.begins_after(host(1'015), microseconds(20));
+  EXPECT_EQ(mapping.host_time(microseconds(20)), host(1'019));
+  EXPECT_EQ(mapping.error(), microseconds(101));
+  mapping.ends_before(host(1'103), microseconds(101));
+  EXPECT_EQ(mapping.error(), std::chrono::nanoseconds(3'500));
+  mapping.begins_after(host(1'200), microseconds(201));
+  EXPECT_EQ(mapping.host_time(microseconds(300)), host(1'300) + std::chrono::nanoseconds(500));
+}
+
+TEST(ClockMappings, follow_clocks_that_drift_apart) {
+  ClockMapping mapping;
+  for (std::int64_t us = 0; us < 100'000'000; us += 1'000) {
+    const std::int64_t device = us - us / 20'000;  // 50 in a million
+    mapping.begins_after(host(us), microseconds(device + 3));
+    mapping.ends_before(host(us + 30), microseconds(device + 5));
+    const auto error = mapping.host_time(microseconds(device + 3)) - host(us + 3);
+    ASSERT_LE(error, microseconds(30)) << us;
+    ASSERT_GE(error, microseconds(-30)) << us;
+  }
+}
+
+}  // namespace
+}  // namespace weir_test
