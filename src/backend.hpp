@@ -230,6 +230,8 @@ class DeviceClock : public Observer {
   virtual std::vector<Ran> take_ran() = 0;
   /// Whether anybody watches times.
   virtual void watch_times(bool on) = 0;
+  /// Whether the stream is of one of its devices.
+  virtual bool keeps(StreamId stream) = 0;
 
  protected:
   ~DeviceClock() override = default;
@@ -249,6 +251,8 @@ std::uint32_t thread_number() noexcept;
 
 /// Backends report the time of observed commands (id not 0).
 void report_ran(CommandId command, StreamId stream, Span span) noexcept;
+/// The same of a node of the graph that a command launched, before the command is reported.
+void report_node_ran(CommandId launch, StreamId stream, std::uint32_t node, Span span) noexcept;
 /// A stream has failed: by its own work, or because it came behind what `from` has failed by.
 void report_failed(StreamId stream, StreamId from, const Error& failure) noexcept;
 
@@ -361,6 +365,10 @@ class Backend {
 
   /// The one that all its devices share. Default: null, the host's clock is theirs.
   virtual detail::DeviceClock* clock() { return nullptr; }
+
+  /// Reports the times of all observed commands that are over by now, if that was not done. Waits for no work. Default: they
+  /// are reported before anybody learns that they are over.
+  virtual void report_times() noexcept {}
 
   // All of a device's queues.
 

@@ -41,5 +41,6 @@ void chunked(Context& context);              // M1
 void pageable_vectors(Context& context);     // M1_pageable
 void graphs(Context& context);               // graph
 void algorithms(Context& context);           // algorithms.*
+void observed(Context& context);             // observe.cuda.*
 
 }  // namespace bench

@@ -7,6 +7,7 @@
 #include <weir/weir.hpp>
 
 #include "bench.hpp"
+#include "observed.hpp"
 #include "raw.hpp"
 #include "sums.hpp"
 #include "support/proof.hpp"
@@ -173,6 +174,21 @@ void chunked(Context& context) {
                       pair.raw,
                       {ratio_at_most(1.02), ahead_of(6.4, 5.97, pair, "ms")},
                       "Numba 6.42, PyTorch 6.40 ms; " + best.text()});
+  Listener listener;
+  const Pair told = by_turns(
+      options, [&] { return ours_by(best); },
+      [&] {
+        const Listening listening(listener, weir::Watch::times);
+        return ours_by(best);
+      });
+  vectors.prove(best, true);
+  context.report.add({"observe.cuda.m1",
+                      "M1: x + y with times, beside without",
+                      "ms",
+                      told.ours,
+                      told.raw,
+                      {ratio_at_most(1.02)},
+                      best.text()});
 }
 
 }  // namespace bench

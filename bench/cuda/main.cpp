@@ -37,6 +37,7 @@ constexpr Bench benches[] = {
     {"M1_pageable", bench::pageable_vectors},
     {"graph", bench::graphs},
     {"algorithms", bench::algorithms},
+    {"observed", bench::observed},
     {"many_streams", bench::many_streams},  // last: its streams stay
 };
 

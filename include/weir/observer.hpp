@@ -171,6 +171,9 @@ class Observer {
   virtual void refused(const Refusal&) {}
   /// A command has run (or was skipped after a failure: then begin == end).
   virtual void ran(CommandId, StreamId, Span) {}
+  /// A node of the graph that the command launched has run, before the launch is told; in a loop, each time. On a GPU: kernels
+  /// with a functor alone, and in a loop the last time.
+  virtual void ran_node(CommandId /*launch*/, StreamId, std::uint32_t /*node*/, Span) {}
   virtual void failed(const Failure&) {}
 
   /// The host has waited; everything named was finished.
@@ -202,7 +205,7 @@ class Observer {
 
 /// From here on the observer is told of what it watches. The streams that are open are told before anything else; work in
 /// flight is not reported. Without observers nothing is paid. Thread rule: any thread; detach() returns when no callback of
-/// this observer is running.
+/// this observer is running; it was told the times of all commands that were over.
 void attach(Observer& observer, Watch watch = Watch::everything, SourceLocation where = SourceLocation::current());
 void detach(Observer& observer, SourceLocation where = SourceLocation::current());
 

@@ -367,6 +367,13 @@ void report_ran(CommandId command, StreamId stream, Span span) noexcept {
   tell(Watch::times, [&](Observer& observer) { observer.ran(command, stream, span); });
 }
 
+void report_node_ran(CommandId launch, StreamId stream, std::uint32_t node, Span span) noexcept {
+  if (DeviceClock* clock = device_clock.load(std::memory_order_acquire)) {
+    if (clock->keeps(stream)) return;  // by the device's time nobody knows it
+  }
+  tell(Watch::times, [&](Observer& observer) { observer.ran_node(launch, stream, node, span); });
+}
+
 void report_translated() noexcept {
   DeviceClock* clock = device_clock.load(std::memory_order_acquire);
   if (clock == nullptr) return;
@@ -464,6 +471,9 @@ void attach(Observer& observer, Watch watch, SourceLocation where) {
 
 void detach(Observer& observer, SourceLocation where) {
   enter("weir::detach", where);
+  if (watched(Watch::times)) {
+    for (Backend* backend : backends()) backend->report_times();
+  }
   Attachments& all = attachments();
   const LockGuard guard(all.mutex);
   std::unique_ptr<Attached> list = present();

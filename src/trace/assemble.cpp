@@ -277,7 +277,13 @@ class Assembler {
     const bool gpu = std::any_of(made_.devices.begin(), made_.devices.end(),
                                  [&](Text device) { return made_.text(device).starts_with("cuda"); });
     std::string words = "nanoseconds of the host's steady clock; on the CPU it is read before and after each command";
-    if (gpu) words += "; on GPUs events before and after each command, put on that clock by its quickest readings";
+    if (gpu) {
+      words +=
+          "; on GPUs kernels and host functions note their own times, and copies and graphs stand between events, put "
+          "on "
+          "that clock within " +
+          std::to_string((told_.clock_error + 999) / 1000) + " us";
+    }
     return words;
   }
 

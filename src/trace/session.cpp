@@ -168,7 +168,7 @@ class Session::State final : public Observer {
   }
 
   Timeline timeline() const {
-    Told told{tape_.read(), {}, started_, now()};
+    Told told{tape_.read(), {}, started_, now(), clock_error_.load(std::memory_order_relaxed)};
     {
       const detail::LockGuard lock(streams_mutex_);
       told.streams = streams_;
@@ -227,6 +227,9 @@ class Session::State final : public Observer {
     record.begin = nanoseconds(span.begin);
     record.end = nanoseconds(span.end);
     writer.add();
+    if (span.error.count() > clock_error_.load(std::memory_order_relaxed)) {
+      clock_error_.store(span.error.count(), std::memory_order_relaxed);
+    }
   }
   void waited(const weir::HostWait& wait) override {
     if (wait.began == std::chrono::steady_clock::time_point()) return;  // a question, which does not wait
@@ -286,6 +289,7 @@ class Session::State final : public Observer {
   const std::int64_t started_;
   const std::string date_;
   const pid_t process_;
+  std::atomic<std::int64_t> clock_error_{0};  ///< of two that are told at once either may be lost: they differ little
   bool stopped_ = false;
   mutable detail::Mutex streams_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_

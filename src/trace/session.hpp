@@ -26,6 +26,7 @@ struct Told {
   std::unordered_map<std::uint64_t, KnownStream> streams;
   std::int64_t started = 0;
   std::int64_t stopped = 0;
+  std::int64_t clock_error = 0;  ///< ns: how far a GPU's times may be off
 };
 /// Puts in order what was told: commands with what they depend on and when they ran, waits and ranges.
 Timeline assemble(const Told& told);

@@ -48,6 +48,7 @@ class CudaBackend final : public Backend {
   void set_wait_mode(int device, WaitMode mode, SourceLocation where) override {
     at(device).set_wait_mode(mode, where);
   }
+  void report_times() noexcept override { CommandTimes::tell_what_is_over(); }
   KernelFacts kernel_facts(int device, const Kernel& kernel, const char* operation, SourceLocation where) override {
     return at(device).kernel_facts(kernel, operation, where);
   }

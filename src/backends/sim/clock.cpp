@@ -116,6 +116,11 @@ class Clock final : public detail::DeviceClock {
     return true;
   }
 
+  bool keeps(StreamId stream) override {
+    const LockGuard guard(mutex_);
+    return model_of(stream) != nullptr;
+  }
+
   std::vector<Ran> take_ran() override {
     const LockGuard guard(mutex_);
     std::vector<Ran> known;

@@ -80,6 +80,7 @@ class CpuGraph final : public detail::GraphExecutable {
   std::uint32_t linger(Part& part, Runner& runner, int level);
   void look_ahead(const Segment& segment) const;
   void run_steps(const Segment& segment, Runner& runner);
+  void run_timed(const Step& step, Runner& runner);
   void run_step(const Step& step, Runner& runner);
   void record_event(const Step& step);
   std::uint32_t finish(std::uint32_t segment, Part& part);
@@ -122,6 +123,7 @@ class CpuGraph final : public detail::GraphExecutable {
   CpuEvent::Mark* marks_ = nullptr;
   CpuQueue* queue_ = nullptr;
   std::uint64_t sequence_ = 0;  ///< of the launch in its queue
+  CommandId observed_ = 0;      ///< the launch, if its nodes' times are wanted
   std::uint64_t replays_ = 0;   ///< finished ones
   /// A helper of this replay that took nothing of it may look when the next one begins: either level serves its ticket.
   std::atomic<int> level_{0};

@@ -51,6 +51,7 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
   marks_ = record.marks();
   queue_ = &queue;
   sequence_ = sequence;
+  observed_ = record.id;
   if (plan_->segments.size() <= 1) {
     if (plan_->segments.empty()) {
       complete();
@@ -179,6 +180,9 @@ void CpuGraph::run_steps(const Segment& segment, Runner& runner) {
   const Step* step = plan_->steps.data() + segment.first_step;
   const Step* const end = step + segment.steps;
   try {
+    if (observed_ != 0) [[unlikely]] {
+      for (; step != end; ++step) run_timed(*step, runner);
+    }
     for (; step != end; ++step) {
       if (step->kind == Step::Kind::single) [[likely]] {
         detail::running_node = &step->payload->running();
@@ -191,6 +195,20 @@ void CpuGraph::run_steps(const Segment& segment, Runner& runner) {
     fail(*step, std::current_exception());
   }
   detail::running_node = nullptr;
+}
+
+void CpuGraph::run_timed(const Step& step, Runner& runner) {
+  const Clock::time_point begin = Clock::now();
+  if (step.kind == Step::Kind::single) {
+    const RunningNode running(*step.payload);
+    step.run(step.closure, KernelRange{nullptr, 0, 1});
+  } else {
+    run_step(step, runner);
+    const bool works =
+        step.kind != Step::Kind::nothing && step.kind != Step::Kind::wait && step.kind != Step::Kind::record;
+    if (!works) return;
+  }
+  detail::report_node_ran(observed_, queue_->stream(), step.node, {begin, Clock::now()});
 }
 
 void CpuGraph::run_step(const Step& step, Runner& runner) {

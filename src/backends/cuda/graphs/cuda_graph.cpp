@@ -9,6 +9,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/guarded_graph.hpp"
+#include "backends/cuda/graphs/kernel_nodes.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/prepared_launch.hpp"
@@ -32,29 +33,6 @@ struct Graveyard {
 Graveyard& graveyard() {
   static auto& instance = *new Graveyard;
   return instance;
-}
-
-CUDA_KERNEL_NODE_PARAMS parameters_of(PreparedLaunch& launch) {
-  CUDA_KERNEL_NODE_PARAMS parameters{};
-  parameters.func = launch.function;
-  parameters.gridDimX = launch.grid_x;
-  parameters.gridDimY = launch.grid_y;
-  parameters.gridDimZ = 1;
-  parameters.blockDimX = launch.threads;
-  parameters.blockDimY = parameters.blockDimZ = 1;
-  parameters.sharedMemBytes = launch.shared_bytes;
-  parameters.kernelParams = launch.arguments;
-  return parameters;
-}
-
-const Launch* launch_of(const detail::Payload* payload) {
-  return payload != nullptr ? std::get_if<Launch>(&payload->op()) : nullptr;
-}
-
-/// Whether the driver's node is a kernel's whose parameters are known here.
-bool is_updatable(const Launch* launch) {
-  if (launch == nullptr || code_of(*launch->kernel) == nullptr || launch->extent.count() == 0) return false;
-  return !is_global(*launch->kernel);
 }
 
 bool has_conditional(const GraphForm& form) {
@@ -114,6 +92,7 @@ CudaGraph::~CudaGraph() {
   earlier_.clear();
   guarded_.reset();
   instance_.reset();
+  device_.times_memory().give_by_graph(times_);
 }
 
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
@@ -122,7 +101,9 @@ void CudaGraph::instantiate(const GraphForm& form, SourceLocation where) {
   Instance instance = instance_of(*graph_, form, where);
   if (instance_) behind_ = last_queue_;
   instance_ = std::move(instance);
+  times_noted_ = false;
   for (std::size_t i = 0; i < applied_.size(); ++i) {
+    applied_[i].times = nullptr;
     if (applied_[i].switched_off) switch_on(i, false);
   }
 }
@@ -157,11 +138,13 @@ void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
   behind_ = last_queue_;
   for (Applied& one : applied_) {
     one.stale = one.switched_off = one.astray = false;
+    one.times = nullptr;
     one.told.reset();
   }
+  times_noted_ = false;
 }
 
-void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
+void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched) {
   constexpr const char* operation = "weir::Graph::launch";
   const cudaStream_t stream = queue.stream(where);
   queue.check_no_foreign_capture(operation, where);
@@ -174,6 +157,8 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
   if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
     guarded_graph = guarded(where);
   }
+  const bool timed = watched && guarded_graph == nullptr;
+  if (guarded_graph == nullptr) note_times(timed);
   if (launched_ && last_guarded_ != (guarded_graph != nullptr)) behind_ = last_queue_;
   if (behind_.queue != nullptr) {
     queue.follow(*behind_.queue, behind_.owner);
@@ -208,6 +193,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where) {
     event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
+  if (timed && times_noted_) watched.end_replay(timed_nodes_, times_);
   if (tracked_) note_end(queue.device().index(), stream);
 }
 
@@ -277,7 +263,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
   if (became.nodes.size() != 1) return false;
   const LoadedCode* loaded = CudaDevice::at(device).known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
-  PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
+  PreparedLaunch prepared(*loaded, launch, guard_of(index));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
   const ContextScope scope(device);
   if (driver().update_kernel_node(instance_.get(), became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
@@ -306,7 +292,7 @@ bool CudaGraph::prepare_to_tell(std::size_t node, const Launch& launch) {
   if (!is_updatable(&launch) || !applied.enabled || became.nodes.size() != 1) return false;
   const LoadedCode* loaded = CudaDevice::at(applied.device).known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
-  applied.told.reset(new Told(became.nodes.front(), *loaded, launch, graph_->replays().guard(became.place)));
+  applied.told.reset(new Told(became.nodes.front(), *loaded, launch, guard_of(node)));
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/times_memory.hpp"
 #include "graph_form.hpp"
 #include "thread_safety.hpp"
 
@@ -17,6 +18,7 @@ namespace weir::cuda {
 class CudaDevice;
 class CudaQueue;
 class GuardedGraph;
+class Watched;
 
 /// Thread rule: launches and updates from any thread.
 class CudaGraph final : public detail::GraphExecutable {
@@ -24,7 +26,8 @@ class CudaGraph final : public detail::GraphExecutable {
   CudaGraph(CudaDevice& device, const detail::GraphForm& form, std::unique_ptr<DriverGraph> graph,
             SourceLocation where);
 
-  void launch(CudaQueue& queue, SourceLocation where);
+  /// `watched`: who wants to know when its kernels run.
+  void launch(CudaQueue& queue, SourceLocation where, Watched& watched);
   /// Deletes graphs that were closed while replays were pending, if nothing is any more. One load if there are none.
   static void collect() noexcept {
     if (buried.load(std::memory_order_relaxed) != 0) bury(nullptr);
@@ -51,6 +54,7 @@ class CudaGraph final : public detail::GraphExecutable {
     bool switched_off = false;                ///< by the instance alone: the graph has the work
     bool stale = false;                       ///< the instance has other parameters than the graph
     bool astray = false;                      ///< the graph has work that no instance took
+    detail::KernelTimes* times = nullptr;     ///< where the instance's kernel notes when it ran
     std::unique_ptr<Told, ToldDeleter> told;  ///< after a first update of its arguments, until another change
   };
 
@@ -85,6 +89,11 @@ class CudaGraph final : public detail::GraphExecutable {
   void make_end(int device, SourceLocation where);
   void note_end(int device, cudaStream_t stream) noexcept WEIR_NEEDS(mutex_);
   bool is_over() noexcept WEIR_NEEDS(mutex_);
+  // graph_times.cpp
+  detail::DeviceGuard guard_of(std::size_t index) const WEIR_NEEDS(mutex_);
+  bool tell_driver(std::size_t index) WEIR_NEEDS(mutex_);
+  void note_times(bool on) WEIR_NEEDS(mutex_);
+  void choose_timed() WEIR_NEEDS(mutex_);
   void forget_earlier() noexcept WEIR_NEEDS(mutex_);
   static void bury(CudaGraph* graph) noexcept;
 
@@ -114,6 +123,10 @@ class CudaGraph final : public detail::GraphExecutable {
   int last_device_ WEIR_GUARDED_BY(mutex_) = 0;
   bool end_known_ WEIR_GUARDED_BY(mutex_) = true;  ///< the event stands for the last replay; else its queue says
   bool launched_ WEIR_GUARDED_BY(mutex_) = false;
+  /// Kernels of the instance note when they run: of the launches that somebody watches.
+  bool times_noted_ WEIR_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const std::vector<std::uint32_t>> timed_nodes_ WEIR_GUARDED_BY(mutex_);  ///< by place in the blocks
+  std::vector<TimesMemory::Block> times_ WEIR_GUARDED_BY(mutex_);                          ///< the graph's to its end
 };
 
 }  // namespace weir::cuda

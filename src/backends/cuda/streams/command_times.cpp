@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <future>
+#include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/threads.hpp"
 
@@ -61,16 +66,25 @@ class TimedBatch {
   cudaError_t ask() noexcept;
   void tell(cudaError_t answer) noexcept;
 
+  // Any thread.
+
+  bool told() const noexcept { return told_.load(std::memory_order_acquire); }
+  /// What the driver says of what was added so far; not if some of it is being submitted.
+  cudaError_t state(std::size_t& count) noexcept;
+
  private:
   struct Told {
     CommandId id;
     StreamId stream;
+    std::optional<std::uint32_t> node;  ///< of the graph that it launched
     Span span;
   };
 
   cudaError_t ask_whether_over() noexcept;
+  void report() noexcept;
   cudaError_t fetch() noexcept;
   std::vector<Told> spans();
+  void add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all);
   Span span_of(std::size_t number);
   bool any(How how) const {
     return std::any_of(all_.begin(), all_.end(), [=](const TimedCommand& one) { return one.how == how; });
@@ -88,14 +102,12 @@ class TimedBatch {
   StockEvent behind_ WEIR_GUARDED_BY(mutex_);    ///< of a full batch
   std::span<TimedCommand> all_;                  ///< once it is over
   bool over_ = false;
-  bool told_ = false;
+  std::atomic<bool> told_{false};
   Clock::time_point seen_;  ///< when it was over
   StockEvent fetched_;
 };
 
-/// Whether all of it is over: then it is closed.
-cudaError_t TimedBatch::ask_whether_over() noexcept {
-  std::size_t count = 0;
+cudaError_t TimedBatch::state(std::size_t& count) noexcept {
   cudaEvent_t behind = nullptr;
   {
     const detail::LockGuard guard(mutex_);
@@ -113,6 +125,13 @@ cudaError_t TimedBatch::ask_whether_over() noexcept {
   for (std::size_t i = 0; i < count && answer == cudaSuccess; ++i) {
     if (commands_[i].end) answer = cudaEventQuery(commands_[i].end.get());
   }
+  return answer;
+}
+
+/// Whether all of it is over: then it is closed.
+cudaError_t TimedBatch::ask_whether_over() noexcept {
+  std::size_t count = 0;
+  const cudaError_t answer = state(count);
   if (answer != cudaSuccess) return answer;
   const detail::LockGuard guard(mutex_);
   if (count_ != count) return cudaErrorNotReady;
@@ -122,10 +141,20 @@ cudaError_t TimedBatch::ask_whether_over() noexcept {
 }
 
 cudaError_t TimedBatch::fetch() noexcept {
-  if (!has_kernels() || !any(How::kernel)) return cudaSuccess;
+  const bool replays =
+      std::any_of(all_.begin(), all_.end(), [](const TimedCommand& one) { return one.replay != nullptr; });
+  const bool kernels = has_kernels() && any(How::kernel);
+  if (!kernels && !replays) return cudaSuccess;
   try {
+    TimesMemory& memory = queue_.device().times_memory();
     StockEvent fetched(queue_.device(), false, {});
-    const cudaError_t answer = queue_.device().times_memory().fetch(kernels_, all_.size(), fetched.get());
+    cudaError_t answer = kernels ? memory.fetch(kernels_, all_.size(), fetched.get()) : cudaSuccess;
+    for (const TimedCommand& one : all_) {
+      if (one.replay == nullptr) continue;
+      for (const TimesMemory::Block& block : one.replay->blocks) {
+        if (answer == cudaSuccess) answer = memory.fetch(block, TimesMemory::block_size, fetched.get());
+      }
+    }
     if (answer == cudaSuccess) fetched_ = std::move(fetched);
     return answer == cudaSuccess ? cudaErrorNotReady : answer;
   } catch (...) {
@@ -135,7 +164,7 @@ cudaError_t TimedBatch::fetch() noexcept {
 
 cudaError_t TimedBatch::ask() noexcept {
   if (before_ != nullptr) {
-    if (!before_->told_) return cudaErrorNotReady;
+    if (!before_->told()) return cudaErrorNotReady;
     before_.reset();
   }
   if (!over_) {
@@ -149,18 +178,29 @@ cudaError_t TimedBatch::ask() noexcept {
 }
 
 void TimedBatch::tell(cudaError_t answer) noexcept {
-  told_ = true;
   close();
-  if (answer != cudaSuccess) return;  // nobody knows what ran before the device failed
+  if (answer == cudaSuccess) report();  // else nobody knows what ran before the device failed
+  told_.store(true, std::memory_order_release);
+}
+
+void TimedBatch::report() noexcept {
   try {
     auto task = make_task([all = spans()] {
-      for (const Told& one : all) detail::report_ran(one.id, one.stream, one.span);
+      for (const Told& one : all) {
+        one.node ? detail::report_node_ran(one.id, one.stream, *one.node, one.span)
+                 : detail::report_ran(one.id, one.stream, one.span);
+      }
     });
     TaskThread::reporter().post(task);
   } catch (...) {
     // It is not told when they ran.
   }
-  if (has_kernels()) queue_.device().times_memory().give(kernels_);
+  TimesMemory& memory = queue_.device().times_memory();
+  memory.give(kernels_);
+  for (const TimedCommand& one : all_) {
+    if (one.replay == nullptr) continue;
+    for (const TimesMemory::Block& block : one.replay->blocks) memory.give(block);
+  }
 }
 
 std::vector<TimedBatch::Told> TimedBatch::spans() {
@@ -174,9 +214,35 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
   all.reserve(all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     if (all_[i].refused) continue;
-    all.push_back({all_[i].id, all_[i].stream, span_of(i)});
+    Span span = span_of(i);
+    if (all_[i].replay != nullptr) add_nodes(all_[i], span, all);
+    all.push_back({all_[i].id, all_[i].stream, {}, span});
   }
   return all;
+}
+
+/// The kernels of a replay. They are by another clock than the launch, which is by events: both are off by some microseconds.
+void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all) {
+  DeviceClock& clock = queue_.device().clock();
+  const ReplayTimes& replay = *launch.replay;
+  const std::size_t first = all.size();
+  Clock::time_point begin = Clock::time_point::max();
+  for (std::size_t i = 0; i < replay.nodes->size(); ++i) {
+    const detail::KernelTimes& times = replay.blocks[i / TimesMemory::block_size].on_host[i % TimesMemory::block_size];
+    if (times.end == 0) continue;
+    const Span ran = clock.of_kernel(times);
+    if (ran.begin + ran.error < launch.submitted) continue;  // of an earlier replay: it was skipped in this one
+    clock.learn(launch.submitted, seen_, times);
+    begin = std::min(begin, ran.begin);
+    all.push_back({launch.id, launch.stream, (*replay.nodes)[i], ran});
+  }
+  const Clock::duration late =
+      first != all.size() ? std::max(span.begin - begin, Clock::duration{}) : Clock::duration{};
+  for (std::size_t i = first; i < all.size(); ++i) {
+    all[i].span.begin += late;
+    all[i].span.end += late;
+    span.end = std::max(span.end, all[i].span.end);
+  }
 }
 
 Span TimedBatch::span_of(std::size_t number) {
@@ -214,6 +280,51 @@ class BatchOver final : public Reached {
   const std::shared_ptr<TimedBatch> batch_;
 };
 
+/// Those that are not told, for who wants to know when they are.
+struct Pending {
+  detail::Mutex mutex;
+  std::vector<std::weak_ptr<TimedBatch>> batches WEIR_GUARDED_BY(mutex);
+
+  static Pending& instance() {
+    static auto& pending = *new Pending;
+    return pending;
+  }
+  void add(const std::shared_ptr<TimedBatch>& batch) {
+    const detail::LockGuard guard(mutex);
+    if (batches.size() == batches.capacity()) {
+      std::erase_if(batches, [](const std::weak_ptr<TimedBatch>& one) { return is_told(one.lock()); });
+      batches.reserve(2 * batches.size() + 16);
+    }
+    batches.push_back(batch);
+  }
+  bool any_ever() {
+    const detail::LockGuard guard(mutex);
+    return batches.capacity() != 0;
+  }
+  std::vector<std::shared_ptr<TimedBatch>> all() {
+    std::vector<std::shared_ptr<TimedBatch>> found;
+    const detail::LockGuard guard(mutex);
+    for (const std::weak_ptr<TimedBatch>& one : batches) {
+      std::shared_ptr<TimedBatch> batch = one.lock();
+      if (!is_told(batch)) found.push_back(std::move(batch));
+    }
+    return found;
+  }
+  static bool is_told(const std::shared_ptr<TimedBatch>& batch) { return batch == nullptr || batch->told(); }
+};
+
+/// Nobody waits longer for threads that may have ended with the process.
+constexpr auto longest_wait = std::chrono::seconds(1);
+constexpr auto look_again = std::chrono::microseconds(20);
+
+/// What was posted to the reporting thread has been reported.
+void wait_for_reports() {
+  auto done = std::make_shared<std::promise<void>>();
+  auto task = make_task([done] { done->set_value(); });
+  TaskThread::reporter().post(task);
+  done->get_future().wait_for(longest_wait);
+}
+
 }  // namespace
 
 TimedPlace CommandTimes::add(CudaQueue& queue, TimedCommand&& command) noexcept {
@@ -227,10 +338,28 @@ TimedPlace CommandTimes::add(CudaQueue& queue, TimedCommand&& command) noexcept 
       auto made = std::make_shared<TimedBatch>(queue, batch_);
       std::unique_ptr<Reached> over = std::make_unique<BatchOver>(made);
       Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);
-      batch_ = std::move(made);
+      batch_ = made;
+      Pending::instance().add(made);
     }
   } catch (...) {
     return {};
+  }
+}
+
+void CommandTimes::tell_what_is_over() noexcept {
+  if (is_exiting() || !may_call_driver()) return;  // there is no poller any more, or it is the one who asks
+  try {
+    if (!Pending::instance().any_ever()) return;
+    const auto late = Clock::now() + longest_wait;
+    for (const std::shared_ptr<TimedBatch>& batch : Pending::instance().all()) {
+      std::size_t count = 0;
+      const cudaError_t answer = batch->state(count);
+      note(answer == cudaErrorNotReady ? cudaSuccess : answer);
+      while (answer == cudaSuccess && !batch->told() && Clock::now() < late) std::this_thread::sleep_for(look_again);
+    }
+    wait_for_reports();
+  } catch (...) {
+    // Without memory for the lists it is told later.
   }
 }
 

@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <weir/detail/device_code.hpp>
 #include <weir/op.hpp>
 
 #include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/times_memory.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -43,6 +45,12 @@ struct HostTimes {
   };
 };
 
+/// Of a replay of a graph: what its kernels noted, copied behind it.
+struct ReplayTimes {
+  std::shared_ptr<const std::vector<std::uint32_t>> nodes;  ///< by place in the blocks
+  std::vector<TimesMemory::Block> blocks;
+};
+
 /// One command of a batch.
 struct TimedCommand {
   enum class How : std::uint8_t { no_time, kernel, host, events };
@@ -53,6 +61,7 @@ struct TimedCommand {
   How how = How::no_time;
   bool refused = false;  ///< the call threw
   std::shared_ptr<HostTimes> host;
+  std::unique_ptr<ReplayTimes> replay;
   StockEvent begin;  ///< of two events; without, nobody knows when it ran
   StockEvent end;
 };
@@ -84,6 +93,8 @@ class CommandTimes {
   TimedPlace add(CudaQueue& queue, TimedCommand&& command) noexcept;
   /// The queue has another owner.
   void begin_anew() noexcept;
+  /// Of all queues: what is over by now is told when this returns.
+  static void tell_what_is_over() noexcept;
 
  private:
   detail::Mutex mutex_;

@@ -281,11 +281,17 @@ class Watched {
   /// Where the kernel, or the host function, is to note it; null: nowhere.
   detail::KernelTimes* kernel() const;
   std::shared_ptr<HostTimes> host() const;
+  explicit operator bool() const { return static_cast<bool>(place_); }
+  /// The graph was launched: behind its end stands a copy of what its kernels noted.
+  void end_replay(const std::shared_ptr<const std::vector<std::uint32_t>>& nodes,
+                  const std::vector<TimesMemory::Block>& blocks) noexcept;
   /// The command is in the stream. Of one that is over by now the end is noted beside the stream, which stays done as it is
   /// without observers.
   void end();
 
  private:
+  void record_end() noexcept;
+
   CudaQueue& queue_;
   TimedPlace place_;
   const bool is_over_;  ///< at its end

@@ -81,12 +81,36 @@ detail::KernelTimes* Watched::kernel() const {
 
 std::shared_ptr<HostTimes> Watched::host() const { return place_ ? place_.command().host : nullptr; }
 
+void Watched::record_end() noexcept {
+  CudaDevice& device = queue_.device();
+  TimedCommand& command = place_.command();
+  if (!command.begin || command.end) return;
+  command.end = recorded(device, is_over_ ? device.side_stream(where_) : queue_.stream(where_), where_);
+}
+
+void Watched::end_replay(const std::shared_ptr<const std::vector<std::uint32_t>>& nodes,
+                         const std::vector<TimesMemory::Block>& blocks) noexcept {
+  record_end();
+  TimesMemory& memory = queue_.device().times_memory();
+  try {
+    auto replay = std::make_unique<ReplayTimes>(ReplayTimes{nodes, memory.take(blocks.size())});
+    cudaError_t answer = cudaSuccess;
+    for (std::size_t i = 0; i < replay->blocks.size() && answer == cudaSuccess; ++i) {
+      answer = cudaMemcpyAsync(replay->blocks[i].on_device, blocks[i].on_device,
+                               TimesMemory::block_size * sizeof(detail::KernelTimes), cudaMemcpyDeviceToDevice,
+                               queue_.stream(where_));
+    }
+    note(answer);
+    if (answer == cudaSuccess && !replay->blocks.empty()) place_.command().replay = std::move(replay);
+  } catch (...) {
+    // The replay is told as a whole.
+  }
+}
+
 void Watched::end() {
   if (!place_) return;
   CudaDevice& device = queue_.device();
-  TimedCommand& command = place_.command();
-  if (command.begin)
-    command.end = recorded(device, is_over_ ? device.side_stream(where_) : queue_.stream(where_), where_);
+  record_end();
   if (place_.settle()) {
     try {
       StockEvent behind(device, false, where_);

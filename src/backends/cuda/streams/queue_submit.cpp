@@ -33,7 +33,7 @@ void CudaQueue::submit(const Command& command) {
       },
       [&](const External& call) { submit_external(command, call.function); },
       [&](const GraphLaunch& launch) {
-        static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where);
+        static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where, watched);
       },
       [](const Collective&) {});  // this backend makes no communicators
   watched.end();

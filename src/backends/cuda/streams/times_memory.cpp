@@ -22,6 +22,7 @@ void TimesMemory::fill(SourceLocation where) {
   checked(answer);
   const detail::LockGuard guard(mutex_);
   free_.reserve(block_count);
+  of_graphs_.reserve(block_count);
   for (std::size_t first = 0; first < count; first += block_size) {
     free_.push_back(
         {static_cast<detail::KernelTimes*>(on_device) + first, static_cast<detail::KernelTimes*>(on_host) + first});
@@ -36,12 +37,41 @@ TimesMemory::Block TimesMemory::take() noexcept {
   return block;
 }
 
+std::vector<TimesMemory::Block> TimesMemory::take(std::size_t count) {
+  std::vector<Block> taken;
+  taken.reserve(count);
+  const detail::LockGuard guard(mutex_);
+  if (free_.size() < count) return {};
+  taken.assign(free_.end() - static_cast<std::ptrdiff_t>(count), free_.end());
+  free_.resize(free_.size() - count);
+  return taken;
+}
+
 cudaError_t TimesMemory::fetch(Block block, std::size_t count, cudaEvent_t fetched) noexcept {
   const std::size_t bytes = count * sizeof(detail::KernelTimes);
   cudaError_t answer = cudaMemcpyAsync(block.on_host, block.on_device, bytes, cudaMemcpyDeviceToHost, stream_);
   if (answer == cudaSuccess) answer = cudaMemsetAsync(block.on_device, 0, bytes, stream_);
   if (answer == cudaSuccess) answer = cudaEventRecord(fetched, stream_);
   return answer;
+}
+
+std::vector<TimesMemory::Block> TimesMemory::take_for_graph(std::size_t count) {
+  constexpr std::size_t left_to_launches = block_count / 4;
+  std::vector<Block> taken;
+  taken.reserve(count);
+  const detail::LockGuard guard(mutex_);
+  if (of_graphs_.size() + free_.size() < count + left_to_launches) return {};
+  while (taken.size() < count) {
+    std::vector<Block>& from = of_graphs_.empty() ? free_ : of_graphs_;
+    taken.push_back(from.back());
+    from.pop_back();
+  }
+  return taken;
+}
+
+void TimesMemory::give_by_graph(const std::vector<Block>& blocks) noexcept {
+  const detail::LockGuard guard(mutex_);
+  of_graphs_.insert(of_graphs_.end(), blocks.begin(), blocks.end());  // there is room
 }
 
 void TimesMemory::give(Block block) noexcept {

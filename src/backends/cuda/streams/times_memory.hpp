@@ -34,17 +34,25 @@ class TimesMemory {
   void fill(SourceLocation where);
 
   Block take() noexcept;
+  /// So many, or none.
+  std::vector<Block> take(std::size_t count);
   /// Puts a copy of the first `count` into on_host, and zeros into on_device, behind everything so far in a stream of its own;
   /// the event is recorded behind both. With the device current.
   cudaError_t fetch(Block block, std::size_t count, cudaEvent_t fetched) noexcept;
   /// Nothing writes to it any more, and it is zero again.
   void give(Block block) noexcept;
 
+  // Of graphs, whose kernels write to the same places in each replay: not zero when they are taken.
+
+  std::vector<Block> take_for_graph(std::size_t count);
+  void give_by_graph(const std::vector<Block>& blocks) noexcept;
+
  private:
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;  ///< nothing waits in it, but for the copy engine
   detail::Mutex mutex_;
-  std::vector<Block> free_ WEIR_GUARDED_BY(mutex_);  ///< has room for all
+  std::vector<Block> free_ WEIR_GUARDED_BY(mutex_);       ///< has room for all
+  std::vector<Block> of_graphs_ WEIR_GUARDED_BY(mutex_);  ///< likewise; that no graph has now
 };
 
 }  // namespace weir::cuda

@@ -1,0 +1,123 @@
+// What it costs to be told of commands, and of their times: beside the same work without observers.
+#include <utility>
+#include <vector>
+
+#include <weir/observer.hpp>
+#include <weir/weir.hpp>
+
+#include "bursts.hpp"
+#include "observed.hpp"
+#include "raw.hpp"
+#include "sums.hpp"
+#include "support/proof.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t elements = 32;
+constexpr std::size_t count = 500;
+constexpr std::size_t many = 20'000'000;
+
+/// Each launch counts up.
+struct CountUp {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const double>, weir::View<const double>, weir::View<double> z,
+                              int) const {
+    if constexpr (!sabotaged) {
+      if (i == 0) z[0] += 1;
+    }
+  }
+};
+
+void launches(Context& context, weir::Watch watch, Row row) {
+  const weir::Stream s(context.device, {.blocking = false});
+  const auto x = weir::zeros<double>(s, elements);
+  const auto z = weir::zeros<double>(s, elements);
+  s.synchronize();
+  double launched = 0;
+  const auto burst = [&] {
+    return host_cost(
+        count,
+        [&] {
+          weir::launch(s, elements, CountUp{}, weir::in(x), weir::in(x), weir::inout(z), 1);
+          ++launched;
+        },
+        [&] { s.synchronize(); });
+  };
+  Listener listener;
+  const Pair pair = by_turns(bursts(context), burst, [&] {
+    const Listening listening(listener, watch);
+    return burst();
+  });
+  expect(z.to_host()[0] == launched, "a launch did not run");
+  row.value = pair.ours;
+  row.raw = pair.raw;
+  context.report.add(std::move(row));
+}
+
+/// Times that kernels tell beside those of events around them.
+void additions(Context& context) {
+  const weir::Stream s(context.device, {.blocking = false});
+  const auto x = weir::full(s, many, 1.0);
+  const auto y = weir::full(s, many, 2.0);
+  const auto z = weir::zeros<double>(s, many);
+  const weir::TimedEvent begin(context.device);
+  const weir::TimedEvent end(context.device);
+  constexpr std::size_t turns = 20;
+  const auto add_all = [&] {
+    return whole_cost(
+        turns, [&] { weir::launch(s, many, Add{}, weir::in(x), weir::in(y), weir::out(z)); }, [&] { s.synchronize(); });
+  };
+  Listener listener;
+  const Pair pair = by_turns(bursts(context), add_all, [&] {
+    const Listening listening(listener, weir::Watch::times);
+    return add_all();
+  });
+  expect(z.to_host()[many - 1] == 3.0, "an addition did not run");
+  context.report.add({"observe.cuda.work",
+                      "20,000,000 additions with times, beside without",
+                      "us",
+                      pair.ours,
+                      pair.raw,
+                      {ratio_at_most(1.03)},
+                      ""});
+
+  std::vector<double> told;
+  std::vector<double> by_events;
+  for (int i = 0; i < 21; ++i) {
+    const Listening listening(listener, weir::Watch::times);
+    listener.clear();
+    s.record(begin);
+    weir::launch(s, many, Add{}, weir::in(x), weir::in(y), weir::out(z));
+    s.record(end);
+    s.synchronize();
+    by_events.push_back(static_cast<double>(weir::elapsed(begin, end).count()) * 1e3);
+    told.push_back(listener.longest_us());
+  }
+  context.report.add({"observe.cuda.told",
+                      "the time of 20,000,000 additions as told, beside events around them",
+                      "us",
+                      spread(told),
+                      spread(by_events),
+                      {ratio_at_most(1.01), ratio_at_least(0.95)},
+                      ""});
+}
+
+}  // namespace
+
+void observed(Context& context) {
+  launches(
+      context, weir::Watch::times,
+      {"observe.cuda.launch", "launch with times, beside without observers", "us", {}, {}, {ratio_at_most(1.03)}, ""});
+  launches(context, weir::Watch::commands,
+           {"observe.cuda.untimed",
+            "launch with an observer that wants no times, beside without",
+            "us",
+            {},
+            {},
+            {ratio_at_most(1.0)},
+            ""});
+  additions(context);
+}
+
+}  // namespace bench

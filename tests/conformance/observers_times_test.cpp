@@ -1,0 +1,168 @@
+// Observers are told when the nodes of a graph ran, and hear of all that is over before they are detached.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "graphs_support.hpp"
+#include "support/any_device.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+class TimesOfNodes final : public weir::Observer {
+ public:
+  struct Node {
+    weir::CommandId launch;
+    std::uint32_t number;
+    weir::Span span;
+  };
+
+  TimesOfNodes() { weir::attach(*this, weir::Watch::times); }
+  ~TimesOfNodes() override { detach(); }
+  void detach() {
+    if (attached_) weir::detach(*this);
+    attached_ = false;
+  }
+
+  void ran(weir::CommandId id, weir::StreamId, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
+    commands_[id] = span;
+    last_ = id;
+  }
+  void ran_node(weir::CommandId launch, weir::StreamId, std::uint32_t node, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_EQ(commands_.count(launch), 0u) << "nodes are told before the launch";
+    nodes_.push_back({launch, node, span});
+  }
+
+  /// Of the last launch, by number, once so many commands were told.
+  std::map<std::uint32_t, weir::Span> of_last(std::size_t commands) {
+    EXPECT_TRUE(eventually([&] {
+      const std::lock_guard lock(mutex_);
+      return commands_.size() >= commands;
+    }));
+    const std::lock_guard lock(mutex_);
+    std::map<std::uint32_t, weir::Span> found;
+    for (const Node& node : nodes_) {
+      if (node.launch == last_) found[node.number] = node.span;
+    }
+    return found;
+  }
+  weir::Span last() {
+    const std::lock_guard lock(mutex_);
+    return commands_[last_];
+  }
+  std::size_t commands() {
+    const std::lock_guard lock(mutex_);
+    return commands_.size();
+  }
+
+ private:
+  bool attached_ = true;
+  std::mutex mutex_;
+  std::map<weir::CommandId, weir::Span> commands_;
+  weir::CommandId last_ = 0;
+  std::vector<Node> nodes_;
+};
+
+struct AddOne {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+class ObservedTimes : public AnyDevice {};
+ON_EVERY_DEVICE(ObservedTimes);
+
+//  one -> two -> three, replayed twice
+TEST_P(ObservedTimes, each_node_of_each_replay_is_told_in_order) {
+  if (on("sim")) GTEST_SKIP() << "the virtual clock tells of replays as a whole";
+  weir::Stream s(device());
+  const auto x = weir::zeros<int>(s, 100);
+  weir::GraphBuilder builder(device());
+  std::vector<weir::Node> chain;
+  for (int i = 0; i < 3; ++i) {
+    chain.push_back(builder.launch(x.size(), AddOne{}, weir::inout(x)));
+    if (i > 0) builder.depends(chain[static_cast<std::size_t>(i)], chain[static_cast<std::size_t>(i) - 1]);
+  }
+  const weir::Graph graph = builder.build();
+  graph.launch(s);
+  s.synchronize();
+  TimesOfNodes times;
+  std::optional<std::chrono::steady_clock::time_point> before;
+  for (std::size_t replay = 1; replay <= 2; ++replay) {
+    graph.launch(s);
+    s.synchronize();
+    const std::map<std::uint32_t, weir::Span> nodes = times.of_last(replay);
+    ASSERT_EQ(nodes.size(), 3u);
+    for (const auto& [number, span] : nodes) {
+      EXPECT_LE(span.begin, span.end) << number;
+      EXPECT_GE(span.begin, times.last().begin) << number;
+      EXPECT_LE(span.end, times.last().end) << number;
+      if (before) {
+        EXPECT_GE(span.begin, *before) << number;
+      }
+    }
+    EXPECT_LE(nodes.at(0).end, nodes.at(1).begin);
+    EXPECT_LE(nodes.at(1).end, nodes.at(2).begin);
+    before = nodes.at(2).end;
+  }
+  times.detach();
+  graph.launch(s);
+  EXPECT_EQ(x.to_host()[99], 12);
+}
+
+TEST_P(ObservedTimes, updated_nodes_are_told_and_disabled_ones_are_not) {
+  if (on("sim")) GTEST_SKIP() << "the virtual clock tells of replays as a whole";
+  weir::Stream s(device());
+  const auto x = weir::zeros<int>(s, 100);
+  const auto y = weir::zeros<int>(s, 100);
+  weir::GraphBuilder builder(device());
+  const weir::LaunchNode first = builder.launch(x.size(), AddOne{}, weir::inout(x));
+  const weir::LaunchNode second = builder.launch(x.size(), AddOne{}, weir::inout(x));
+  builder.depends(second, first);
+  weir::Graph graph = builder.build();
+  TimesOfNodes times;
+  graph.launch(s);
+  EXPECT_EQ(times.of_last(1).size(), 2u);
+  graph.update(second, weir::inout(y));
+  graph.launch(s);
+  EXPECT_EQ(times.of_last(2).size(), 2u);
+  graph.disable(first);
+  graph.launch(s);
+  const std::map<std::uint32_t, weir::Span> nodes = times.of_last(3);
+  EXPECT_EQ(nodes.size(), 1u);
+  EXPECT_EQ(nodes.count(1), 1u);
+  times.detach();
+  EXPECT_EQ(x.to_host()[0], 3);
+  EXPECT_EQ(y.to_host()[0], 2);
+}
+
+TEST_P(ObservedTimes, all_that_is_over_is_told_before_detach_returns) {
+  weir::Stream s(device());
+  const auto x = weir::zeros<int>(s, 100);
+  s.synchronize();
+  for (int round = 0; round < 20; ++round) {
+    TimesOfNodes times;
+    for (int i = 0; i < 7; ++i) weir::launch(s, x.size(), AddOne{}, weir::inout(x));
+    s.synchronize();
+    times.detach();
+    ASSERT_EQ(times.commands(), 7u);
+  }
+}
+
+//  s: [hold ......]        detach does not wait for what is not over
+TEST_P(ObservedTimes, detach_waits_for_no_work) {
+  Gate gate;
+  weir::Stream s(device());
+  TimesOfNodes times;
+  gate.hold(s);
+  EXPECT_TRUE(returns_while_held(gate, [&] { times.detach(); }));
+  gate.open();
+  s.synchronize();
+}
+
+}  // namespace
+}  // namespace weir_test
