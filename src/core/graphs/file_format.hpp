@@ -1,6 +1,6 @@
 // A graph's file: a header, and little-endian fields in the order in which they are written here.
 //
-//   header   "WEIRGRPH", u32 version, u32 0, u64 length of what follows, u64 FNV-1a of what follows
+//   header   "WEIRGRPH", u32 version, u32 0, u64 length of what follows, u64 CRC-32 of what follows
 //   buffers  u32 count, each: u8 memory kind, u64 bytes, the bytes
 //   names    u32 count, each: text, u32 buffer, u64 offset, shape, u64 bytes of an element
 //   nodes    u32 count, each: u8 kind, i32 parent, u32 branch, i32 priority, u64 stream, text stream name, text file,
@@ -24,7 +24,7 @@
 namespace weir::detail {
 
 inline constexpr std::string_view file_magic = "WEIRGRPH";
-inline constexpr std::uint32_t file_version = 1;
+inline constexpr std::uint32_t file_version = 2;
 inline constexpr std::size_t header_bytes = 32;
 inline constexpr std::uint32_t no_buffer = ~std::uint32_t{0};
 /// For sums and products of what a file says.

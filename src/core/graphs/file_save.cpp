@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <zlib.h>
+
 #include <weir/copy.hpp>
 
 #include "core/checks.hpp"
@@ -222,9 +224,7 @@ class Writer final : public ClosureWriter {
 
 namespace detail {
 std::uint64_t checksum(std::span<const std::byte> bytes) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;
-  return hash;
+  return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
 }
 }  // namespace detail
 
