@@ -233,4 +233,26 @@ TEST_P(WholeGraphsOfTwoDevices, an_update_moves_no_node_to_another_device) {
   graph.update(make(beside));
 }
 
+TEST_P(WholeGraphsOfTwoDevices, a_node_is_updated_on_its_own_device) {
+  const weir::Stream s(first()), there(second());
+  const auto x = weir::full(there, 3, std::int64_t{1});
+  const auto y = weir::full(s, 3, std::int64_t{1});
+  weir::synchronize();
+  weir::Graph graph = weir::capture(s, [&] {
+    there.wait(s);
+    weir::launch(there, weir::Extent{.size = 3, .name = "there"}, MultiplyBy{2}, weir::inout(x));
+    weir::launch(s, weir::Extent{.size = 3, .name = "here"}, MultiplyBy{3}, weir::inout(y));
+    s.wait(there);
+  });
+  graph.update(graph.find("there"), MultiplyBy{5}, weir::inout(x));
+  graph.update(graph.find("here"), MultiplyBy{7}, weir::inout(y));
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(x.to_host(), (Values{5, 5, 5}));
+  EXPECT_EQ(y.to_host(), (Values{7, 7, 7}));
+  EXPECT_TRUE(fails_with(weir::Errc::wrong_device,
+                         [&] { graph.update(graph.find("there"), MultiplyBy{5}, weir::inout(y)); },
+                         {"does not reach"}));
+}
+
 }  // namespace

@@ -12,6 +12,8 @@ Program declared(const Theme& theme, std::uint64_t seed) {
   program.seed = seed;
   program.devices = theme.devices;
   program.threads = theme.threads;
+  program.streams_in_turn = theme.failures && theme.threads > 1;
+  program.defaults_in_turn = program.streams_in_turn && theme.defaults;
   for (int d = 0; d < theme.devices; ++d) {
     program.streams.push_back({StreamKind::legacy, d, 0, 0});
     program.streams.push_back({StreamKind::own, d, 0, 0});

@@ -20,6 +20,7 @@ struct Theme {
   bool defaults = true;  ///< legacy and per-thread streams too
   bool graphs = false;
   bool conditionals = false;  ///< conditional nodes in them
+  bool updates = true;        ///< of graphs, between their replays
 };
 
 class Builder {

@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "campaign.hpp"
+#include "execute.hpp"
 #include "generate.hpp"
 #include "interpret.hpp"
 #include "mock.hpp"
+#include "order.hpp"
+#include "sabotage.hpp"
 #include "valid.hpp"
 
 namespace weir::stress {
@@ -170,6 +174,29 @@ TEST(Oracle, knows_which_questions_have_a_certain_answer) {
             (std::map<std::size_t, bool>{{first + 4, true}}));
 }
 
+TEST(Probe, notices_a_stream_that_says_yes_too_early) {
+  std::function<void()> command;
+  const auto put = [&](auto note) { command = note; };
+  EXPECT_TRUE(false_yes(put, [] { return true; }));
+  EXPECT_FALSE(false_yes(put, [] { return false; })) << "no is never wrong";
+  EXPECT_FALSE(false_yes(put, [&] { return command(), true; })) << "it has run";
+}
+
+/// Updates that a machine forgets must show.
+TEST(Comparison, sees_updates_that_are_forgotten) {
+  std::size_t tried = 0, seen = 0;
+  for (std::uint64_t seed = 1; tried < 200; ++seed) {
+    const Program program = generate({.graphs = true}, seed);
+    const auto last = std::find_if(program.commands.rbegin(), program.commands.rend(),
+                                   [](const Command& c) { return c.kind == Kind::update_graph; });
+    if (last == program.commands.rend()) continue;
+    ++tried;
+    const auto number = static_cast<std::size_t>(program.commands.rend() - last) - 1;
+    if (difference(program, interpret(program), mock_run(sabotaged(program, number), seed))) ++seen;
+  }
+  EXPECT_GE(seen * 100, tried * 30) << seen << " of " << tried;
+}
+
 /// How many of 300 programs have what `has` looks for.
 template <class Has>
 std::size_t programs_with(const Theme& theme, Has&& has) {
@@ -237,6 +264,89 @@ TEST(Generator, asks_questions_of_both_kinds_of_answer) {
   }
   EXPECT_GE(certain, 30u);
   EXPECT_GE(open, 30u);
+}
+
+TEST(Generator, asks_questions_that_are_probed) {
+  EXPECT_GE(programs_with({}, [](const Program& p) { return question_to_probe(p) < p.commands.size(); }), 60u);
+  EXPECT_EQ(programs_with({.failures = true, .defaults = false},
+                          [](const Program& p) {
+                            const bool fails = std::any_of(p.commands.begin(), p.commands.end(), [](const Command& c) {
+                              return c.kind == Kind::fail_kernel || c.kind == Kind::fail_host;
+                            });
+                            return fails && question_to_probe(p) < p.commands.size();
+                          }),
+            0u);
+}
+
+/// Most of what comes behind a failure by the rules of the legacy stream is certain to be told.
+TEST(Oracle, knows_who_inherits_by_the_default_streams) {
+  Program program = plain_program();
+  program.streams.push_back({StreamKind::blocking, 0, 0, 0});
+  constexpr int legacy = 0, own = 1, per_thread = 2, blocking = 4;
+  Command fail = of(Kind::fail_kernel, per_thread);
+  fail.salt = 7;
+  Command make = of(Kind::make_stream, blocking);
+  const auto outcome = [&](std::vector<Command> commands) {
+    Program one = program;
+    one.commands = {make};
+    for (Command& c : commands) one.commands.push_back(std::move(c));
+    return interpret(one);
+  };
+  const Command by_legacy = of(Kind::sync_stream, legacy), by_blocking = of(Kind::sync_stream, blocking);
+  Command work = of(Kind::fail_host, blocking);  // skipped: its stream has failed by then
+  work.salt = 9;
+  EXPECT_EQ(outcome({fail, by_legacy}).thrown, (std::map<std::size_t, Element>{{2, 7}}));
+  EXPECT_TRUE(outcome({fail, by_blocking}).thrown.empty()) << "it has waited for nothing";
+  Command record = of(Kind::fail_host, legacy);
+  record.salt = 9;
+  EXPECT_EQ(outcome({fail, record, work, by_blocking}).thrown, (std::map<std::size_t, Element>{{4, 7}}));
+  EXPECT_EQ(outcome({fail, by_legacy, by_legacy}).thrown, (std::map<std::size_t, Element>{{2, 7}}));
+  fail.stream = own;
+  const Outcome unsaid = outcome({fail, by_legacy});
+  EXPECT_TRUE(unsaid.thrown.empty());
+  EXPECT_EQ(unsaid.may_throw, (std::map<std::size_t, Element>{{2, 7}}));
+
+  std::size_t certain = 0, open = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Outcome expected = interpret(generate({.failures = true}, seed));
+    certain += expected.thrown.size() + expected.left.size();
+    open += expected.may_throw.size();
+  }
+  EXPECT_GE(certain, 300u);
+  EXPECT_LE(open, certain / 2);
+}
+
+TEST(Generator, updates_graphs_in_each_way) {
+  for (const Change change : {Change::kernel, Change::disable, Change::enable}) {
+    EXPECT_GE(programs_with({.graphs = true},
+                            [&](const Program& program) {
+                              return std::any_of(
+                                  program.commands.begin(), program.commands.end(),
+                                  [&](const Command& c) { return c.kind == Kind::update_graph && c.change == change; });
+                            }),
+              30u);
+  }
+}
+
+/// Who meets a failure is certain: calls about one stream by two threads are ordered on the host.
+TEST(Generator, orders_calls_about_a_stream_where_threads_fail) {
+  std::size_t failing = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Program program = generate({.threads = 3, .failures = true, .defaults = false}, seed);
+    Program grown = program;
+    grown.commands.clear();
+    Order order(grown);
+    for (const Command& c : program.commands) {
+      if (c.kind == Kind::fail_kernel || c.kind == Kind::fail_host) ++failing;
+      for (std::size_t i = 0; i < grown.commands.size(); ++i) {
+        const bool same = c.stream >= 0 && grown.commands[i].stream == c.stream;
+        EXPECT_TRUE(!same || order.called_before(i, c.thread)) << "seed " << seed << " " << to_text(program, c);
+      }
+      grown.commands.push_back(c);
+      order.append();
+    }
+  }
+  EXPECT_GE(failing, 100u);
 }
 
 TEST(Generator, makes_commands_of_every_kind) {

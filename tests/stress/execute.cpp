@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "bodies.hpp"
 #include "kernels.hpp"
 #include "machine.hpp"
 #include "watchdog.hpp"
@@ -27,8 +28,13 @@ struct Open {
   void operator()(std::size_t) const { gate->store(true); }
 };
 
-/// A question behind which the machine may put a command of its own: the last one, so that nobody is told of that command
-/// who has waited for all others; and where nothing fails, as that would skip it. Else beyond the program.
+}  // namespace
+
+std::string_view tested_backend() {
+  static const char* const wanted = std::getenv("WEIR_TEST_BACKEND");
+  return wanted != nullptr && *wanted != '\0' ? wanted : "cpu";
+}
+
 std::size_t question_to_probe(const Program& program) {
   std::size_t last = program.commands.size();
   for (std::size_t i = 0; i < program.commands.size(); ++i) {
@@ -37,13 +43,6 @@ std::size_t question_to_probe(const Program& program) {
     if (kind == Kind::query_stream) last = i;
   }
   return last;
-}
-
-}  // namespace
-
-std::string_view tested_backend() {
-  static const char* const wanted = std::getenv("WEIR_TEST_BACKEND");
-  return wanted != nullptr && *wanted != '\0' ? wanted : "cpu";
 }
 
 Outcome execute(const Program& program, const std::optional<Hold>& hold) {
@@ -66,6 +65,12 @@ Machine::Machine(const Program& program, const std::optional<Hold>& hold)
       ended_(program.threads),
       probed_(question_to_probe(program)),
       parts_(index(program.threads)) {
+  for (std::size_t g = 0; g < program.graphs.size(); ++g) {
+    for (const Command& inner : program.graphs[g].body) {
+      if (inner.number < 0) continue;
+      names_of_nodes_[&inner] = "g" + std::to_string(g) + "." + std::to_string(inner.number);
+    }
+  }
   for (std::size_t s = 0; s < program.streams.size(); ++s) {
     const StreamDecl& decl = program.streams[s];
     if (decl.kind == StreamKind::legacy) refs_[s] = legacy_stream(devices_[index(decl.device)]);
@@ -177,6 +182,7 @@ void Machine::dispatch(std::size_t number, const Command& c, Scopes& scopes, Out
     case Kind::await: return order(c, scopes);
     case Kind::make_graph: return capture_graph(number, c, scopes, outcome);
     case Kind::replay: return graphs_[index(c.graph)].launch(stream(c));
+    case Kind::update_graph: return update_graph(c);
     case Kind::drop_graph: graphs_[index(c.graph)] = Graph(); return;
     default: return objects(c);
   }
@@ -255,6 +261,18 @@ void Machine::objects(const Command& c) {
   }
 }
 
+void Machine::update_graph(const Command& c) {
+  Graph& graph = graphs_[index(c.graph)];
+  const Command& captured = *updated(program_, c);
+  const Node node = graph.find(names_of_nodes_.at(&captured));
+  if (c.change == Change::disable) return graph.disable(node);
+  if (c.change == Change::enable) return graph.enable(node);
+  Command changed = captured;
+  changed.salt = c.salt;
+  changed.delay = c.delay;
+  update_kernel(graph, node, changed);
+}
+
 namespace {
 
 struct CountDown {
@@ -331,12 +349,13 @@ void Machine::capture_graph(std::size_t number, const Command& c, Scopes& scopes
 
 /// A stream that says it is done has run what was put on it: looked for with a command more, which is slow.
 void Machine::ask_behind_a_probe(const Command& c) {
-  auto ran = std::make_shared<std::atomic<bool>>(false);
-  host_call(stream(c), [ran, delay = c.salt % 20'000, token = token_] {
-    spin(delay);
-    ran->store(true);
-  });
-  if (stream(c).done() && !ran->load()) complain("a stream is done, and its last command has not run");
+  const auto put = [&](auto note) {
+    host_call(stream(c), [note, delay = c.salt % 20'000, token = token_] {
+      spin(delay);
+      note();
+    });
+  };
+  if (false_yes(put, [&] { return stream(c).done(); })) complain("a stream is done, and its last command has not run");
 }
 
 void Machine::ask(std::size_t number, const Command& c, Outcome& outcome) {

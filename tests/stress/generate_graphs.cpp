@@ -1,6 +1,7 @@
 // The generator's graphs: bodies made by a generator of their own, captured, replayed, dropped.
 #include <algorithm>
 
+#include "bodies.hpp"
 #include "captured.hpp"
 #include "generator.hpp"
 
@@ -26,9 +27,10 @@ Generator::Generator(Generator& outer, int thread, const std::vector<int>& strea
 }
 
 void Generator::next_of_graphs() {
-  switch (random_.weighted({4, 22, 1})) {
+  switch (random_.weighted({4, 22, theme_.updates ? 8u : 0u, 1})) {
     case 0: return make_graph();
     case 1: return replay_graph();
+    case 2: return update_graph();
     default: return drop_graph();
   }
 }
@@ -74,6 +76,9 @@ GraphDecl Generator::body(int origin) {
   GraphDecl decl;
   decl.origin = origin;
   decl.body = std::move(program_.commands);
+  for (std::size_t i = 0; i < decl.body.size(); ++i) {
+    if (can_update(decl.body[i].kind)) decl.body[i].number = static_cast<int>(i);
+  }
   return decl;
 }
 
@@ -178,6 +183,34 @@ void Generator::replay_graph() {
       false);
   put(c);
   if (random_.percent(30)) put(c);
+}
+
+/// Of a kernel whose arrays are still there, and mostly followed by a replay.
+void Generator::update_graph() {
+  if (graphs_.empty()) return;
+  Command c = command(Kind::update_graph);
+  c.graph = random_.pick(graphs_);
+  const auto alive = [&](const Operand& operand) {
+    return std::count(arrays_.begin(), arrays_.end(), operand.array) > 0;
+  };
+  std::vector<int> nodes;
+  for (const Command& inner : graph_of(program_, c).body) {
+    if (can_update(inner.kind) && alive(inner.out) && std::all_of(inner.in.begin(), inner.in.end(), alive)) {
+      nodes.push_back(inner.number);
+    }
+  }
+  if (nodes.empty()) return;
+  c.number = random_.pick(nodes);
+  static const std::vector<Change> changes = {Change::kernel, Change::kernel, Change::kernel, Change::disable,
+                                              Change::enable};
+  c.change = random_.pick(changes);
+  if (c.change == Change::kernel) c.delay = delay();
+  put(c);
+  if (!random_.percent(70)) return;
+  Command replay = command(Kind::replay);
+  replay.graph = c.graph;
+  choose_stream(replay, stream(graph_of(program_, c).origin).device, false);
+  put(replay);
 }
 
 void Generator::drop_graph() {

@@ -1,4 +1,6 @@
 // The generator's commands that compute, copy and read.
+#include <utility>
+
 #include "generator.hpp"
 
 namespace weir::stress {
@@ -98,7 +100,8 @@ void Generator::upload() {
 void Generator::read_back() {
   const int a = any_array();
   const bool on_device = array(a).memory == Memory::device;
-  Command c = command(on_device && theme_.defaults && random_.percent(50) ? Kind::to_host : Kind::download);
+  const bool by_legacy = theme_.defaults && !theme_.failures;
+  Command c = command(on_device && by_legacy && random_.percent(50) ? Kind::to_host : Kind::download);
   if (c.kind == Kind::to_host) {
     c.in.push_back(whole(program_, a));
     c.stream = legacy(array(a).device);
@@ -136,6 +139,8 @@ void Generator::host_work() {
 }
 
 void Generator::failure() {
+  // Which of two failures the legacy stream inherits first is not said.
+  if (theme_.defaults && std::exchange(failed_, true)) return;
   Command c = command(random_.percent(70) ? Kind::fail_kernel : Kind::fail_host);
   c.salt |= 1u;
   c.delay = delay();

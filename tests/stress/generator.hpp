@@ -43,6 +43,7 @@ class Generator : public Builder {
   void next_of_graphs();
   void make_graph();
   void replay_graph();
+  void update_graph();
   void drop_graph();
   void next_in_body();
   void join_capture(int stream);
@@ -78,6 +79,7 @@ class Generator : public Builder {
   std::optional<Operand> part_of_shape(int array_id, const Shape& shape, int rank);
   std::uint32_t delay();
 
+  bool failed_ = false;
   int turn_ = 0;                               ///< the host thread that most commands come from at present
   std::vector<std::pair<int, Shape>> shapes_;  ///< rank and sizes that this program's arrays have
   std::vector<int> joined_;                    ///< streams of the capture

@@ -17,7 +17,10 @@ struct Outcome {
   std::map<std::size_t, bool> answers;    ///< by command: whether a stream or event was done; expected: must be
   std::map<std::size_t, Element> thrown;  ///< by command: the salt of the failure that it threw
   std::vector<Element> left;              ///< failures thrown by nothing before the end, sorted
-  std::vector<std::string> complaints;    ///< of the machine itself; none in a right run
+  /// Expected: who comes behind work of the default streams that has failed may inherit it, or not, by when it looked.
+  std::map<std::size_t, Element> may_throw;
+  std::vector<Element> may_be_left;
+  std::vector<std::string> complaints;  ///< of the machine itself; none in a right run
 };
 
 Outcome interpret(const Program& program);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 #include <weir/weir.hpp>
@@ -31,6 +33,7 @@ class Machine {
   void synchronize(const Command& c);
   void objects(const Command& c);
   void capture_graph(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
+  void update_graph(const Command& c);
   void capture_controlled(const Command& c, const Array<std::int32_t>& condition, Outcome& outcome);
   void ask(std::size_t number, const Command& c, Outcome& outcome);
   void ask_behind_a_probe(const Command& c);
@@ -45,6 +48,9 @@ class Machine {
   void kernel(const Command& c);
   template <template <std::size_t> class Kernel, class... A>
   void launch_ranked(const Command& c, A&&... arguments);
+  void update_kernel(Graph& graph, Node node, const Command& c);
+  template <template <std::size_t> class Kernel, class... A>
+  void update_ranked(Graph& graph, Node node, const Command& c, A&&... arguments);
   void blocks(const Command& c);
   void algorithm(const Command& c);
   void move(std::size_t number, const Command& c, Outcome& outcome);
@@ -56,6 +62,10 @@ class Machine {
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   StreamRef stream(const Command& c) const { return refs_[index(c.stream)]; }
+  const char* name_of(const Command& c) const {
+    const auto node = names_of_nodes_.find(&c);
+    return node != names_of_nodes_.end() ? node->second.c_str() : c.salt % 3 == 0 ? "named" : nullptr;
+  }
   Device device_of(const Command& c) const { return devices_[index(program_.streams[index(c.stream)].device)]; }
   /// The stream, or for an implicit one its device.
   StreamArg stream_arg(const Command& c) const;
@@ -80,6 +90,7 @@ class Machine {
   std::vector<Graph> graphs_;
   std::vector<std::atomic<bool>> signals_;
   std::barrier<> started_, ended_;
+  std::unordered_map<const Command*, std::string> names_of_nodes_;  ///< of those in graphs that updates name
   const std::size_t probed_;
   std::vector<Outcome> parts_;                             ///< one for each host thread
   std::shared_ptr<int> token_ = std::make_shared<int>(0);  ///< held by every host function not yet destroyed

@@ -111,8 +111,7 @@ bool Machine::work(std::size_t number, const Command& c, Outcome& outcome) {
 template <template <std::size_t> class Kernel, class... A>
 void Machine::launch_ranked(const Command& c, A&&... arguments) {
   const int rank = program_.arrays[index(c.out.array)].rank;
-  const Extent extent{to_shape(shape_of(program_, c.out), rank), c.salt % 4 == 0 ? c.salt % 1024 + 1 : 0,
-                      c.salt % 3 == 0 ? "named" : nullptr};
+  const Extent extent{to_shape(shape_of(program_, c.out), rank), c.salt % 4 == 0 ? c.salt % 1024 + 1 : 0, name_of(c)};
   switch (rank) {
     case 1: return launch(stream_arg(c), extent, Kernel<1>{{c.salt, c.delay}}, arguments...);
     case 2: return launch(stream_arg(c), extent, Kernel<2>{{c.salt, c.delay}}, arguments...);
@@ -131,6 +130,24 @@ void Machine::kernel(const Command& c) {
     case Kind::join: return launch_ranked<Join>(c, input(c.in[0]), input(c.in[1]), y);
     default: return launch_ranked<Gather>(c, input(c.in[0]), y);
   }
+}
+
+template <template <std::size_t> class Kernel, class... A>
+void Machine::update_ranked(Graph& graph, Node node, const Command& c, A&&... arguments) {
+  switch (program_.arrays[index(c.out.array)].rank) {
+    case 1: return graph.update(node, Kernel<1>{{c.salt, c.delay}}, arguments...);
+    case 2: return graph.update(node, Kernel<2>{{c.salt, c.delay}}, arguments...);
+    case 3: return graph.update(node, Kernel<3>{{c.salt, c.delay}}, arguments...);
+    default: return graph.update(node, Kernel<4>{{c.salt, c.delay}}, arguments...);
+  }
+}
+
+/// Other numbers for a node's kernel, and the same arrays.
+void Machine::update_kernel(Graph& graph, Node node, const Command& c) {
+  const Argument<Element> y = output(c.out, reads_out(c.kind));
+  if (c.kind == Kind::set) return update_ranked<Set>(graph, node, c, y);
+  if (c.kind == Kind::bump) return update_ranked<Bump>(graph, node, c, y);
+  update_ranked<Map>(graph, node, c, input(c.in[0]), y);
 }
 
 void Machine::blocks(const Command& c) {

@@ -1,9 +1,11 @@
 // The serial machine: host threads and stream items that may go on, and a schedule that picks one of them at each step.
 #include "mock.hpp"
 
+#include <memory>
 #include <random>
 #include <set>
 
+#include "bodies.hpp"
 #include "order.hpp"
 #include "window.hpp"
 
@@ -18,6 +20,7 @@ struct Item {
   std::vector<std::size_t> after;
   bool done = false;
   std::vector<Element> taken;  ///< pageable source, read at the call
+  std::shared_ptr<const Bodies::Body> body = nullptr;
 };
 
 struct HostThread {
@@ -33,7 +36,8 @@ class Machine {
         random_(schedule),
         last_(last),
         threads_(index(program.threads)),
-        record_(program.events.size(), none) {
+        record_(program.events.size(), none),
+        bodies_(program) {
     for (std::size_t i = 0; i < program.commands.size(); ++i) {
       threads_[index(program.commands[i].thread)].commands.push_back(i);
     }
@@ -115,6 +119,7 @@ class Machine {
     const Command& c = program_.commands[number];
     thread.waits.clear();
     if (c.sabotaged) return;
+    bodies_.apply(c);
     if (c.kind == Kind::signal) signalled_.insert(c.number);
     if (c.kind == Kind::drop_array) ended_[index(c.out.array)] = true;
     if (c.kind == Kind::host_work || c.kind == Kind::make_host) effect(number, nullptr);
@@ -148,6 +153,7 @@ class Machine {
       const Window w = window(program_, c.in[0], values_[index(c.in[0].array)].data());
       for (std::size_t i = 0; i < w.count(); ++i) item.taken.push_back(w[i]);
     }
+    if (c.kind == Kind::replay) item.body = bodies_.now(c.graph);
     pending_.push_back(items_.size());
     items_.push_back(std::move(item));
     if (blocks_host(program_, c)) thread.waits.push_back(items_.size() - 1);
@@ -162,17 +168,18 @@ class Machine {
       ended_[index(c.out.array)] = true;
     } else if (c.kind == Kind::make_array && c.how == How::empty) {
       values_[index(c.out.array)].assign(values_[index(c.out.array)].size(), garbage);
+    } else if (item.body) {
+      replay(*item.body);
     } else {
       effect(item.command, copies && !item.taken.empty() ? &item.taken : nullptr);
     }
   }
 
   /// All at once: the order inside is looked at in programs of the bodies.
-  void replay(const GraphDecl& graph) {
-    for (const Command& c : graph.body) {
-      if (c.kind == Kind::replay) replay(graph_of(program_, c));
+  void replay(const Bodies::Body& body) {
+    for (const auto& [c, enabled] : body) {
       if (c.kind == Kind::drop_array || c.kind == Kind::free_array) ended_[index(c.out.array)] = true;
-      if (c.out.array < 0 || c.kind == Kind::drop_array || c.kind == Kind::free_array) continue;
+      if (!enabled || c.out.array < 0 || c.kind == Kind::drop_array || c.kind == Kind::free_array) continue;
       std::vector<Window> in;
       for (const Operand& operand : c.in) {
         in.push_back(window(program_, operand, values_[index(operand.array)].data()));
@@ -183,7 +190,6 @@ class Machine {
 
   void effect(std::size_t number, std::vector<Element>* taken) {
     const Command& c = program_.commands[number];
-    if (c.kind == Kind::replay) return replay(graph_of(program_, c));
     std::vector<Window> in;
     for (const Operand& operand : c.in) {
       in.push_back(window(program_, operand, values_[index(operand.array)].data()));
@@ -203,6 +209,7 @@ class Machine {
   std::vector<Item> items_;
   std::vector<std::size_t> pending_;
   std::vector<std::size_t> record_;
+  Bodies bodies_;
   std::vector<std::vector<Element>> values_;
   std::vector<bool> ended_;
   std::set<int> signalled_;

@@ -163,10 +163,21 @@ void Order::change_current(const Command& c) {
   current[index(device)] = c.stream;
 }
 
+/// Where failures matter, who asks an event asks the stream that it was recorded on.
+std::vector<Use> Order::uses_now(const Command& c) const {
+  std::vector<Use> all = uses(program_, c);
+  if (!program_.streams_in_turn || (c.kind != Kind::wait_event && c.kind != Kind::sync_event)) return all;
+  if (const auto record = last_record(c.event, c.thread)) {
+    const std::vector<Use> more = uses_of_stream(program_, program_.commands[*record].stream, true);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
 std::optional<Gap> Order::gap(const Command& c) const {
   const Moments call = before_call(c);
   const Moments run = before_run(c, call_.size(), call);
-  const std::vector<Use> my_uses = uses(program_, c);
+  const std::vector<Use> my_uses = uses_now(c);
   const std::vector<Access> my_accesses = accesses(program_, c);
   if (c.kind == Kind::elapsed) {
     for (const int event : {c.event, c.event2}) {
@@ -206,10 +217,10 @@ void Order::append() {
     host.add(2 * self + 1);
   }
   change_current(c);
+  uses_.push_back(uses_now(c));
   call_.push_back(std::move(call));
   run_.push_back(std::move(run));
   accesses_.push_back(accesses(program_, c));
-  uses_.push_back(uses(program_, c));
 }
 
 }  // namespace weir::stress

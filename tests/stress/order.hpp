@@ -66,6 +66,7 @@ class Order {
     int previous;
   };
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  std::vector<Use> uses_now(const Command& command) const;
   Moments before_call(const Command& command) const;
   Moments before_run(const Command& command, std::size_t self, const Moments& call) const;
   void add_stream(Moments& set, int stream, bool as_barrier, const Moments& called) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bodies.hpp"
 #include "captured.hpp"
 
 namespace weir::stress {
@@ -153,20 +154,39 @@ std::vector<Access> accesses(const Program& program, const Command& c) {
   return all;
 }
 
+std::vector<Use> uses_of_stream(const Program& program, int stream, bool exclusive) {
+  std::vector<Use> all = {{Object::stream, stream, exclusive || program.streams_in_turn}};
+  const StreamDecl& decl = program.streams[static_cast<std::size_t>(stream)];
+  if (!program.defaults_in_turn || decl.kind == StreamKind::non_blocking) return all;
+  const auto legacy = std::find_if(program.streams.begin(), program.streams.end(), [&](const StreamDecl& s) {
+    return s.kind == StreamKind::legacy && s.device == decl.device;
+  });
+  all.push_back({Object::stream, static_cast<int>(legacy - program.streams.begin()), true});
+  return all;
+}
+
 std::vector<Use> uses(const Program& program, const Command& c) {
   std::vector<Use> all;
   const auto add = [&](Object object, int id, bool exclusive) {
     if (id >= 0) all.push_back({object, id, exclusive});
   };
-  add(Object::stream, c.stream, c.kind == Kind::make_stream || c.kind == Kind::drop_stream);
-  add(Object::stream, c.other, false);
+  for (const int stream : {c.stream, c.other}) {
+    if (stream < 0) continue;
+    const std::vector<Use> of_stream =
+        uses_of_stream(program, stream, c.kind == Kind::make_stream || c.kind == Kind::drop_stream);
+    all.insert(all.end(), of_stream.begin(), of_stream.end());
+  }
   add(Object::event, c.event, c.kind == Kind::make_event || c.kind == Kind::drop_event || c.kind == Kind::record);
   add(Object::event, c.event2, false);
   add(Object::pool, c.pool, c.kind == Kind::make_pool || c.kind == Kind::drop_pool);
   const bool array_exclusive = c.kind == Kind::make_host || c.kind == Kind::make_array || c.kind == Kind::clone_array ||
                                c.kind == Kind::drop_array || c.kind == Kind::free_array;
   add(Object::array, c.out.array, array_exclusive);
-  add(Object::graph, c.graph, c.kind == Kind::make_graph || c.kind == Kind::drop_graph);
+  add(Object::graph, c.graph, c.kind == Kind::make_graph || c.kind == Kind::update_graph || c.kind == Kind::drop_graph);
+  if (const Command* node = c.kind == Kind::update_graph ? updated(program, c) : nullptr) {
+    add(Object::array, node->out.array, false);
+    for (const Operand& operand : node->in) add(Object::array, operand.array, false);
+  }
   if (c.kind == Kind::make_graph) {  // what others do to its streams meanwhile would be captured, too
     const Captured captured(graph_of(program, c));
     for (const int stream : captured.streams) add(Object::stream, stream, true);

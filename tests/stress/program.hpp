@@ -15,6 +15,7 @@ enum class StreamKind : std::uint8_t { blocking, non_blocking, legacy, per_threa
 enum class Memory : std::uint8_t { device, pinned, pageable };
 enum class How : std::uint8_t { empty, zeros, full, from };                 ///< how an array gets its first values
 enum class Control : std::uint8_t { none, if_, if_else, switch_, while_ };  ///< the conditional node around a command
+enum class Change : std::uint8_t { kernel, disable, enable };               ///< what an update does to a node
 
 struct StreamDecl {
   StreamKind kind;
@@ -66,6 +67,7 @@ enum class Kind : std::uint8_t {
   drop_pool,
   trim_pool,
   make_graph,
+  update_graph,
   drop_graph,
   make_host,
   make_array,
@@ -122,7 +124,8 @@ struct Command {
   int pool = -1;
   int graph = -1;
   int device = -1;
-  int number = -1;  ///< of a handshake: signal n, await n
+  int number = -1;  ///< of a handshake: signal n, await n; of a command in a graph that updates name, and of the update
+  Change change = Change::kernel;  ///< of an update; a kernel gets its salt and delay
   How how = How::empty;
   std::vector<Operand> in;
   Operand out;  ///< without an array: none
@@ -149,6 +152,9 @@ struct Program {
   std::vector<ArrayDecl> arrays;
   std::vector<GraphDecl> graphs;
   std::vector<Command> commands;
+  /// Calls about one stream are all ordered on the host: else nobody could say whose synchronisation meets a failure.
+  bool streams_in_turn = false;
+  bool defaults_in_turn = false;  ///< and those about all streams of a device that its legacy stream orders
 };
 
 /// One use of memory by a command: while the host makes the call, or when the stream gets there.
@@ -176,6 +182,8 @@ std::size_t count_of(const Operand& operand);
 
 std::vector<Access> accesses(const Program& program, const Command& command);
 std::vector<Use> uses(const Program& program, const Command& command);
+/// Those of a call about a stream.
+std::vector<Use> uses_of_stream(const Program& program, int stream, bool exclusive);
 const GraphDecl& graph_of(const Program& program, const Command& command);
 /// Whether it is put on a stream, and runs later.
 bool runs_in_stream(Kind kind);

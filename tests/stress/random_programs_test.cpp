@@ -51,6 +51,10 @@ TEST(RandomPrograms, of_four_host_threads) {
 
 TEST(RandomPrograms, that_fail_at_random_places) { expect_right({.failures = true, .defaults = false}, 4000); }
 
+TEST(RandomPrograms, of_three_host_threads_that_fail) {
+  expect_right({.threads = 3, .failures = true, .defaults = false}, 2500);
+}
+
 // Not stopped on GPUs: replays of graphs with events in them, and copies between GPUs that do not reach each other
 // (docs/ordering.md). And a replay that is skipped at the call does not order the graph's next one there.
 std::string why_failures_go_on() {
@@ -58,9 +62,31 @@ std::string why_failures_go_on() {
   return backend == "cpu" ? std::string() : "failures do not stop all of it on backend '" + backend + "'";
 }
 
+TEST(RandomPrograms, that_fail_beside_default_streams) {
+  if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
+  expect_right({.failures = true}, 4000);
+}
+
+TEST(RandomPrograms, of_two_host_threads_that_fail_beside_default_streams) {
+  if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
+  expect_right({.threads = 2, .failures = true}, 2500);
+}
+
 TEST(RandomPrograms, that_fail_beside_graphs) {
   if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
   expect_right({.max_commands = 50, .failures = true, .defaults = false, .graphs = true, .conditionals = true}, 1500);
+}
+
+TEST(RandomPrograms, that_fail_beside_graphs_and_default_streams) {
+  if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
+  expect_right({.max_commands = 50, .failures = true, .graphs = true, .conditionals = true}, 1500);
+}
+
+TEST(RandomPrograms, of_two_host_threads_that_fail_beside_graphs) {
+  if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
+  const Theme theme{
+      .threads = 2, .max_commands = 50, .failures = true, .defaults = false, .graphs = true, .conditionals = true};
+  expect_right(theme, 1500);
 }
 
 TEST(RandomPrograms, that_fail_on_several_devices) {
@@ -68,6 +94,14 @@ TEST(RandomPrograms, that_fail_on_several_devices) {
   const int present = static_cast<int>(devices(tested_backend()).size());
   if (present < 2) GTEST_SKIP() << "fewer than two devices; WEIR_CPU_DEVICES=3 makes three of the CPU";
   expect_right({.devices = present, .failures = true, .defaults = false}, 1500);
+}
+
+TEST(RandomPrograms, of_two_host_threads_that_fail_beside_graphs_on_several_devices) {
+  if (const std::string reason = why_failures_go_on(); !reason.empty()) GTEST_SKIP() << reason;
+  const int present = static_cast<int>(devices(tested_backend()).size());
+  if (present < 2) GTEST_SKIP() << "fewer than two devices; WEIR_CPU_DEVICES=3 makes three of the CPU";
+  const Theme theme{.threads = 2, .devices = present, .failures = true, .defaults = false, .graphs = true};
+  expect_right(theme, 1000);
 }
 
 TEST(RandomPrograms, with_graphs) {

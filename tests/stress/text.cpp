@@ -19,6 +19,7 @@ const char* name_of(Kind kind) {
     case Kind::drop_pool: return "~pool";
     case Kind::trim_pool: return "trim";
     case Kind::make_graph: return "capture";
+    case Kind::update_graph: return "update";
     case Kind::drop_graph: return "~graph";
     case Kind::make_host: return "array";
     case Kind::make_array: return "array";
@@ -151,6 +152,8 @@ std::string to_text(const Program& program, const Command& c) {
   static constexpr const char* controls[] = {"", " if", " if/else", " switch", " while"};
   text += controls[static_cast<std::size_t>(c.control)];
   if (c.control != Control::none) text += " " + std::to_string(c.turns) + " times";
+  static constexpr const char* changes[] = {" kernel", " off", " on"};
+  if (c.kind == Kind::update_graph) text += changes[static_cast<std::size_t>(c.change)];
   if (c.delay > 0) text += " delay " + std::to_string(c.delay);
   if (c.kind == Kind::make_graph) {
     for (const Command& inner : graph_of(program, c).body) text += "\n    " + to_text(program, inner);

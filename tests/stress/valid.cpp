@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "bodies.hpp"
 #include "captured.hpp"
 #include "order.hpp"
 
@@ -26,6 +27,7 @@ class Lives {
   std::string complaint(const Command& c) const {
     if (const std::string text = handles(c); !text.empty()) return text;
     if (c.kind == Kind::replay) return body_complaint(c);
+    if (c.kind == Kind::update_graph && updated(program_, c) == nullptr) return "updates what the graph does not have";
     for (const Operand& operand : c.in) {
       if (!defined_.contains(operand.array)) return "reads values never written";
     }

@@ -115,7 +115,8 @@ bool same_memory(std::span<const Region> a, std::span<const Region> b) {
 
 }  // namespace
 
-EditStream::EditStream(Device device) : stream(device, StreamOptions{.blocking = false, .name = "graph update"}) {
+EditStream::EditStream(DeviceState& on)
+    : device(on.index), stream(Device(&on), StreamOptions{.blocking = false, .name = "graph update"}) {
   const LockGuard guard(captures_lock());
   capture.by_hand = true;
   recorder = &open_recorder(capture, stream);
@@ -125,6 +126,23 @@ EditStream::~EditStream() {
   const LockGuard guard(captures_lock());
   close_recorders(capture, true);
 }
+
+namespace {
+
+/// A graph may have nodes on other devices than its own: of streams that joined its capture.
+WEIR_NOT_ANALYSED EditStream& edit_stream_of(CoreGraph& graph, int device) {
+  for (const auto& one : graph.edit_streams) {
+    if (one->device == device) return *one;
+  }
+  DeviceState* on = graph.on;
+  for (DeviceState* other : Runtime::get().devices()) {
+    if (other->backend == on->backend && other->index == device) on = other;
+  }
+  graph.edit_streams.push_back(std::make_unique<EditStream>(*on));
+  return *graph.edit_streams.back();
+}
+
+}  // namespace
 
 // An edit holds the lock from its beginning to its end; its class is in a public header, where the analysis is not known.
 
@@ -136,17 +154,18 @@ WEIR_NOT_ANALYSED GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind k
   const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
   if (!where_) where_ = form.where;
   if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where_);
-  if (!graph_.edit_stream) graph_.edit_stream = std::make_unique<EditStream>(Device(graph_.on));
-  graph_.edit_stream->recorder->edit = this;
+  edit_stream_of(graph_, form.device).recorder->edit = this;
   lock.release();
 }
 
 WEIR_NOT_ANALYSED GraphEdit::~GraphEdit() {
-  graph_.edit_stream->recorder->edit = nullptr;
+  edit_stream_of(graph_, graph_.form.nodes[node_].device).recorder->edit = nullptr;
   graph_.edit_mutex.unlock();
 }
 
-WEIR_NOT_ANALYSED StreamRef GraphEdit::stream() const { return graph_.edit_stream->stream; }
+WEIR_NOT_ANALYSED StreamRef GraphEdit::stream() const {
+  return edit_stream_of(graph_, graph_.form.nodes[node_].device).stream;
+}
 
 Extent GraphEdit::extent() const {
   const FormNode& node = graph_.form.nodes[node_];

@@ -16,13 +16,14 @@
 
 namespace weir::detail {
 
-/// Where new work for nodes is made: a stream whose recorder hands it to the edit.
+/// Where new work for the nodes of one device is made: a stream whose recorder hands it to the edit.
 struct EditStream {
-  explicit EditStream(Device device);
+  explicit EditStream(DeviceState& on);
   ~EditStream();
   EditStream(const EditStream&) = delete;
   EditStream& operator=(const EditStream&) = delete;
 
+  const int device;  ///< its index
   Stream stream;
   Capture capture;
   Recorder* recorder;
@@ -46,7 +47,8 @@ struct CoreGraph final : GraphState {
   std::atomic<std::uint64_t> told{0};  ///< the observers that know it, as observed_graphs() counts
 
   Mutex edit_mutex;
-  std::unique_ptr<EditStream> edit_stream WEIR_GUARDED_BY(edit_mutex);  ///< as changes of the form are
+  /// As changes of the form are: of each device whose nodes were changed.
+  std::vector<std::unique_ptr<EditStream>> edit_streams WEIR_GUARDED_BY(edit_mutex);
 
   void note_launch(StreamState& stream, StreamId id);
 };
