@@ -163,9 +163,17 @@ void Order::change_current(const Command& c) {
   current[index(device)] = c.stream;
 }
 
-/// Where failures matter, who asks an event asks the stream that it was recorded on.
+/// The stream that stops being current is used until then. Where failures matter, who asks an event asks the stream that it
+/// was recorded on.
 std::vector<Use> Order::uses_now(const Command& c) const {
   std::vector<Use> all = uses(program_, c);
+  const std::vector<Scope>& scopes = scopes_[index(c.thread)];
+  if (c.kind == Kind::leave && !scopes.empty()) {
+    all.push_back({Object::stream, current(c.thread, scopes.back().device), false});
+  }
+  if (c.kind == Kind::set_current) {
+    all.push_back({Object::stream, current(c.thread, program_.streams[index(c.stream)].device), false});
+  }
   if (!program_.streams_in_turn || (c.kind != Kind::wait_event && c.kind != Kind::sync_event)) return all;
   if (const auto record = last_record(c.event, c.thread)) {
     const std::vector<Use> more = uses_of_stream(program_, program_.commands[*record].stream, true);
@@ -216,8 +224,8 @@ void Order::append() {
     host.add(run);
     host.add(2 * self + 1);
   }
-  change_current(c);
   uses_.push_back(uses_now(c));
+  change_current(c);
   call_.push_back(std::move(call));
   run_.push_back(std::move(run));
   accesses_.push_back(accesses(program_, c));
