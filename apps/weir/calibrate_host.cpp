@@ -71,7 +71,8 @@ void measure_waking(const Bench& bench, Fields& fields) {
 
 void measure_functions(const Bench& bench, Fields& fields) {
   const weir::StreamRef a = bench.a;
-  constexpr double spin = 100;
+  // As long that the driver's thread sleeps.
+  constexpr double spin = 1000, short_spin = 40;
   const auto function = [&] { weir::host_call(a, [] {}); };
   fields["host.function_us"] = bench.slope(50, 150, [&](int count) {
     bench.spin(a, 2000);
@@ -93,6 +94,15 @@ void measure_functions(const Bench& bench, Fields& fields) {
   });
   fields["hop.to_host_function_us"] = std::max(0.0, to - kernel - itself);
   fields["hop.from_host_function_us"] = std::max(0.0, there_and_back - to - spin);
+  const auto again = [&](bool twice) {
+    return bench.us_to_end([&] {
+      bench.spin(a, spin);
+      function();
+      bench.spin(a, short_spin);
+      if (twice) function();
+    });
+  };
+  fields["hop.to_awake_function_us"] = std::max(0.0, again(true) - again(false) - itself);
 }
 
 weir::Graph chain(const Bench& bench, int nodes, double us) {

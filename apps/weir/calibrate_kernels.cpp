@@ -91,6 +91,22 @@ void measure_order(const Bench& bench, Fields& fields) {
     }
     a.synchronize();
   }) / 2 - spin - fields["hop.kernel_kernel_us"]);
+  const weir::Stream between(bench.device);
+  const weir::Event passed(bench.device);
+  const double two = 2 * (spin + fields["hop.kernel_kernel_us"] + fields["hop.event_us"]);
+  hop("hop.passed_event_us", bench.slope(2, 12, [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      bench.spin(a, spin);
+      a.record(event);
+      between.wait(event);
+      between.record(passed);
+      b.wait(passed);
+      bench.spin(b, spin);
+      b.record(event);
+      a.wait(event);
+    }
+    a.synchronize();
+  }) - two);
   const double kernel = bench.us_to_end([&] { bench.spin(a, spin); });
   const double copy = bench.us_to_end([&] { bench.copy_in(a, bytes); });
   const double engine_in = fields["link.setup_h2d_us"] + static_cast<double>(bytes) / fields["link.h2d_gb_s"] / 1000;
@@ -117,7 +133,7 @@ void measure_order(const Bench& bench, Fields& fields) {
     bench.spin(b, spin);
     bench.spin(legacy, spin);
     bench.spin(a, spin);
-  }) - kernel - 2 * (spin + fields["hop.kernel_kernel_us"] + fields["hop.event_us"]));
+  }) - kernel - two);
   fields["hop.legacy_us"] /= 2;  // there and back
 }
 

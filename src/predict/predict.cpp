@@ -63,7 +63,7 @@ double both(const Intervals& a, const Intervals& b) {
   return sum;
 }
 
-void add_interval(Prediction& prediction, const model::Profile::Interval& interval) {
+void add_interval(Prediction& prediction, const model::Profile::Interval& interval, const model::Program& program) {
   const double us = prediction.makespan_us;
   // What is guessed makes it half as wide again.
   const double wider = prediction.estimated.empty() ? 1 : 1.5;
@@ -73,8 +73,10 @@ void add_interval(Prediction& prediction, const model::Profile::Interval& interv
   const double high = us < 100    ? interval.short_high_percent
                       : us < 1000 ? interval.middle_high_percent
                                   : interval.long_high_percent;
+  const bool functions = std::any_of(program.tasks.begin(), program.tasks.end(),
+                                     [](const model::Task& task) { return task.work == model::Work::host_function; });
   prediction.low_us = us * std::max(0.0, 1 - wider * low / 100);
-  prediction.high_us = us * (1 + wider * high / 100);
+  prediction.high_us = us * (1 + wider * (high + (functions ? interval.host_functions_percent : 0)) / 100);
 }
 
 /// `commands`: of each call of the program, as users know it.
@@ -118,7 +120,7 @@ Prediction answer(const model::Program& program, const model::Profile& profile, 
   prediction.makespan_us = result.makespan;
   prediction.host_us = result.host;
   prediction.estimated = std::move(estimated);
-  add_interval(prediction, profile.interval);
+  add_interval(prediction, profile.interval, program);
   add_commands(prediction, program, result, commands);
   prediction.critical_path = predict::critical_path(program, result);
   for (PathPart& part : prediction.critical_path) {

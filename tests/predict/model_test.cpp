@@ -145,6 +145,31 @@ TEST_F(ModelTest, an_engine_stays_with_its_stream_and_then_serves_who_is_ready) 
   EXPECT_EQ(result.spans[1].holder, 2U);
 }
 
+TEST_F(ModelTest, an_engine_turns_to_the_stream_that_it_has_not_served_for_longest) {
+  const std::uint32_t a = stream(), b = stream(), c = stream();
+  copy(a, Work::h2d, 1000);
+  kernel(a, 0.5);
+  copy(a, Work::h2d, 1000);
+  copy(b, Work::h2d, 2000);
+  kernel(c, 2);
+  copy(c, Work::h2d, 1000);
+  const Result result = run();
+  expect(result, 3, 1, 3);
+  expect(result, 5, 3, 4);
+  expect(result, 2, 4, 5);
+}
+
+TEST_F(ModelTest, a_stream_that_is_given_more_copies_while_it_waits_goes_behind_the_others) {
+  profile.host.copy_us = 0.1;
+  const std::uint32_t a = stream(), b = stream(), c = stream();
+  for (const std::uint32_t s : {a, b, c, b}) copy(s, Work::h2d, 1000);
+  const Result result = run();
+  expect(result, 0, 0.1, 1.1);
+  expect(result, 2, 1.1, 2.1);
+  expect(result, 1, 2.1, 3.1);
+  expect(result, 3, 3.1, 4.1);
+}
+
 TEST_F(ModelTest, in_order_of_issue_a_copy_that_cannot_begin_holds_those_behind_it) {
   const std::uint32_t a = stream(), b = stream();
   kernel(a, 5);
@@ -206,6 +231,32 @@ TEST_F(ModelTest, hops_gaps_and_events) {
   expect(result, 2, 16, 26);
   expect(result, 3, 32, 33);
   EXPECT_EQ(result.spans[3].behind, 2U);
+}
+
+TEST_F(ModelTest, an_event_that_is_passed_on_costs_more_and_of_several_events_of_a_stream_the_last_counts) {
+  profile.hop.kernel_kernel_us = 2;
+  profile.hop.event_us = 1;
+  profile.hop.passed_event_us = 4;
+  program.events = 2;
+  const std::uint32_t a = stream(), b = stream(), c = stream();
+  for (int i = 0; i < 12; ++i) {
+    kernel(a, 8);
+    call(Action::record, a, 0);
+    call(Action::wait_event, b, 0);
+  }
+  kernel(b, 10);
+  call(Action::wait_event, c, 0);
+  call(Action::record, c, 1);
+  call(Action::wait_event, a, 1);
+  call(Action::wait_event, b, 1);
+  kernel(b, 1);
+  call(Action::wait_stream, stream(), c);
+  kernel(3, 1);
+  const Result result = run();
+  expect(result, 11, 110, 118);
+  expect(result, 12, 121, 131);
+  expect(result, 13, 133, 134);
+  expect(result, 14, 125, 126);
 }
 
 TEST_F(ModelTest, the_legacy_stream_separates_blocking_streams_alone) {
@@ -288,6 +339,27 @@ TEST_F(ModelTest, host_functions_run_one_at_a_time) {
   const Result result = run();
   expect(result, 0, 0, 6);
   expect(result, 1, 6, 12);
+}
+
+TEST_F(ModelTest, the_thread_for_host_functions_has_to_be_woken) {
+  profile.hop.to_host_function_us = 10;
+  profile.hop.to_awake_function_us = 3;
+  profile.hop.function_awake_us = 20;
+  profile.hop.function_wait_share = 2;
+  Task function;
+  function.work = Work::host_function;
+  const std::uint32_t s = stream();
+  for (const double us : {6.0, 4.0, 1.0, 30.0}) {
+    kernel(s, us);
+    enqueue(s, function);
+  }
+  enqueue(s, function);
+  const Result result = run();
+  expect(result, 1, 16, 16);  // it slept
+  expect(result, 3, 23, 23);
+  expect(result, 5, 26, 26);  // it had hardly begun to wait
+  expect(result, 7, 66, 66);
+  expect(result, 8, 66, 66);
 }
 
 TEST_F(ModelTest, graphs_run_their_branches_side_by_side_and_end_before_what_comes_behind) {

@@ -33,6 +33,8 @@ const std::set<std::string> not_measured = {"device.shared_bytes_per_sm",
                                             "device.implicit_synchronization",
                                             "pageable.small_bytes",
                                             "pageable.staged_bytes",
+                                            "hop.function_awake_us",
+                                            "hop.function_wait_share",
                                             "hop.crowd_us",
                                             "hop.crowd_streams",
                                             "interval.short_low_percent",
@@ -40,7 +42,8 @@ const std::set<std::string> not_measured = {"device.shared_bytes_per_sm",
                                             "interval.middle_low_percent",
                                             "interval.middle_high_percent",
                                             "interval.long_low_percent",
-                                            "interval.long_high_percent"};
+                                            "interval.long_high_percent",
+                                            "interval.host_functions_percent"};
 
 class Calibrate : public testing::Test {
  protected:
@@ -167,7 +170,9 @@ TEST_F(Calibrate, finds_what_is_different_about_another_device) {
                                                 {"/hop/kernel_kernel_us", 3},
                                                 {"/hop/to_host_function_us", 10},
                                                 {"/hop/from_host_function_us", 7},
+                                                {"/hop/to_awake_function_us", 20},
                                                 {"/hop/event_us", 2},
+                                                {"/hop/passed_event_us", 3},
                                                 {"/hop/legacy_us", 1.5},
                                                 {"/hop/graph_us", 1.2},
                                                 {"/blocks/turnaround_us", 1},

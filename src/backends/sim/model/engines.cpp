@@ -28,7 +28,7 @@ void Simulation::take(std::uint32_t command) {
     case Work::d2h:
     case Work::copy_peer: {
       const std::uint32_t engine = engine_of(task.work);
-      device.engines[engine].ready.emplace(happenings_++, command);
+      wait_for_engine(command, engine);
       if (span.stream != none && span.node == none) streams_[span.stream].ready_copy[engine] = command;
       device.changed = true;
       return;
@@ -47,6 +47,14 @@ void Simulation::take(std::uint32_t command) {
     case Work::host_function: return start_host_function(command);
     case Work::nothing: span.begin = now_; return end(command);
   }
+}
+
+/// An engine turns to the stream that it has not served for longest.
+void Simulation::wait_for_engine(std::uint32_t command, std::uint32_t engine) {
+  Command& copy = commands_[command];
+  copy.served = streams_[spans_[command].stream].served[engine];
+  copy.turn = happenings_++;
+  devices_[copy.device].engines[engine].ready.emplace(copy.served, copy.turn, command);
 }
 
 std::uint32_t Simulation::crowd(std::uint32_t command) const {
@@ -73,13 +81,14 @@ std::uint32_t Simulation::choose_copy(Device& device, std::uint32_t number) cons
   if (profile_.copy_engines == 0 && device.resident > 0) return none;
   if (profile_.copies_in_order != 0) {
     const auto first = engine.issued.front();
-    return std::any_of(engine.ready.begin(), engine.ready.end(), [&](const auto& one) { return one.second == first; })
+    return std::any_of(engine.ready.begin(), engine.ready.end(),
+                       [&](const auto& one) { return std::get<2>(one) == first; })
                ? first
                : none;
   }
   if (engine.served != none && streams_[engine.served].ready_copy[number] != none)
     return streams_[engine.served].ready_copy[number];
-  return engine.ready.begin()->second;
+  return std::get<2>(*engine.ready.begin());
 }
 
 void Simulation::start_copy(Device& device, std::uint32_t number) {
@@ -88,7 +97,7 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
   Engine& engine = device.engines[number];
   Span& span = spans_[command];
   const Task& task = task_of(command);
-  std::erase_if(engine.ready, [&](const auto& one) { return one.second == command; });
+  engine.ready.erase({commands_[command].served, commands_[command].turn, command});
   if (profile_.copies_in_order != 0) engine.issued.pop_front();
   span.begin = now_;
   if (now_ > span.ready) {
@@ -101,6 +110,7 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
   engine.running = command;
   engine.last = command;
   engine.served = span.stream;
+  streams_[span.stream].served[number] = now_;
   if (span.stream != none && streams_[span.stream].ready_copy[number] == command)
     streams_[span.stream].ready_copy[number] = none;
   commands_[command].started = now_;
@@ -114,6 +124,24 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
     setup = task.work == Work::d2h ? profile_.pageable.setup_d2h_us : profile_.pageable.setup_h2d_us;
   if (number != peer && device.engines[1 - number].running != none) setup += profile_.link.setup_both_us;
   at(now_ + setup, What::move, command);
+}
+
+/// A stream whose copy is ready goes behind the others that wait for the engine when it is given more of them right behind.
+void Simulation::continue_run(std::uint32_t command, std::uint32_t stream) {
+  StreamState& state = streams_[stream];
+  const Work work = task_of(command).work;
+  const bool copies = work == Work::h2d || work == Work::d2h || work == Work::copy_peer;
+  const std::uint32_t number = copies ? engine_of(work) : none;
+  if (!copies || state.run_engine != number) {
+    state.run_engine = number;
+    state.run = command;
+    return;
+  }
+  const std::uint32_t waiting = state.ready_copy[number];
+  if (waiting == none || waiting < state.run) return;
+  const Command& copy = commands_[waiting];
+  devices_[copy.device].engines[number].ready.erase({copy.served, copy.turn, waiting});
+  wait_for_engine(waiting, number);
 }
 
 void Simulation::move(std::uint32_t command) {
@@ -180,11 +208,24 @@ void Simulation::memory_changed(std::uint32_t place) {
   if (!device.memory.empty()) at(std::max(now_, device.memory.next()), What::memory, place, device.memory_version);
 }
 
+/// From what it comes behind to the driver's thread, which has to be woken: the less awake, the longer it has waited.
+double Simulation::way_to_driver(std::uint32_t command) const {
+  const Span& span = spans_[command];
+  if (span.ready_by == Cause::host) return 0;
+  const Task& task = task_of(command);
+  const double waited = now_ - std::max(span.issued + cost_of(task) + way_of(task), driver_free_);
+  if (waited <= 0) return 0;
+  const bool awake = driver_last_ != none && now_ - driver_free_ < profile_.hop.function_awake_us;
+  return std::min(profile_.hop.function_wait_share * waited,
+                  awake ? profile_.hop.to_awake_function_us : profile_.hop.to_host_function_us);
+}
+
 void Simulation::start_host_function(std::uint32_t command) {
   Span& span = spans_[command];
-  span.begin = std::max(now_, driver_free_);
-  span.begin_by = span.begin > now_ ? Cause::driver : span.ready_by;
-  span.holder = span.begin > now_ ? driver_last_ : none;
+  span.ready = now_ + way_to_driver(command);
+  span.begin = std::max(span.ready, driver_free_);
+  span.begin_by = span.begin > span.ready ? Cause::driver : span.ready_by;
+  span.holder = span.begin > span.ready ? driver_last_ : none;
   driver_last_ = command;
   driver_free_ = span.begin + profile_.host.function_us + task_of(command).fixed_us;
   at(driver_free_, What::end, command);

@@ -30,11 +30,9 @@ double Simulation::way_of(const Task& task) const {
   return is_link_copy(task.work) ? profile_.start.copy_us : 0;
 }
 
-double Simulation::hop(const Task& from, const Task& to, bool same_stream, Cause cause, bool in_graph) const {
+double Simulation::hop(const Task& from, const Task& to, std::uint32_t events, Cause cause, bool in_graph) const {
   double us = 0;
-  const bool from_function = from.work == Work::host_function, to_function = to.work == Work::host_function;
-  if (from_function && !to_function) us += profile_.hop.from_host_function_us;
-  if (to_function && !from_function && from.work != Work::nothing) us += profile_.hop.to_host_function_us;
+  if (from.work == Work::host_function && to.work != Work::host_function) us += profile_.hop.from_host_function_us;
   const bool from_link = is_link_copy(from.work), to_link = is_link_copy(to.work);
   if (on_multiprocessors(from.work) && on_multiprocessors(to.work)) {
     us += in_graph ? profile_.hop.graph_us : profile_.hop.kernel_kernel_us;
@@ -45,7 +43,7 @@ double Simulation::hop(const Task& from, const Task& to, bool same_stream, Cause
   } else if (from_link && to_link && from.work != to.work) {
     us += profile_.hop.copy_copy_us;
   }
-  if (!same_stream && to.work != Work::nothing) us += profile_.hop.event_us;
+  if (events > 0 && to.work != Work::nothing) us += profile_.hop.event_us + (events - 1) * profile_.hop.passed_event_us;
   if (cause == Cause::barrier) us += profile_.hop.legacy_us;
   return us;
 }
@@ -72,10 +70,10 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
   const Task& task = task_of(command);
   for (const Behind& behind : state.tail) {
     const Task& from = task_of(behind.command);
-    const double us = hop(from, task, behind.same_stream, behind.cause, false);
+    const double us = hop(from, task, behind.events, behind.cause, false);
     commands_[command].crowds = commands_[command].crowds || (us > 0 && from.work != task.work);
     come_behind(behind.command, command, Phase::ended, us, behind.cause);
-    if (profile_.dependency_check != 0 && behind.same_stream) check_dependencies(command, behind.command);
+    if (profile_.dependency_check != 0 && behind.same_stream()) check_dependencies(command, behind.command);
   }
   if (profile_.dependency_check != 0 && task.work == Work::kernel) {
     Device& device = devices_[commands_[command].device];
@@ -83,7 +81,8 @@ void Simulation::enter_stream(std::uint32_t command, std::uint32_t stream) {
     device.all_started = join(device.all_started, command, Phase::started);
   }
   share_queue(command, stream);
-  state.tail.assign(1, {command, Cause::order, true});
+  continue_run(command, stream);
+  state.tail.assign(1, {command, Cause::order, 0});
   ++state.unfinished;
 }
 
@@ -119,14 +118,14 @@ void Simulation::legacy_rules(std::uint32_t command, std::uint32_t stream) {
     for (const std::uint32_t other : device.streams) {
       if (program_.streams[other].kind != Kind::blocking) continue;
       for (const Behind& behind : streams_[other].tail) {
-        const double us = hop(task_of(behind.command), task_of(command), false, Cause::barrier, false);
+        const double us = hop(task_of(behind.command), task_of(command), 1, Cause::barrier, false);
         come_behind(behind.command, command, Phase::ended, us, Cause::barrier);
       }
     }
     device.legacy = command;
   } else if (program_.streams[stream].kind == Kind::blocking && device.legacy != streams_[stream].legacy_seen) {
     streams_[stream].legacy_seen = device.legacy;
-    const double us = hop(task_of(device.legacy), task_of(command), false, Cause::barrier, false);
+    const double us = hop(task_of(device.legacy), task_of(command), 1, Cause::barrier, false);
     come_behind(device.legacy, command, Phase::ended, us, Cause::barrier);
   }
 }
@@ -153,7 +152,7 @@ std::vector<Simulation::Behind> Simulation::recorded(std::uint32_t stream, std::
   const std::uint32_t legacy = devices_[device].legacy;
   if (kind == Kind::blocking && legacy != streams_[stream].legacy_seen) {
     streams_[stream].legacy_seen = legacy;
-    add_to_tail(stream, {{legacy, Cause::order, false}});
+    add_to_tail(stream, {{legacy, Cause::order, 0}});
   }
   std::vector<Behind> all = streams_[stream].tail;
   std::erase_if(all, only_barrier);
@@ -177,23 +176,35 @@ void Simulation::separate(std::uint32_t device, std::uint32_t call, double time)
     for (const Behind& behind : streams_[stream].tail)
       come_behind(behind.command, join, Phase::ended, 0, Cause::barrier);
     std::erase_if(streams_[stream].tail, only_barrier);
-    streams_[stream].tail.push_back({join, Cause::barrier, false});
+    streams_[stream].tail.push_back({join, Cause::barrier, 1});
   }
   one_less(join, time, Cause::host, none);
+}
+
+/// In a stream, so that who waits for the later one waits for both.
+bool Simulation::comes_before(const Behind& earlier, const Behind& later) const {
+  if (earlier.command >= later.command || earlier.cause != later.cause) return false;
+  if (forgotten(earlier.command)) return false;
+  const Span &a = spans_[earlier.command], &b = spans_[later.command];
+  return a.stream != none && a.stream == b.stream && a.node == none && b.node == none;
 }
 
 void Simulation::add_to_tail(std::uint32_t stream, const std::vector<Behind>& events) {
   std::vector<Behind>& tail = streams_[stream].tail;
   for (const Behind& event : events) {
-    const bool known =
-        std::any_of(tail.begin(), tail.end(), [&](const Behind& behind) { return behind.command == event.command; });
-    if (!known && !(tail.size() > 0 && ended(event.command))) tail.push_back({event.command, event.cause, false});
+    if (!tail.empty() && ended(event.command)) continue;
+    const bool known = std::any_of(tail.begin(), tail.end(), [&](const Behind& behind) {
+      return behind.command == event.command || comes_before(event, behind);
+    });
+    if (known) continue;
+    std::erase_if(tail, [&](const Behind& behind) { return comes_before(behind, event); });
+    tail.push_back({event.command, event.cause, static_cast<std::uint8_t>(std::min(event.events + 1, 255))});
   }
   if (tail.size() <= 8) return;
   // One that stands for all, so that lists stay short.
   const std::uint32_t join = add_command(none, none, none, program_.streams[stream].device, now_, 0);
   for (const Behind& behind : tail) come_behind(behind.command, join, Phase::ended, 0, Cause::order);
-  tail.assign(1, {join, Cause::order, true});
+  tail.assign(1, {join, Cause::order, 0});
   one_less(join, 0, Cause::host, none);
 }
 
@@ -247,7 +258,7 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
     if (graph[i].after.empty()) come_behind(first, node, Phase::ended, 0, Cause::order);
     for (const std::uint32_t after : graph[i].after) {
       followed[after] = true;
-      come_behind(base + after, node, Phase::ended, hop(task_of(base + after), task, true, Cause::order, true),
+      come_behind(base + after, node, Phase::ended, hop(task_of(base + after), task, 0, Cause::order, true),
                   Cause::order);
     }
     if (is_link_copy(task.work) && profile_.copies_in_order != 0)
@@ -260,7 +271,7 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
     if (!followed[i]) come_behind(base + i, last, Phase::ended, 0, Cause::order);
   }
   StreamState& state = streams_[call.stream];
-  state.tail.assign(1, {last, Cause::order, true});
+  state.tail.assign(1, {last, Cause::order, 0});
   if (program_.streams[call.stream].kind == Stream::Kind::legacy) devices_[device].legacy = last;
   ++state.unfinished;
   one_less(last, 0, Cause::host, none);

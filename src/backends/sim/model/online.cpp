@@ -72,7 +72,7 @@ double Simulation::known_end(std::uint32_t command) const {
 void Simulation::record_node(std::uint32_t event, std::uint32_t node) {
   const std::uint32_t call = calls_.end() - 1;
   for (std::uint32_t i = spans_.end(); i-- > spans_.first() && (spans_[i].call == call || spans_[i].call == none);) {
-    if (spans_[i].node == node) events_[event].assign(1, {i, Cause::order, true});
+    if (spans_[i].node == node) events_[event].assign(1, {i, Cause::order, 0});
   }
 }
 
@@ -96,7 +96,7 @@ void Simulation::follow(std::uint32_t stream, std::uint32_t other) {
 
 void Simulation::hold(std::uint32_t stream, double time) {
   const std::uint32_t made = add_command(none, none, none, program_.streams[stream].device, now_, time);
-  streams_[stream].tail.push_back({made, Cause::order, false});
+  streams_[stream].tail.push_back({made, Cause::order, 1});
   one_less(made, time, Cause::host, none);
 }
 

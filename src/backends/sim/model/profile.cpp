@@ -80,8 +80,12 @@ const Field all[] = {
     WEIR_US(hop, copy_copy_us),
     WEIR_US(hop, kernel_kernel_us),
     WEIR_US(hop, to_host_function_us),
+    WEIR_US(hop, to_awake_function_us),
+    WEIR_US(hop, function_awake_us),
+    WEIR_FIELD("hop.function_wait_share", hop.function_wait_share, "factor", 0, 1000, false),
     WEIR_US(hop, from_host_function_us),
     WEIR_US(hop, event_us),
+    WEIR_US(hop, passed_event_us),
     WEIR_US(hop, legacy_us),
     WEIR_US(hop, graph_us),
     WEIR_US(hop, crowd_us),
@@ -94,6 +98,7 @@ const Field all[] = {
     WEIR_PERCENT(middle_high_percent),
     WEIR_PERCENT(long_low_percent),
     WEIR_PERCENT(long_high_percent),
+    WEIR_PERCENT(host_functions_percent),
 };
 
 #undef WEIR_FIELD

@@ -46,15 +46,17 @@ struct Profile {
   } memory;
   struct Hop {
     double copy_kernel_us = 0, kernel_copy_us = 0, copy_copy_us = 0, kernel_kernel_us = 0, to_host_function_us = 0,
-           from_host_function_us = 0, event_us = 0, legacy_us = 0, graph_us = 0, crowd_us = 0, crowd_streams = 0;
+           to_awake_function_us = 0, function_awake_us = 0, function_wait_share = 0, from_host_function_us = 0,
+           event_us = 0, passed_event_us = 0, legacy_us = 0, graph_us = 0, crowd_us = 0, crowd_streams = 0;
   } hop;
   struct Blocks {
     double turnaround_us = 0, start_us = 0;
   } blocks;
-  /// Of the makespan, in percent: what the 90 % interval takes off and adds, for programs under 100 us, under 1 ms, and longer.
+  /// Of the makespan, in percent: what the 90 % interval takes off and adds, for programs under 100 us, under 1 ms, and longer;
+  /// and what it adds besides where host functions run.
   struct Interval {
     double short_low_percent = 0, short_high_percent = 0, middle_low_percent = 0, middle_high_percent = 0,
-           long_low_percent = 0, long_high_percent = 0;
+           long_low_percent = 0, long_high_percent = 0, host_functions_percent = 0;
   } interval;
 };
 

@@ -105,25 +105,31 @@ class Simulation {
     bool crowds = false;   ///< its hop grows with those that wait for the same engine
     bool awaited = false;  ///< by the host
     double taken = 0, started = 0;
+    double served = 0;       ///< of a copy that is ready: when its stream was served last
+    std::uint64_t turn = 0;  ///< and its turn among those that are equal in that
   };
   /// What the next command of a stream comes behind.
   struct Behind {
     std::uint32_t command;
     Cause cause;
-    bool same_stream;
+    std::uint8_t events;  ///< that lie between; 0: it is the stream's own
+    bool same_stream() const { return events == 0; }
   };
   /// Later commands come behind it, but it is no work of the stream: who waits for the stream does not wait for it.
-  static bool only_barrier(const Behind& behind) { return behind.cause == Cause::barrier && !behind.same_stream; }
+  static bool only_barrier(const Behind& behind) { return behind.cause == Cause::barrier && !behind.same_stream(); }
   struct StreamState {
     std::vector<Behind> tail;
     std::uint32_t legacy_seen = none;  ///< the legacy stream's command that its next ones come behind already
     std::uint32_t queue = 0;
     std::uint32_t unfinished = 0;
     std::uint32_t ready_copy[3] = {none, none, none};
+    double served[3] = {-1, -1, -1};  ///< when its last copy of the engine began
+    std::uint32_t run = none;         ///< the first of its last commands that are copies by one engine
+    std::uint32_t run_engine = none;  ///< that engine
   };
   struct Engine {
-    std::set<std::pair<std::uint64_t, std::uint32_t>> ready;
-    std::deque<std::uint32_t> issued;  ///< only where copies begin in that order
+    std::set<std::tuple<double, std::uint64_t, std::uint32_t>> ready;  ///< in the order in which it turns to them
+    std::deque<std::uint32_t> issued;                                  ///< only where copies begin in that order
     std::uint32_t running = none;
     std::uint32_t served = none;  ///< the stream of the last copy
     std::uint32_t last = none;    ///< that copy
@@ -187,7 +193,7 @@ class Simulation {
   // issue.cpp
   double cost_of(const Task& task) const;
   double way_of(const Task& task) const;
-  double hop(const Task& from, const Task& to, bool same_stream, Cause cause, bool in_graph) const;
+  double hop(const Task& from, const Task& to, std::uint32_t events, Cause cause, bool in_graph) const;
   std::uint32_t add_command(std::uint32_t call, std::uint32_t task, std::uint32_t stream, std::uint32_t device,
                             double issued, double ready);
   void enqueue(const Call& call, std::uint32_t number, double issued);
@@ -202,6 +208,7 @@ class Simulation {
   void enter_legacy(std::uint32_t stream, std::uint32_t call);
   void wait_in_legacy(std::uint32_t stream, std::uint32_t call);
   void separate(std::uint32_t device, std::uint32_t call, double time);
+  bool comes_before(const Behind& earlier, const Behind& later) const;
   void add_to_tail(std::uint32_t stream, const std::vector<Behind>& events);
 
   // engines.cpp
@@ -213,6 +220,9 @@ class Simulation {
   void moved(std::uint32_t command);
   void set_rates(Device& device);
   bool copies_running(const Device& device) const;
+  void continue_run(std::uint32_t command, std::uint32_t stream);
+  void wait_for_engine(std::uint32_t command, std::uint32_t engine);
+  double way_to_driver(std::uint32_t command) const;
   void start_host_function(std::uint32_t command);
   void add_to_memory(std::uint32_t cohort);
   void memory_changed(std::uint32_t device);
