@@ -3,6 +3,7 @@
 // it is right (docs/backends.md). Backends know the public headers and this file; never src/core, never each other.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -184,6 +185,37 @@ class HostMemory {
 
  protected:
   ~HostMemory() = default;
+};
+
+/// Memory of a pool as another process of this host finds it.
+struct SharedMemory {
+  int file = -1;                        ///< a descriptor, which stays whose it is
+  std::uint64_t offset = 0;             ///< of the allocation in it
+  std::uint64_t bytes = 0;              ///< of the allocation
+  std::uint64_t pool = 0;               ///< the number of the pool in its process
+  std::array<std::byte, 64> pointer{};  ///< what a driver calls it
+};
+
+/// How pools share memory between processes of one host. Thread rule: any thread, several at once.
+class MemorySharing {
+ public:
+  /// An allocation of a pool. Throws not_supported where the pool was not made for it.
+  virtual SharedMemory share(PoolState& pool, void* data, const char* operation, SourceLocation where) = 0;
+  /// Memory of another process as this device's. Throws invalid_value for what cannot be such memory, wrong_device, out_of_memory.
+  struct Foreign {
+    SharedMemory memory;
+    bool writable;
+    std::string exporter;  ///< names the process, among all there were
+    std::string object;    ///< for errors, as the next two
+    const char* operation;
+    SourceLocation where;
+  };
+  virtual void* map(int device, const Foreign& foreign) = 0;
+  /// Nobody here uses it any more. May wait, but not for the work of streams.
+  virtual void unmap(int device, void* data, const SharedMemory& memory) noexcept = 0;
+
+ protected:
+  ~MemorySharing() = default;
 };
 
 /// Whether this host thread may call Weir: not inside a host function or a kernel, and not in a forked child.
@@ -393,6 +425,8 @@ class Backend {
 
   /// Default: null, another backend's serves.
   virtual detail::HostMemory* host_memory() { return nullptr; }
+  /// Default: null, its memory stays in this process.
+  virtual detail::MemorySharing* memory_sharing() { return nullptr; }
   /// What this backend knows of an address; nothing for pageable memory. Default: nothing, for memory that is known by its
   /// arrays alone.
   virtual std::optional<PointerInfo> locate(const void* /*data*/) { return std::nullopt; }

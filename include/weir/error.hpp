@@ -54,6 +54,7 @@ enum class Errc {
   rank_failed,           ///< a collective that another rank cannot take part in any more
   collective_timeout,    ///< a collective whose other ranks did not come in time
   collective_mismatch,   ///< ranks of a communicator that called different collectives
+  exporter_gone,         ///< memory or an event of another process that has ended, or does not answer
 };
 
 /// The category of weir::Errc, so that `code == weir::Errc::not_ready` compiles.

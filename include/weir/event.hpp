@@ -49,6 +49,9 @@ class Event : public EventRef {
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
   ~Event();
+
+  /// For the library: the owner of an event that has none.
+  Event(detail::EventState* state, std::uint64_t id) : EventRef(state, id) {}
 };
 
 /// Owns an event that takes the device's time when it is reached.

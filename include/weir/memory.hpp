@@ -23,6 +23,8 @@ struct PoolOptions {
       0;                     ///< bytes kept when the device synchronises; 0 gives everything unused back (R101)
   std::size_t max_size = 0;  ///< limit of the pool's memory; 0: the device's
   std::string name = {};
+  /// Its arrays can be exported to other processes of this host (weir/ipc.hpp). Throws not_supported on simulated devices.
+  bool shareable = false;
 };
 
 struct PoolStatistics {

@@ -50,6 +50,7 @@ const char* text_of(Errc code) {
     case Errc::rank_failed: return "a rank failed";
     case Errc::collective_timeout: return "ranks did not come in time";
     case Errc::collective_mismatch: return "different collectives";
+    case Errc::exporter_gone: return "exporting process gone";
   }
   return "unknown error";
 }

@@ -46,6 +46,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::rank_failed: return "rank_failed";
     case Errc::collective_timeout: return "collective_timeout";
     case Errc::collective_mismatch: return "collective_mismatch";
+    case Errc::exporter_gone: return "exporter_gone";
   }
   return "unknown";
 }

@@ -43,6 +43,8 @@ struct Storage {
   std::atomic<std::uint32_t> owners{1};
   std::atomic<bool> freed{false};
   std::atomic<bool> named{false};
+  std::atomic<std::uint32_t> imports{0};  ///< by other processes, each of them an owner
+  bool kept = false;                      ///< freed while it was imported: it ends with its last owner
   ForeignOwner foreign;
   Users* users = nullptr;  ///< guarded by users_lock
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;

@@ -16,6 +16,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/address_map.hpp"
+#include "backends/cpu/memory/shared_file.hpp"
 #include "backends/cpu/streams/cpu_event.hpp"
 #include "backends/cpu/workers/topology.hpp"
 #include "thread_safety.hpp"
@@ -157,6 +158,7 @@ class CpuBackend final : public Backend {
   }
 
   detail::HostMemory* host_memory() override { return &host_memory_; }
+  detail::MemorySharing* memory_sharing() override { return &sharing_; }
   std::optional<PointerInfo> locate(const void* data) override { return address_map().find(data, &front_); }
 
   bool can_access_peer(int from, int to) override { return from != to; }
@@ -184,12 +186,27 @@ class CpuBackend final : public Backend {
     return static_cast<std::size_t>(from) * devices_.size() + static_cast<std::size_t>(to);
   }
 
+  class Sharing final : public detail::MemorySharing {
+   public:
+    explicit Sharing(CpuBackend& backend) : backend_(backend) {}
+    detail::SharedMemory share(detail::PoolState& pool, void* data, const char* operation,
+                               SourceLocation where) override {
+      return static_cast<CpuPool&>(pool).share(data, operation, where);
+    }
+    void* map(int device, const Foreign& foreign) override { return map_shared(backend_.front_, device, foreign); }
+    void unmap(int, void* data, const detail::SharedMemory& memory) noexcept override { unmap_shared(data, memory); }
+
+   private:
+    CpuBackend& backend_;
+  };
+
   Backend& front_;
   const int first_ = 0;  ///< the number of the first device
   pid_t process_ = 0;
   std::deque<CpuDevice> devices_;
   std::deque<std::atomic<bool>> peers_;
   CpuHostMemory host_memory_;
+  Sharing sharing_{*this};
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/graphs/marks.hpp"
+#include "core/ipc/imported_event.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -184,7 +185,11 @@ void Recorder::wait(EventState& event, SourceLocation where) {
 std::unique_ptr<Signal> Recorder::wait_for_signal(const Command& command) {
   const LockGuard guard(captures_lock());
   if (capture == nullptr) return real->wait_for_signal(command);
-  refuse_outside(*std::get<Wait>(command.op).event, ", and by another backend: wait before it begins", command.where);
+  EventState& event = *std::get<Wait>(command.op).event;
+  refuse_outside(event,
+                 is_imported(event) ? ", by another process: wait before it begins"
+                                    : ", and by another backend: wait before it begins",
+                 command.where);
   return nullptr;
 }
 

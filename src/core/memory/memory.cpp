@@ -136,6 +136,10 @@ Pool::Pool(Device device, const PoolOptions& options, SourceLocation where) : Po
     throw Error(Errc::invalid_value, "weir::Pool", "max_size of " + std::to_string(options.max_size) + " bytes",
                 "device " + device.name() + " has " + std::to_string(memory), where);
   }
+  if (options.shareable && device.state()->backend->memory_sharing() == nullptr) {
+    throw Error(Errc::not_supported, "weir::Pool", "device " + device.name(),
+                "its memory is not shared with other processes: a shareable pool is of a CPU or a GPU", where);
+  }
   state_ = &device.state()->backend->open_pool(device.index(), options);
 }
 Pool::Pool(Pool&& other) noexcept : PoolRef(std::exchange(other.state_, nullptr)) {}

@@ -311,8 +311,8 @@ void release(Storage* storage) noexcept {
   if (storage->named.load(std::memory_order_relaxed)) [[unlikely]]
     forget_name(buffer);
   const std::unique_ptr<Storage> last(storage);
-  // Memory of a graph stays when its array is freed; it goes with the last of both.
-  if (!forked() && (!storage->freed.exchange(true) || captured_in != 0)) {
+  // Memory of a graph stays when its array is freed; it goes with the last of both. So does what other processes import.
+  if (!forked() && (!storage->freed.exchange(true) || captured_in != 0 || storage->kept)) {
     try {
       // The last owner: nobody else looks at the users.
       give_back(*storage, std::unique_ptr<Users>(std::exchange(storage->users, nullptr)), {}, {});
@@ -344,6 +344,7 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
       note_queue(*storage, in_order_of);
     } else if (in_order_of.state()->real != storage->queue) {
       note_queue(*storage, storage->queue, storage->home.id(), storage->device);
+      if (storage->imports.load() != 0) note_queue(*storage, in_order_of);
     }
   }
   if (asked() && storage->captured_in == 0 && !storage->freed.load(std::memory_order_relaxed)) {
@@ -359,6 +360,10 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
       storage->freed = false;  // no node says that it ended
       throw;
     }
+    return;
+  }
+  if (storage->imports.load() != 0) {
+    storage->kept = true;
     return;
   }
   give_back(*storage, take_users(*storage), in_order_of, where);

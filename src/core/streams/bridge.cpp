@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/graphs/capture.hpp"
+#include "core/ipc/imported_event.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -54,6 +55,10 @@ void follow_across(Queue& waiting, Queue& other, StreamId owner, const DeviceSta
 void wait_across(StreamRef stream, EventRef event, SourceLocation where) {
   StreamState& state = *stream.state();
   EventState& target = *event.state();
+  if (is_imported(target)) {
+    wait_imported(stream, event, where);
+    return;
+  }
   if (target.id.load(std::memory_order_acquire) != event.id()) {
     refuse_captured_event(event, "weir::Stream::wait", where);  // a capture takes streams of one backend
   }

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/graphs/capture.hpp"
+#include "core/ipc/exports.hpp"
+#include "core/ipc/imported_event.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 
@@ -15,19 +17,14 @@ using detail::state_of;
 
 namespace {
 
-std::atomic<std::uint64_t> next_event{1};
-
 EventRef open(Device device, bool timed, SourceLocation where) {
   detail::enter(timed ? "weir::TimedEvent" : "weir::Event", where);
-  EventState& state = device.state()->backend->open_event(device.index(), timed);
-  const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
-  state.records.store(0, std::memory_order_relaxed);
-  state.id.store(id, std::memory_order_release);
-  return {&state, id};
+  return detail::own_event(device.state()->backend->open_event(device.index(), timed));
 }
 
 void close(EventRef event) noexcept {
   if (event.state() == nullptr || detail::forked()) return;
+  detail::ipc::forget_event(event.id());
   event.state()->id.store(0, std::memory_order_release);
   event.state()->close();
 }
@@ -42,6 +39,7 @@ HostWait wait_for(const EventState& event, std::uint64_t id, SourceLocation wher
 }
 
 Device device_of(const EventState& event) {
+  if (detail::is_imported(event)) return detail::device_of_imported(event);
   for (detail::DeviceState* device : detail::Runtime::get().devices()) {
     if (device->backend == event.backend && device->index == event.device) return Device(device);
   }
@@ -49,6 +47,14 @@ Device device_of(const EventState& event) {
 }
 
 }  // namespace
+
+EventRef detail::own_event(EventState& state) {
+  static std::atomic<std::uint64_t> next_event{1};
+  const std::uint64_t id = next_event.fetch_add(1, std::memory_order_relaxed);
+  state.records.store(0, std::memory_order_relaxed);
+  state.id.store(id, std::memory_order_release);
+  return {&state, id};
+}
 
 Device EventRef::device(SourceLocation where) const {
   return device_of(any_state_of(*this, "weir::Event::device", where));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/graphs/capture.hpp"
+#include "core/ipc/imported_event.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 #include "core/streams/bridge.hpp"
@@ -45,6 +46,7 @@ void StreamRef::record(EventRef event, SourceLocation where) const {
   const StreamState& stream = state_of(*this, "weir::Stream::record", where);
   EventState& state = any_state_of(event, "weir::Stream::record", where);
   if (state.backend != stream.device->backend || state.device != stream.device->index) {
+    if (detail::is_imported(state)) detail::refuse_imported_record(stream, where);
     throw Error(Errc::wrong_device, "weir::Stream::record", describe(stream),
                 "the event is of " + event.device(where).name() + ": a stream records events of its own device only",
                 where);

@@ -43,8 +43,10 @@ void* take_from_system(std::size_t bytes, bool mapped) {
   return data;
 }
 
-void give_to_system(void* data, std::size_t bytes, bool mapped) {
-  if (mapped) {
+void give_to_system(void* data, std::size_t bytes, bool mapped, SharedFile* file, std::uint64_t offset) {
+  if (file != nullptr) {
+    file->give(data, bytes, offset);
+  } else if (mapped) {
     munmap(data, bytes);
   } else {
     std::free(data);
@@ -85,7 +87,8 @@ CpuPool::CpuPool(Backend& backend, CpuDevice& device, const PoolOptions& options
     : PoolState(backend, device.index(), options.release_threshold),
       device_(device),
       name_(options.name.empty() ? "pool" : options.name),
-      max_size_(options.max_size) {}
+      max_size_(options.max_size),
+      file_(options.shareable ? std::make_unique<SharedFile>() : nullptr) {}
 
 std::size_t CpuPool::class_of(std::size_t bytes) {
   const auto log = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
@@ -219,6 +222,7 @@ std::size_t CpuPool::wanted_index() {
 
 /// Null if there is no room, and nothing has changed.
 CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
+  if (file_ != nullptr) bytes = round_up(bytes, SharedFile::page);
   BlockIndex<Block>::Table table;
   {
     SpinGuard guard(lock_);
@@ -226,13 +230,15 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
   }
   if (!device_.memory().take(bytes)) return nullptr;
   const bool mapped = bytes >= mapped_from;
-  void* data = take_from_system(bytes, mapped);
+  std::uint64_t offset = 0;
+  void* data = file_ != nullptr ? file_->take(bytes, offset) : take_from_system(bytes, mapped);
   try {
     if (data == nullptr) throw std::bad_alloc();
     auto block = std::make_unique<Block>();
     block->data = data;
     block->bytes = bytes;
     block->mapped = mapped;
+    block->offset = offset;
     table.resize(wanted_index());
     address_map().add(data, {bytes, {MemoryKind::device, device_.index(), 0}, false, backend});
     SpinGuard guard(lock_);
@@ -242,7 +248,7 @@ CpuPool::Block* CpuPool::new_block(std::size_t bytes) {
     statistics_.reserved_high = std::max(statistics_.reserved_high, statistics_.reserved);
     return block.release();
   } catch (const std::bad_alloc&) {
-    if (data != nullptr) give_to_system(data, bytes, mapped);
+    if (data != nullptr) give_to_system(data, bytes, mapped, file_.get(), offset);
     device_.memory().give(bytes);
     return nullptr;
   }
@@ -256,6 +262,26 @@ void CpuPool::refuse(std::size_t bytes, CpuQueue& queue, const char* operation, 
           " bytes, " + std::to_string(now.used) + " of them in use; its limit is " +
           std::to_string(max_size_ != 0 ? std::min(max_size_, device_.memory().limit()) : device_.memory().limit()),
       where);
+}
+
+detail::SharedMemory CpuPool::share(void* data, const char* operation, SourceLocation where) {
+  if (file_ == nullptr) {
+    throw Error(Errc::not_supported, operation, "pool '" + name_ + "'",
+                "its memory is this process's own: make the array in a pool with PoolOptions{.shareable = true}, by "
+                "weir::empty<T>(stream, shape, pool)",
+                where);
+  }
+  SpinGuard guard(lock_);
+  const Block* block = blocks_.find(data);
+  if (block == nullptr || !block->live) {
+    throw Error(Errc::invalid_value, operation, "pool '" + name_ + "'",
+                "this address is not the beginning of an allocation of it", where);
+  }
+  detail::SharedMemory shared;
+  shared.file = file_->number();
+  shared.offset = block->offset;
+  shared.bytes = block->bytes;
+  return shared;
 }
 
 void CpuPool::refuse_release(CpuQueue& queue, bool known, SourceLocation where) {
@@ -379,7 +405,7 @@ void CpuPool::give_back(std::size_t keep) {
   while (dropped != nullptr) {
     const std::unique_ptr<Block> block(std::exchange(dropped, dropped->next));
     address_map().remove(block->data, false);
-    give_to_system(block->data, block->bytes, block->mapped);
+    give_to_system(block->data, block->bytes, block->mapped, file_.get(), block->offset);
     device_.memory().give(block->bytes);
   }
   SpinGuard guard(lock_);

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "backend.hpp"
 #include "backends/cpu/memory/block_index.hpp"
+#include "backends/cpu/memory/shared_file.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "thread_safety.hpp"
 
@@ -46,6 +48,8 @@ class CpuPool final : public detail::PoolState {
   void reset_high_marks() override;
   void close() noexcept override;
   const std::string& name() const { return name_; }
+  /// For other processes: where an allocation is in the pool's file. Throws not_supported without a file, invalid_value.
+  detail::SharedMemory share(void* data, const char* operation, SourceLocation where);
 
  private:
   struct Block {
@@ -61,6 +65,7 @@ class CpuPool final : public detail::PoolState {
     Block* chain = nullptr;  ///< in the index
     bool live = true;
     bool mapped = false;
+    std::uint64_t offset = 0;  ///< in the pool's file, if it has one
   };
   struct List {
     Block* first = nullptr;
@@ -90,6 +95,7 @@ class CpuPool final : public detail::PoolState {
   CpuDevice& device_;
   const std::string name_;
   const std::size_t max_size_;
+  const std::unique_ptr<SharedFile> file_;  ///< of a shareable pool: all its blocks are in it
 
   /// Taken before lock_ by whoever takes memory from the system or gives it back: calls of the system take their time, and
   /// the pool's size changes in no other way.
