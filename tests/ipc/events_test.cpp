@@ -253,9 +253,9 @@ TEST_P(IpcEvents, stand_for_the_record_that_was_last_when_a_stream_began_to_wait
   const weir::Event filled(device());
   auto x = weir::empty<int>(s, n, pool);
   const auto theirs = peer->hear<Handles>();
-  peer->say(Handles{weir::export_array(x), weir::export_event(filled)});
   auto y = weir::import_array<int>(device(), theirs.array);
   const weir::Event copied = weir::import_event(device(), theirs.event);
+  peer->say(Handles{weir::export_array(x), weir::export_event(filled)});
   auto seen = weir::zeros<int>(weir::pinned, {rounds, 2});
   for (int round = 0; round < rounds; ++round) {
     weir::fill(s, x, round);

@@ -175,6 +175,7 @@ const Secret& Post::listen(Accept accept, const char* operation, SourceLocation 
   accept_ = accept;
   own_ = name;
   listening_.store(socket.release());
+  wake();  // the thread may be asleep already, for this process's imports
   return own_;
 }
 
