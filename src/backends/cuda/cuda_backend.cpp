@@ -14,6 +14,7 @@
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
+#include "backends/cuda/memory/cuda_sharing.hpp"
 #include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
@@ -69,6 +70,7 @@ class CudaBackend final : public Backend {
   }
 
   detail::HostMemory* host_memory() override { return &PinnedMemory::instance(); }
+  detail::MemorySharing* memory_sharing() override { return &CudaSharing::instance(); }
   std::optional<PointerInfo> locate(const void* data) override;
 
   detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,

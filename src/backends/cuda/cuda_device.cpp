@@ -397,16 +397,17 @@ void CudaDevice::forget_pool(CudaPool& pool) noexcept {
   std::erase(pools_, &pool);
 }
 
-cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where) {
+cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, bool shareable, const std::string& object,
+                                           SourceLocation where) {
   {
     const detail::LockGuard guard(pools_mutex_);
     for (auto spare = spare_pools_.begin(); spare != spare_pools_.end(); ++spare) {
       cuuint64_t reserved = 1;
-      if (spare->second != max_size) continue;
-      note(cudaMemPoolTrimTo(spare->first, 0));
-      note(cudaMemPoolGetAttribute(spare->first, cudaMemPoolAttrReservedMemCurrent, &reserved));
+      if (spare->max_size != max_size || spare->shareable != shareable) continue;
+      note(cudaMemPoolTrimTo(spare->pool, 0));
+      note(cudaMemPoolGetAttribute(spare->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
       if (reserved != 0) continue;
-      const cudaMemPool_t pool = spare->first;
+      const cudaMemPool_t pool = spare->pool;
       spare_pools_.erase(spare);
       cuuint64_t zero = 0;
       note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero));
@@ -419,18 +420,28 @@ cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, const std::stri
   props.location.type = cudaMemLocationTypeDevice;
   props.location.id = index_;
   props.maxSize = max_size;
+  if (shareable) {
+    int kinds = 0;
+    check(cudaDeviceGetAttribute(&kinds, cudaDevAttrMemoryPoolSupportedHandleTypes, index_), "weir::Pool", object,
+          where);
+    if ((kinds & cudaMemHandleTypePosixFileDescriptor) == 0) {
+      throw Error(Errc::not_supported, "weir::Pool", object, "the driver does not share this device's memory pools",
+                  where);
+    }
+    props.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  }
   cudaMemPool_t pool = nullptr;
   check(cudaMemPoolCreate(&pool, &props), "weir::Pool", object, where);
   return pool;
 }
 
-void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept {
+void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size, bool shareable) noexcept {
   cuuint64_t nothing = 0;
   note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &nothing));
   note(cudaMemPoolTrimTo(pool, 0));
   try {
     const detail::LockGuard guard(pools_mutex_);
-    spare_pools_.emplace_back(pool, max_size);
+    spare_pools_.push_back({pool, max_size, shareable});
   } catch (...) {
     // Without memory for the list it is not used again; what it holds goes at the next synchronisation.
   }

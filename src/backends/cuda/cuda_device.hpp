@@ -147,9 +147,9 @@ class CudaDevice {
   /// Its owner is gone.
   void forget_pool(CudaPool& pool) noexcept;
   /// A driver's pool of that size limit, without any memory; made or used again.
-  cudaMemPool_t take_driver_pool(std::size_t max_size, const std::string& object, SourceLocation where);
+  cudaMemPool_t take_driver_pool(std::size_t max_size, bool shareable, const std::string& object, SourceLocation where);
   /// For use again: destroying a pool whose frees are pending crashes in the driver now and then.
-  void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size) noexcept;
+  void keep_driver_pool(cudaMemPool_t pool, std::size_t max_size, bool shareable) noexcept;
   /// Without a lock: what is done may wait.
   template <class F>
   void for_each_pool(F&& f) {
@@ -245,7 +245,12 @@ class CudaDevice {
 
   detail::Mutex pools_mutex_;
   std::vector<CudaPool*> pools_ WEIR_GUARDED_BY(pools_mutex_);
-  std::vector<std::pair<cudaMemPool_t, std::size_t>> spare_pools_ WEIR_GUARDED_BY(pools_mutex_);
+  struct SparePool {
+    cudaMemPool_t pool;
+    std::size_t max_size;
+    bool shareable;
+  };
+  std::vector<SparePool> spare_pools_ WEIR_GUARDED_BY(pools_mutex_);
 
   std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
   std::deque<std::atomic<bool>> reached_by_;

@@ -81,6 +81,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     if (!exists(device)) return cudaErrorInvalidDevice;
     switch (attribute) {
       case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 232448; return cudaSuccess;
+      case cudaDevAttrMemoryPoolSupportedHandleTypes: *value = cudaMemHandleTypePosixFileDescriptor; return cudaSuccess;
       case cudaDevAttrMemoryPoolsSupported:
       case cudaDevAttrStreamPrioritiesSupported: *value = 1; return cudaSuccess;
       case cudaDevAttrPageableMemoryAccess: *value = 0; return cudaSuccess;

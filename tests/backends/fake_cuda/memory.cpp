@@ -60,7 +60,11 @@ bool is_live(cudaMemPool_t pool) { return pool != nullptr && world().pools.count
 void drop(std::uintptr_t address) {
   const auto found = world().blocks.find(address);
   unpoison(found->first, found->second.bytes);
-  std::free(reinterpret_cast<void*>(address));
+  if (found->second.mapped) {
+    give_shared(address, found->second);
+  } else {
+    std::free(reinterpret_cast<void*>(address));
+  }
   world().blocks.erase(found);
 }
 
@@ -113,7 +117,7 @@ void* take_freed(Call& call, CUmemPoolHandle_st& pool, std::size_t bytes, const 
 }
 
 cudaError_t allocate_from_pool(Call& call, void** data, std::size_t bytes, cudaMemPool_t pool, cudaStream_t handle) {
-  if (data == nullptr || !is_live(pool)) return cudaErrorInvalidValue;
+  if (data == nullptr || !is_live(pool) || pool->imported) return cudaErrorInvalidValue;
   const StreamRef stream = find(call, handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   bool captured = false;
@@ -124,9 +128,12 @@ cudaError_t allocate_from_pool(Call& call, void** data, std::size_t bytes, cudaM
   void* memory = captured ? nullptr : take_freed(call, *pool, bytes, *stream);
   if (memory == nullptr) {
     if (!grow(*pool, bytes)) return cudaErrorMemoryAllocation;
-    memory = take_memory(bytes);
-    world().blocks[reinterpret_cast<std::uintptr_t>(memory)] =
-        Block{bytes, cudaMemoryTypeDevice, pool->device, false, pool};
+    std::size_t offset = 0;
+    memory = pool->file >= 0 ? take_shared(*pool, bytes, offset) : take_memory(bytes);
+    Block& block = world().blocks[reinterpret_cast<std::uintptr_t>(memory)];
+    block = Block{bytes, cudaMemoryTypeDevice, pool->device, false, pool};
+    block.mapped = pool->file >= 0;
+    block.offset = offset;
   }
   drop_surplus(*pool);
   if (captured) capture_node(*stream, cudaGraphNodeTypeMemAlloc, {});
@@ -138,6 +145,7 @@ cudaError_t allocate_from_pool(Call& call, void** data, std::size_t bytes, cudaM
 void end_free(std::uintptr_t address, const Op* op) {
   const auto found = world().blocks.find(address);
   if (found == world().blocks.end() || found->second.freed.get() != op) return;
+  if (found->second.imported) return drop(address);
   found->second.pool->used -= found->second.bytes;
   poison(address, found->second.bytes);
 }
@@ -165,7 +173,7 @@ cudaError_t free_async(Call& call, void* data, cudaStream_t handle) {
   block.freed = op;
   block.freed_in = stream.get();
   block.told = false;
-  block.pool->freed.push_back(address);
+  if (!block.imported) block.pool->freed.push_back(address);
   enqueue(call, stream, op);
   return cudaSuccess;
 }
@@ -339,6 +347,9 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* made, const cudaMemPoolProps* props
     auto* pool = new CUmemPoolHandle_st;
     pool->device = props->location.id;
     pool->most = props->maxSize;
+    if (props->handleTypes == cudaMemHandleTypePosixFileDescriptor && !open_shared_file(*pool)) {
+      return cudaErrorMemoryAllocation;
+    }
     world().pools.insert(pool);
     *made = pool;
     return cudaSuccess;

@@ -68,6 +68,10 @@ struct Block {
   OpRef freed = nullptr;  ///< the free in stream order: done, or to come
   CUstream_st* freed_in = nullptr;
   bool told = false;  ///< somebody has synchronised the stream that freed it since
+  /// Of memory that processes share.
+  bool mapped = false;
+  bool imported = false;
+  std::size_t offset = 0;
 };
 
 struct Device {
@@ -216,6 +220,12 @@ class InsideGraphs {
   static ::fake_cuda::Site site(#name); \
   return ::fake_cuda::make_call(site, rules, [&]([[maybe_unused]] ::fake_cuda::Call & call) -> cudaError_t __VA_ARGS__)
 
+// sharing.cpp
+bool open_shared_file(CUmemPoolHandle_st& pool);
+/// Fresh memory in the pool's file; null if there is none.
+void* take_shared(CUmemPoolHandle_st& pool, std::size_t bytes, std::size_t& offset);
+void give_shared(std::uintptr_t address, const Block& block);
+
 // scheduler.cpp
 void depend(const OpRef& op, const OpRef& on);
 void submit(const OpRef& op);
@@ -307,6 +317,9 @@ struct CUmemPoolHandle_st {
   std::size_t reserved = 0;
   std::size_t reserved_high = 0;
   std::vector<std::uintptr_t> freed;  ///< blocks whose free is done or to come, oldest first
+  int file = -1;                      ///< in which a pool has its blocks that processes share
+  std::size_t end = 0;                ///< of that file
+  bool imported = false;
 };
 
 namespace fake_cuda {

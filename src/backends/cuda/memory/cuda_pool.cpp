@@ -1,7 +1,10 @@
 // Allocation and release in stream order.
 #include "backends/cuda/memory/cuda_pool.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -23,7 +26,8 @@ CudaPool::CudaPool(CudaDevice& device, const PoolOptions& options)
     : PoolState(device.backend(), device.index(), options.release_threshold),
       device_(device),
       name_(options.name.empty() ? "pool" : options.name),
-      max_size_(options.max_size) {}
+      max_size_(options.max_size),
+      shareable_(options.shareable) {}
 
 cudaMemPool_t CudaPool::native(SourceLocation where) {
   if (const cudaMemPool_t made = native_.load(std::memory_order_acquire)) return made;
@@ -31,7 +35,8 @@ cudaMemPool_t CudaPool::native(SourceLocation where) {
   const detail::LockGuard guard(make_mutex_);
   if (const cudaMemPool_t made = native_.load(std::memory_order_relaxed)) return made;
   const DeviceScope scope(device_.index());
-  const cudaMemPool_t pool = device_.take_driver_pool(max_size_, "pool '" + name_ + "' on " + device_.name(), where);
+  const cudaMemPool_t pool =
+      device_.take_driver_pool(max_size_, shareable_, "pool '" + name_ + "' on " + device_.name(), where);
   auto threshold = static_cast<cuuint64_t>(threshold_.load());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
   native_.store(
@@ -373,6 +378,39 @@ void CudaPool::close() noexcept {
   leave();
 }
 
+detail::SharedMemory CudaPool::share(void* data, const char* operation, SourceLocation where) {
+  const std::string object = "pool '" + name_ + "' on " + device_.name();
+  if (!shareable_) {
+    throw Error(Errc::not_supported, operation, object,
+                "its memory is this process's own: make the array in a pool with PoolOptions{.shareable = true}, by "
+                "weir::empty<T>(stream, shape, pool)",
+                where);
+  }
+  detail::SharedMemory shared;
+  {
+    const detail::LockGuard guard(mutex_);
+    const Block* block = find(data);
+    if (block == nullptr || !block->live) {
+      throw Error(Errc::invalid_value, operation, object, "this address is not the beginning of an allocation of it",
+                  where);
+    }
+    shared.bytes = block->bytes;
+  }
+  const cudaMemPool_t pool = native(where);
+  const DeviceScope scope(device_.index());
+  cudaMemPoolPtrExportData exported{};
+  check(cudaMemPoolExportPointer(&exported, data), operation, object, where);
+  std::memcpy(shared.pointer.data(), &exported, sizeof exported);
+  const detail::LockGuard guard(make_mutex_);
+  if (file_ < 0) {
+    check(cudaMemPoolExportToShareableHandle(&file_, pool, cudaMemHandleTypePosixFileDescriptor, 0), operation, object,
+          where);
+  }
+  shared.file = file_;
+  shared.pool = reinterpret_cast<std::uintptr_t>(pool);
+  return shared;
+}
+
 /// A pool that is closed and has no live allocation is no use to anybody: the last one out deletes it. The driver keeps
 /// pending memory by itself.
 void CudaPool::leave() noexcept {
@@ -390,7 +428,12 @@ void CudaPool::leave() noexcept {
 }
 
 void CudaPool::end() noexcept {
-  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) device_.keep_driver_pool(pool, max_size_);
+  {
+    const detail::LockGuard guard(make_mutex_);
+    if (file_ >= 0) ::close(file_);
+  }
+  if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire))
+    device_.keep_driver_pool(pool, max_size_, shareable_);
   delete this;
 }
 

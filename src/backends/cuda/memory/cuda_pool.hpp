@@ -48,6 +48,8 @@ class CudaPool final : public detail::PoolState {
   PoolStatistics statistics() override;
   void reset_high_marks() override;
   void close() noexcept override;
+  /// What other processes import an allocation by. Throws not_supported where the pool is not shareable, invalid_value.
+  detail::SharedMemory share(void* data, const char* operation, SourceLocation where);
   /// Hands the blocks of the cache to the driver's pool, each in the order of its queue.
   void flush() noexcept;
   void flush_until_free();
@@ -90,7 +92,9 @@ class CudaPool final : public detail::PoolState {
   CudaDevice& device_;
   const std::string name_;
   const std::size_t max_size_;
+  const bool shareable_;
   detail::Mutex make_mutex_;
+  int file_ WEIR_GUARDED_BY(make_mutex_) = -1;  ///< by which other processes import the driver's pool
   detail::Mutex access_mutex_;
   std::atomic<cudaMemPool_t> native_{nullptr};
 

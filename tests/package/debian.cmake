@@ -1,0 +1,35 @@
+# Unpacks the one package in PACKAGES to FOLDER, builds STRANGER against it in both ways, and runs what comes of it.
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY COMMAND_ECHO STDOUT)
+endfunction()
+
+file(GLOB packages ${PACKAGES}/weir_*.deb)
+list(LENGTH packages count)
+if(NOT count EQUAL 1)
+  message(FATAL_ERROR "there is one package, not ${count}: ${packages}")
+endif()
+file(REMOVE_RECURSE ${FOLDER})
+run(${DPKG} -x ${packages} ${FOLDER})
+
+run(${CMAKE_COMMAND} -S ${STRANGER} -B ${FOLDER}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
+    -DCMAKE_PREFIX_PATH=${FOLDER}/usr)
+run(${CMAKE_COMMAND} --build ${FOLDER}/build)
+run(${FOLDER}/build/stranger)
+
+file(GLOB_RECURSE pkg_config_file ${FOLDER}/usr/weir.pc)
+if(NOT pkg_config_file)
+  message(FATAL_ERROR "there is no weir.pc")
+endif()
+cmake_path(GET pkg_config_file PARENT_PATH libraries)
+cmake_path(GET libraries PARENT_PATH libraries)
+file(RELATIVE_PATH libraries ${FOLDER}/usr ${libraries})
+run(${CMAKE_COMMAND} -DCOMPILER=${COMPILER} -DPREFIX=${FOLDER}/usr -DPACKAGE=weir -DLIBDIR=${libraries}
+    -DSOURCE=${STRANGER}/main.cpp -DPROGRAM=${FOLDER}/build/by_pkg_config -P ${CMAKE_CURRENT_LIST_DIR}/pkg_config.cmake)
+foreach(path include/weir/weir.hpp share/doc/weir/README.md)
+  if(NOT EXISTS ${FOLDER}/usr/${path})
+    message(FATAL_ERROR "there is no ${path}")
+  endif()
+endforeach()
+if(TOOL)
+  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${FOLDER}/usr/${libraries} ${FOLDER}/usr/bin/weir devices)
+endif()
