@@ -16,12 +16,17 @@ target_compile_options(weir_tool PRIVATE ${WEIR_PROGRAM_FLAGS})
 weir_unoptimised(${PROJECT_SOURCE_DIR}/apps/weir/command_line.cpp)
 set_target_properties(weir_tool PROPERTIES OUTPUT_NAME weir)
 target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
-target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}"
+                           WEIR_CUDA_TRACE_PLACE="${weir_cuda_trace_place}")
 target_link_libraries(weir_tool PRIVATE weir::tools weir::weir CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
 # All kernels of the demos, of selftest and of calibrate.
 weir_kernel_sources(weir_tool ${kernels})
 if(NOT WEIR_WITH_CUDA)
   target_precompile_headers(weir_tool PRIVATE <fmt/format.h> <weir/weir.hpp>)
+endif()
+
+if(TARGET weir_cuda_trace)
+  add_dependencies(weir_tool weir_cuda_trace)  # it is started with the tool alone
 endif()
 
 install(TARGETS weir_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "exit.hpp"
+#include "temporary_file.hpp"
 
 namespace tool {
 
@@ -119,30 +119,9 @@ RecordedProgram record_program(const std::vector<std::string>& words, const std:
   return {code, written(output) != before};
 }
 
-namespace {
-
-/// A file of a name that nobody else has, gone with the object.
-class TemporaryFile {
- public:
-  TemporaryFile() : path_(std::filesystem::temp_directory_path() / "weir-program-XXXXXX.json.gz") {
-    const int file = mkstemps(path_.data(), 8);
-    if (file < 0) throw std::runtime_error(fmt::format("{}: cannot be made", path_));
-    close(file);
-  }
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
-
 LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done,
                            const Switches& more) {
-  const TemporaryFile file;
+  const TemporaryFile file(".json.gz");
   for (const auto& [name, value] : more) setenv(name.c_str(), value.c_str(), 1);
   const RecordedProgram ended = record_program(words, file.path(), device);
   if (!ended.recorded) {

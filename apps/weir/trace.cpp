@@ -13,6 +13,7 @@
 
 #include "program.hpp"
 #include "session.hpp"
+#include "trace_cuda.hpp"
 
 namespace tool {
 
@@ -25,12 +26,15 @@ struct Options {
   std::string file;
   std::string other;
   std::string fail_if;
+  bool cuda = false;
+  bool graph_nodes = false;
 };
 
 constexpr const char* footer =
     "Examples:\n"
     "  weir trace -o run.html -- ./pipeline --frames 10   a page that opens in a browser\n"
     "  weir trace -o run.json -- ./pipeline               for Perfetto, chrome://tracing and the commands above\n"
+    "  weir trace --cuda -o run.html -- python3 train.py  any program that uses CUDA\n"
     "  weir trace explain run.json                        what held commands, and what to change\n"
     "  weir trace diff before.json after.json --fail-if 'makespan > 1.05x'\n"
     "\n"
@@ -48,6 +52,8 @@ Timeline load(const std::string& file) {
 Exit record(const Session& session, const Options& options) {
   if (options.output.empty()) throw UsageError("-o FILE is required (see weir trace --help)");
   if (session.program.empty()) throw UsageError("-- PROGRAM is required (see weir trace --help)");
+  if (options.cuda) return trace_cuda(session.program, {options.output, options.graph_nodes});
+  if (options.graph_nodes) throw UsageError("--graph-nodes belongs to --cuda (see weir trace --help)");
   const std::string output = std::filesystem::absolute(options.output);
   const RecordedProgram ended = record_program(session.program, output, session.device_name, "WEIR_TRACE");
   if (ended.code == 0 && !ended.recorded) {
@@ -87,6 +93,9 @@ void add_trace(const Command& app, Session& session) {
       app.add("trace", "When each command of a program ran, what overlapped, and why the rest did not");
   const auto options = std::make_shared<Options>();
   command.name("-o,--output", options->output, "FILE", "where to write it: .html, .json or .pftrace");
+  command.flag("--cuda", options->cuda, "any program that uses CUDA, by CUPTI: PyTorch, CuPy, Numba, plain CUDA");
+  command.flag("--graph-nodes", options->graph_nodes,
+               "with --cuda: each node of a CUDA graph by itself, which costs more");
   command.takes_command();
   add_common_options(command, session);
   command.footer(footer);

@@ -177,9 +177,12 @@ enum class Reason : std::uint8_t {
   host_late,       ///< it was not submitted yet
   engine_busy,     ///< its engine ran something else
   memory,          ///< it waited for memory that another stream freed
+  allocation,      ///< the host was held by a call that allocates or frees, and waited for the device
+  work_queue,      ///< it stood behind another stream's work, which the device took from the same queue
+  priority,        ///< its engine ran what came later, of a stream of higher priority
   unknown,
 };
-inline constexpr std::size_t reason_count = 9;
+inline constexpr std::size_t reason_count = 12;
 std::string_view to_text(Reason reason);
 
 /// A gap: `command` could have begun at `begin` but for the reason, and began at `end`.

@@ -88,10 +88,19 @@ class Explainer {
       if (is_of_device(command(i))) lanes[{device_of(command(i)), command(i).lane}].push_back(i);
     }
     for (auto& [lane, places] : lanes) {
+      std::vector<Interval> intervals;
+      for (const std::uint32_t i : places) intervals.push_back({command(i).begin, command(i).end});
+      busy_[lane] = joined(std::move(intervals));
+      std::vector<std::uint32_t>& begins = by_begin_[lane.first];
+      begins.insert(begins.end(), places.begin(), places.end());
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
     }
     by_end_ = std::move(lanes);
+    for (auto& [device, places] : by_begin_) {
+      std::sort(places.begin(), places.end(),
+                [this](std::uint32_t a, std::uint32_t b) { return command(a).begin < command(b).begin; });
+    }
   }
 
   std::optional<Held> of(std::uint32_t place) const {
@@ -101,6 +110,7 @@ class Explainer {
     const std::int64_t ready = std::max(one.call, bound.end);
     if (one.begin - ready >= least) {
       if (std::optional<Held> held = behind_engine(place, ready)) return held;
+      if (std::optional<Held> held = behind_queue(place, ready)) return held;
     }
     return behind_host(place);
   }
@@ -142,11 +152,40 @@ class Explainer {
     const std::uint32_t by = *--at;
     if (by == place || command(by).end <= ready || one.begin - command(by).end > least) return std::nullopt;
     Held held = begun(place, by, ready, one.begin);
-    held.reason = Reason::engine_busy;
+    const std::int32_t urgent = timeline_.streams[command(by).stream].priority;  // the lower, the more
+    const bool overtaken = command(by).call > one.call && urgent < timeline_.streams[one.stream].priority;
+    held.reason = overtaken ? Reason::priority : Reason::engine_busy;
     held.file = one.file;
     held.line = one.line;
     held.saves = command(by).end - ready;
     return held;
+  }
+
+  /// Ready, its engine idle, and yet it began only when another stream's command did that was asked for before it: streams
+  /// share a device's queues, each of which is taken from in order.
+  std::optional<Held> behind_queue(std::uint32_t place, std::int64_t ready) const {
+    const Command& one = command(place);
+    const auto& busy = busy_.at({device_of(one), one.lane});
+    const auto next = std::upper_bound(busy.begin(), busy.end(), one.begin,
+                                       [](std::int64_t moment, const Interval& it) { return moment < it.begin; });
+    const std::int64_t idle_until = std::prev(next)->begin;
+    if (idle_until < ready + least) return std::nullopt;
+    const auto& places = by_begin_.at(device_of(one));
+    auto at =
+        std::upper_bound(places.begin(), places.end(), one.begin,
+                         [this](std::int64_t moment, std::uint32_t other) { return moment < command(other).begin; });
+    for (; at != places.begin(); --at) {
+      const Command& by = command(*std::prev(at));
+      if (one.begin - by.begin > least) break;
+      if (by.stream == one.stream || by.call < 0 || by.call >= one.call || by.begin > idle_until) continue;
+      Held held = begun(place, *std::prev(at), ready, one.begin);
+      held.reason = Reason::work_queue;
+      held.file = one.file;
+      held.line = one.line;
+      held.saves = one.begin - ready;
+      return held;
+    }
+    return std::nullopt;
   }
 
   /// The device, or the engine, had nothing to do until this was submitted.
@@ -180,7 +219,10 @@ class Explainer {
     return held;
   }
   void blame(Held& held, const HostWait& wait) const {
-    held.reason = timeline_.text(wait.what) == "pageable copy" ? Reason::pageable_copy : Reason::host_wait;
+    const std::string_view what = timeline_.text(wait.what);
+    held.reason = what == "pageable copy" ? Reason::pageable_copy
+                  : what == "allocation"  ? Reason::allocation
+                                          : Reason::host_wait;
     held.by = wait.command;
     held.file = wait.file;
     held.line = wait.line;
@@ -222,10 +264,17 @@ class Explainer {
     return held;
   }
 
+  /// Where no line is known, what is held by what.
+  using Key = std::tuple<Reason, Text, std::uint32_t, std::string_view, std::string_view>;
+  Key key_of(const Held& held) const {
+    if (held.file != none) return {held.reason, held.file, held.line, {}, {}};
+    const std::string_view by = held.by == none ? std::string_view() : timeline_.name_of(command(held.by));
+    return {held.reason, held.file, held.line, timeline_.name_of(command(held.command)), by};
+  }
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;
-    const auto [at, is_new] = all_.try_emplace(std::tuple(held.reason, held.file, held.line), Cause{held, {}});
+    const auto [at, is_new] = all_.try_emplace(key_of(held), Cause{held, {}});
     auto& [known, saved] = at->second;
     saved.push_back({held.begin, held.begin + held.saves});
     if (is_new) return;
@@ -249,7 +298,9 @@ class Explainer {
   std::vector<std::pair<Bound, std::int64_t>> bounds_;  ///< what ended last, and when what ended before that did
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> gaps_;  ///< device and end to begin
   std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> by_end_;
-  std::map<std::tuple<Reason, Text, std::uint32_t>, Cause> all_;
+  std::map<std::pair<std::uint32_t, Lane>, std::vector<Interval>> busy_;  ///< of each engine
+  std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;          ///< of each device
+  std::map<Key, Cause> all_;
 };
 
 }  // namespace

@@ -4,12 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <ctime>
 #include <exception>
-#include <fstream>
-#include <thread>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -20,7 +17,9 @@
 #include <weir/observer.hpp>
 
 #include "thread_safety.hpp"
+#include "trace/keeper.hpp"
 #include "trace/nvtx.hpp"
+#include "trace/process.hpp"
 
 namespace weir::trace {
 
@@ -30,23 +29,6 @@ constexpr Watch watched = Watch::commands | Watch::memory | Watch::host | Watch:
 
 std::int64_t nanoseconds(std::chrono::steady_clock::time_point moment) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
-}
-
-std::string date_now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string line;
-  for (char c = 0; file.get(c) && line.size() < 4096;) line += c == '\0' ? ' ' : c;
-  if (!line.empty()) line.pop_back();
-  return line;
 }
 
 std::uint64_t bytes_of(std::span<const Region> uses) {
@@ -142,7 +124,7 @@ class Session::State final : public Observer {
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
     if (!options_.file.empty()) {
-      keeper_ = std::thread([this] { keep_file(); });
+      keeper_ = std::make_unique<Keeper>(options_.file, [this] { return timeline(); });
     }
   }
   /// A child has the parent's session, but none of its threads.
@@ -156,14 +138,7 @@ class Session::State final : public Observer {
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
     detach(*this);
-    if (keeper_.joinable()) {
-      {
-        const detail::LockGuard lock(keeper_mutex_);
-        keeper_ends_ = true;
-      }
-      keeper_wakes_.notify_all();
-      keeper_.join();
-    }
+    if (keeper_ != nullptr) keeper_->stop();
     return true;
   }
 
@@ -263,27 +238,6 @@ class Session::State final : public Observer {
     record.line = where.line();
   }
 
-  /// Now and then, so that a program that is killed leaves what was recorded so far; never more than a twentieth of the time.
-  void keep_file() {
-    detail::UniqueLock lock(keeper_mutex_);
-    std::chrono::nanoseconds pause = std::chrono::milliseconds(200);
-    while (true) {
-      for (const auto due = std::chrono::steady_clock::now() + pause; !keeper_ends_;) {
-        if (keeper_wakes_.wait_until(lock, due) == std::cv_status::timeout) break;
-      }
-      if (keeper_ends_) return;
-      lock.unlock();
-      const auto begin = std::chrono::steady_clock::now();
-      try {
-        save(timeline(), options_.file, {});
-      } catch (const std::exception&) {  // stop() says what is wrong
-      }
-      pause =
-          std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 20 * (std::chrono::steady_clock::now() - begin));
-      lock.lock();
-    }
-  }
-
   SessionOptions options_;
   Tape tape_;
   const std::int64_t started_;
@@ -294,10 +248,7 @@ class Session::State final : public Observer {
   mutable detail::Mutex streams_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_
       WEIR_GUARDED_BY(streams_mutex_);  ///< those that are gone stay
-  detail::Mutex keeper_mutex_;
-  std::condition_variable_any keeper_wakes_;
-  bool keeper_ends_ WEIR_GUARDED_BY(keeper_mutex_) = false;
-  std::thread keeper_;
+  std::unique_ptr<Keeper> keeper_;
 };
 
 Session::Session(const SessionOptions& options, SourceLocation where)

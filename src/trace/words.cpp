@@ -32,20 +32,21 @@ std::string command_text(const Timeline& timeline, std::uint32_t place) {
 }
 
 std::string_view to_text(Reason reason) {
-  static constexpr std::string_view words[reason_count] = {"event",         "default stream", "stream order",
-                                                           "pageable copy", "host wait",      "host late",
-                                                           "engine busy",   "memory",         "unknown"};
+  static constexpr std::string_view words[reason_count] = {
+      "event",       "default stream", "stream order", "pageable copy", "host wait", "host late",
+      "engine busy", "memory",         "allocation",   "work queue",    "priority",  "unknown"};
   return words[static_cast<std::size_t>(reason)];
 }
 
 void add_words(Held& held, const Timeline& timeline) {
   const std::string one = command_text(timeline, held.command);
   const std::string by = command_text(timeline, held.by);
-  const std::string line = place_text(timeline, held.file, held.line);
+  const std::string place = place_text(timeline, held.file, held.line);
+  const std::string line = place.empty() ? "" : " at " + place;  // not known of programs that do not use Weir
   const Command& command = timeline.commands[held.command];
   switch (held.reason) {
     case Reason::event:
-      held.why = one + " waited for the event recorded at " + line + ", behind " + by;
+      held.why = one + " waited for an event, recorded" + line + " behind " + by;
       held.change = "record the event right behind what is needed, or make " + by + " shorter";
       break;
     case Reason::default_stream:
@@ -57,15 +58,15 @@ void add_words(Held& held, const Timeline& timeline) {
       held.change = "if it does not need it, give it another stream, with an event where the data meets";
       break;
     case Reason::pageable_copy:
-      held.why = one + " was submitted late: a copy of pageable memory at " + line + " held the host";
+      held.why = one + " was submitted late: a copy of pageable memory" + line + " held the host";
       held.change = "copy pinned memory (weir::pinned, ScopedPin), so that the call returns at once";
       break;
     case Reason::host_wait:
-      held.why = one + " was submitted late: the host waited at " + line + (by.empty() ? "" : " for " + by);
+      held.why = one + " was submitted late: the host waited" + line + (by.empty() ? "" : " for " + by);
       held.change = "wait later, or let a stream wait for an event instead of the host";
       break;
     case Reason::host_late:
-      held.why = one + " was submitted late: the device had nothing to do before the call at " + line;
+      held.why = one + " was submitted late: the device had nothing to do before the call" + line;
       held.change = "submit it earlier or from another thread; a graph makes many calls one";
       break;
     case Reason::engine_busy:
@@ -74,8 +75,23 @@ void add_words(Held& held, const Timeline& timeline) {
       held.change = "nothing holds it but the device: make the work smaller, or give what matters a higher priority";
       break;
     case Reason::memory:
-      held.why = one + " waited for memory that " + by + " had used, freed at " + line;
+      held.why = one + " waited for memory that " + by + " had used, freed" + line;
       held.change = "keep the memory, or use a pool for each stream";
+      break;
+    case Reason::allocation:
+      held.why = one + " was submitted late: a call that allocates or frees memory" + line + " held the host" +
+                 (by.empty() ? "" : " until " + by + " had ended");
+      held.change = "allocate before, or from a pool in the stream's order";
+      break;
+    case Reason::work_queue:
+      held.why = one + " was ready and its engine idle, but it began only with " + by +
+                 ", of another stream before it in the device's queue";
+      held.change =
+          "use fewer streams, ask for more queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32), or submit it before";
+      break;
+    case Reason::priority:
+      held.why = one + " was ready, but " + by + " came later and went first: its stream has a higher priority";
+      held.change = "give it a priority as high, or make the urgent work shorter";
       break;
     case Reason::unknown: break;
   }

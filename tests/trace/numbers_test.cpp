@@ -192,7 +192,7 @@ TEST(TraceReasons, commands_that_one_line_holds_at_once_lose_that_time_once) {
 TEST(TraceReasons, a_host_that_waited_or_copied_or_was_late) {
   for (const auto& [what, reason] :
        {std::pair("s0", Reason::host_wait), std::pair("pageable copy", Reason::pageable_copy),
-        std::pair("", Reason::host_late)}) {
+        std::pair("allocation", Reason::allocation), std::pair("", Reason::host_late)}) {
     Made made;
     const auto first = made.add(0, Lane::kernel, 0, 0, 10 * us);
     made.add(1, Lane::kernel, 90 * us, 91 * us, 99 * us);
@@ -250,6 +250,53 @@ TEST(TraceReasons, an_engine_that_was_busy_and_memory_of_another_stream) {
   one = only(other.timeline);
   EXPECT_EQ(one.reason, Reason::memory);
   EXPECT_EQ(one.line, free + 1);
+}
+
+TEST(TraceReasons, what_came_later_and_went_first_had_a_higher_priority) {
+  Made made(3);
+  made.timeline.streams[0].priority = -1;
+  made.add(2, Lane::kernel, 0, 0, 10 * us);
+  const auto held = made.add(1, Lane::kernel, 1 * us, 30 * us, 40 * us);
+  const auto urgent = made.add(0, Lane::kernel, 2 * us, 10 * us, 30 * us);
+  const std::vector<Held> all = explain(made.timeline);
+  const auto one = std::find_if(all.begin(), all.end(), [&](const Held& it) { return it.command == held; });
+  ASSERT_NE(one, all.end());
+  EXPECT_EQ(one->reason, Reason::priority);
+  EXPECT_EQ(one->by, urgent);
+  made.timeline.streams[0].priority = 0;
+  const std::vector<Held> same = explain(made.timeline);
+  EXPECT_TRUE(std::none_of(same.begin(), same.end(), [](const Held& it) { return it.reason == Reason::priority; }));
+}
+
+TEST(TraceReasons, ready_work_of_an_idle_engine_that_begins_with_another_streams_stood_in_its_queue) {
+  const auto held_at = [](std::int64_t begin) {
+    Made made(3);
+    const auto copy = made.add(0, Lane::copy_in, 0, 0, 50 * us);
+    made.add(0, Lane::kernel, 1 * us, 50 * us, 60 * us, {{copy, Tie::stream_order}});
+    const auto held = made.add(1, Lane::kernel, 2 * us, begin, begin + 10 * us);
+    const std::vector<Held> all = explain(made.timeline);
+    const auto one = std::find_if(all.begin(), all.end(), [&](const Held& it) { return it.command == held; });
+    return one == all.end() ? Held() : *one;
+  };
+  const Held one = held_at(50 * us + 100);
+  EXPECT_EQ(one.reason, Reason::work_queue);
+  EXPECT_EQ(one.by, 1u);
+  EXPECT_EQ(one.saves, 48 * us + 100);
+  EXPECT_NE(held_at(40 * us).reason, Reason::work_queue) << "it began before that";
+  EXPECT_NE(held_at(55 * us).reason, Reason::work_queue) << "the engine was busy by then";
+}
+
+TEST(TraceReasons, without_a_line_say_what_holds_what) {
+  Made made(3);
+  const auto busy = made.add(0, Lane::kernel, 0, 0, 30 * us);
+  const auto record = made.add(0, Lane::order, 1 * us, 30 * us, 30 * us, {{busy, Tie::stream_order}});
+  for (std::uint32_t stream = 1; stream <= 2; ++stream) {
+    made.add(stream, Lane::kernel, 10 * us, 30 * us, 40 * us, {{record, Tie::event}});
+  }
+  for (weir::trace::Command& one : made.timeline.commands) one.file = weir::trace::none;
+  const std::vector<Held> held = explain(made.timeline);
+  ASSERT_EQ(held.size(), 2u) << "one for each kernel, not one for all that have no line";
+  EXPECT_EQ(held[0].why, "c2 (s1) waited for an event, recorded behind c0 (s0)");
 }
 
 TEST(TraceReasons, of_one_line_are_one_and_the_dearest_come_first) {

@@ -1,0 +1,104 @@
+// `weir trace --cuda`: any program that uses CUDA.
+#include "trace_cuda.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "program.hpp"
+#include "temporary_file.hpp"
+
+namespace tool {
+
+namespace {
+
+/// Beside the tool, where it is installed and where it was built.
+std::string library() {
+  const std::filesystem::path tool = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path made = (tool.parent_path() / WEIR_CUDA_TRACE_PLACE).lexically_normal();
+  if (!std::filesystem::exists(made)) {
+    throw std::runtime_error(fmt::format(
+        "{} is missing: Weir was built where there was no cupti.h, or was not installed whole", made.string()));
+  }
+  return made.string();
+}
+
+void check_writable(const std::filesystem::path& output) {
+  const std::filesystem::path folder = output.parent_path();
+  std::string why;
+  if (std::filesystem::is_directory(output)) {
+    why = "it is a folder";
+  } else if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    why = std::generic_category().message(errno);
+  }
+  if (!why.empty()) throw UsageError(fmt::format("{}: it cannot be written: {}", output.string(), why));
+}
+
+/// What the processes of the program have said.
+struct Report {
+  int processes = 0;
+  std::uint64_t commands = 0;
+  std::string error;                ///< the first
+  std::vector<std::string> others;  ///< files of those behind the first
+};
+Report read_report(const std::string& path, const std::string& output) {
+  Report made;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string what, rest;
+    words >> what;
+    if (what == "process") ++made.processes;
+    if (what == "commands") {
+      std::uint64_t commands = 0;
+      words >> commands;
+      made.commands += commands;
+      std::getline(words >> std::ws, rest);
+      if (rest != output) made.others.push_back(rest);
+    }
+    if (what == "error" && made.error.empty()) std::getline(words >> std::ws, made.error);
+  }
+  return made;
+}
+
+}  // namespace
+
+Exit trace_cuda(const std::vector<std::string>& program, const CudaTraceOptions& options) {
+  const std::string output = std::filesystem::absolute(options.output).lexically_normal().string();
+  check_writable(output);
+  for (const char* variable : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"}) {
+    if (std::getenv(variable) != nullptr) {
+      throw UsageError(
+          fmt::format("{} is set: another tool looks at the program, and CUDA takes one at a time", variable));
+    }
+  }
+  const TemporaryFile report_file(".txt");
+  const std::string injected = library();
+  Switches switches = {{"CUDA_INJECTION64_PATH", injected},
+                       {"NVTX_INJECTION64_PATH", injected},
+                       {"WEIR_CUDA_TRACE", output},
+                       {"WEIR_CUDA_TRACE_REPORT", report_file.path()}};
+  if (options.graph_nodes) switches.emplace_back("WEIR_CUDA_TRACE_NODES", "1");
+  const int code = run_program(program, switches);
+  const Report report = read_report(report_file.path(), output);
+  for (const std::string& file : report.others)
+    std::fprintf(stderr, "weir: a process that it started: %s\n", file.c_str());
+  if (code != 0) return static_cast<Exit>(code);
+  if (!report.error.empty()) throw std::runtime_error(report.error);
+  if (report.processes == 0) {
+    throw std::runtime_error(fmt::format("{} made no call of CUDA: nothing was recorded", program.front()));
+  }
+  return Exit::ok;
+}
+
+}  // namespace tool
