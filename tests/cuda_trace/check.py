@@ -2,6 +2,7 @@
 """Traces programs on this machine's GPU by `weir trace`, checks the timelines, prints what explain says, and leaves files and pages in
 a folder. usage: check.py TOOL PROBE FOLDER [--demos]   PROBE is probe.cu, compiled; --demos: those of the tool, by Weir's own backend"""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 tool, probe, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 here = pathlib.Path(__file__).resolve().parent
@@ -125,7 +127,16 @@ def check_probe():
     page("probe", [probe, 500])
 
 
+def has(package):
+    there = importlib.util.find_spec(package) is not None
+    if not there:
+        print(f"skipped: no {package} here")
+    return there
+
+
 def check_killed():
+    if not has("torch"):
+        return
     path = folder / "killed.json"
     print("\n=== a program that is killed", flush=True)
     started = subprocess.Popen([tool, "trace", "--cuda", "-o", str(path), "--", sys.executable, str(here / "training.py"), "5", "--hang"],
@@ -144,25 +155,21 @@ def check_killed():
     expect("step 4" in timeline.ranges, "it has what happened until then")
 
 
-def check_python():
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        print("skipped: no PyTorch here")
-    else:
-        timeline, _ = trace("pytorch", [sys.executable, here / "training.py"])
-        if timeline:
-            expect("step 19" in timeline.ranges, "NVTX: the steps")
-        page("pytorch", [sys.executable, here / "training.py"])
-        check_killed()
-    try:
-        import cupy  # noqa: F401
-    except ImportError:
-        print("skipped: no CuPy here")
-    else:
-        timeline, _ = trace("cupy", [sys.executable, here / "cupy_streams.py"])
-        if timeline:
-            expect("event" in timeline.ties(), "CuPy's event")
+def check_pytorch():
+    if not has("torch"):
+        return
+    timeline, _ = trace("pytorch", [sys.executable, here / "training.py"])
+    if timeline:
+        expect("step 19" in timeline.ranges, "NVTX: the steps")
+    page("pytorch", [sys.executable, here / "training.py"])
+
+
+def check_cupy():
+    if not has("cupy"):
+        return
+    timeline, _ = trace("cupy", [sys.executable, here / "cupy_streams.py"])
+    if timeline:
+        expect("event" in timeline.ties(), "CuPy's event")
 
 
 def check_demos():
@@ -175,10 +182,12 @@ def check_demos():
 
 done = run([tool, "trace", "--cuda", "-o", folder / "none.json", "--", "/bin/true"])
 expect(done.returncode == 3 and "made no call of CUDA" in done.stderr, "a program without CUDA is said to be one")
-check_probe()
-check_python()
-if "--demos" in sys.argv:
-    check_demos()
+for check in (check_probe, check_pytorch, check_killed, check_cupy) + ((check_demos,) if "--demos" in sys.argv else ()):
+    try:
+        check()
+    except Exception as error:
+        traceback.print_exc()
+        expect(False, f"{check.__name__}: {error!r}")
 print("\nfiles and pages are in", folder)
 print("FAILED: " + "; ".join(failed) if failed else "all passed")
 sys.exit(1 if failed else 0)
