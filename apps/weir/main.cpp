@@ -39,6 +39,7 @@ constexpr const char* footer =
     "  weir trace -o FILE.html -- PROGRAM ARGS    when each command ran, what overlapped, and why the rest did not\n"
     "  weir predict -- PROGRAM    how long it takes on a GPU that is not here, and what holds it back\n"
     "  weir calibrate -o card.json   measures the GPU that is here: sim:card.json is a device like it\n"
+    "  weir ranks -n 4 -- PROGRAM ARGS   starts the ranks of a job on this machine\n"
     "  weir selftest              does this device keep the ordering rules?\n"
     "\n"
     "Every command takes --json; then stdout holds one JSON value and nothing else, with --help, too;\n"
@@ -118,6 +119,7 @@ int main(int argc, char** argv) {
   tool::add_demo(root, session);
   tool::add_graph(root, session);
   tool::add_predict(root, session);
+  tool::add_ranks(root, session);
   tool::add_record(root, session);
   tool::add_run(root, session);
   tool::add_selftest(root, session);

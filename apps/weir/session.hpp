@@ -60,6 +60,7 @@ void add_devices(const Command& app, Session& session);
 void add_demo(const Command& app, Session& session);
 void add_graph(const Command& app, Session& session);
 void add_predict(const Command& app, Session& session);
+void add_ranks(const Command& app, Session& session);
 void add_record(const Command& app, Session& session);
 void add_run(const Command& app, Session& session);
 void add_selftest(const Command& app, Session& session);
