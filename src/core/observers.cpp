@@ -368,9 +368,8 @@ void report_ran(CommandId command, StreamId stream, Span span) noexcept {
 }
 
 void report_node_ran(CommandId launch, StreamId stream, std::uint32_t node, Span span) noexcept {
-  if (DeviceClock* clock = device_clock.load(std::memory_order_acquire)) {
-    if (clock->keeps(stream)) return;  // by the device's time nobody knows it
-  }
+  DeviceClock* clock = device_clock.load(std::memory_order_acquire);
+  if (clock != nullptr && clock->keeps(stream)) return;  // by the device's time nobody knows it
   tell(Watch::times, [&](Observer& observer) { observer.ran_node(launch, stream, node, span); });
 }
 
@@ -471,9 +470,7 @@ void attach(Observer& observer, Watch watch, SourceLocation where) {
 
 void detach(Observer& observer, SourceLocation where) {
   enter("weir::detach", where);
-  if (watched(Watch::times)) {
-    for (Backend* backend : backends()) backend->report_times();
-  }
+  for (Backend* backend : backends()) backend->report_times();
   Attachments& all = attachments();
   const LockGuard guard(all.mutex);
   std::unique_ptr<Attached> list = present();
