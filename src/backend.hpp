@@ -390,7 +390,7 @@ class Backend {
   virtual detail::GraphExecutable* instantiate(int device, const detail::GraphForm& form, void* driver_graph,
                                                SourceLocation where);
 
-  /// What runs collectives among queues of these devices. Default: null, there is nothing.
+  /// What runs collectives among queues of these devices. Throws std::string: why nothing does. Default: null, there is nothing.
   virtual std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& /*devices*/) {
     return nullptr;
   }

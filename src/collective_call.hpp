@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <weir/error.hpp>
@@ -13,6 +14,9 @@
 
 namespace weir {
 class Queue;
+}
+namespace weir::detail {
+struct CollectiveRequest;
 }
 
 namespace weir::detail {
@@ -22,8 +26,9 @@ class CollectiveCall;
 /// One rank's part of a collective, in a queue. The queue has it from submit() of the op until the part was let go.
 struct CollectivePart {
   CollectiveCall* call = nullptr;
-  bool placed = false;                   ///< its place is that of a part before, with which it is one unit
-  std::shared_ptr<const Error> failure;  ///< why the stream fails; written before the part is let go
+  bool placed = false;                     ///< its place is that of a part before, with which it is one unit
+  const CollectivePart* leader = nullptr;  ///< that part, until submit() has returned
+  std::shared_ptr<const Error> failure;    ///< why the stream fails; written before the part is let go
   /// When the stream had come to it, on the steady clock; 0: not yet.
   std::atomic<std::int64_t> ready_nanoseconds{0};
 
@@ -33,6 +38,16 @@ struct CollectivePart {
   // What waits for it.
   std::uint32_t reports_seen = 0;
   std::atomic<Queue*> parked{nullptr};
+  std::shared_ptr<void> own;  ///< what a backend keeps of it beyond that
+};
+
+/// What one rank says.
+struct CollectiveShare {
+  int rank;
+  const CollectiveRequest& request;
+  std::span<const std::size_t> send_counts;
+  std::span<const std::size_t> receive_counts;
+  SourceLocation where;
 };
 
 /// One collective of ranks of this process. Counted: by the core while it is pending, by each queue that has a part, and by the
@@ -52,6 +67,10 @@ class CollectiveCall {
   virtual std::span<CollectivePart> parts() noexcept = 0;
   /// The stream of parts()[index] had failed before it came to the collective: lets all parts go.
   virtual void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept = 0;
+  /// It cannot be done: the communicator fails. Without any lock of the transport's.
+  virtual void fail_all(Errc code, const std::string& why) noexcept = 0;
+  /// What the rank of parts()[index] said, while it is pending.
+  virtual CollectiveShare share(std::size_t index) const = 0;
   /// Does elements [begin, end) of what is to be done; several threads may, for different ones.
   virtual void run(std::size_t begin, std::size_t end) noexcept = 0;
   std::size_t extent() const { return extent_; }
@@ -92,10 +111,25 @@ class CollectiveCall {
   std::atomic<int> state_{is_open};
 };
 
+/// What a transport needs of the core, and what it can do.
+struct TransportTraits {
+  bool by_elements = true;  ///< collectives are done by CollectiveCall::run()
+  bool captured = true;     ///< a captured one may be a kernel of the host's
+  bool halves = false;      ///< half and bfloat16 are reduced, too
+};
+
 /// Runs the collectives of one communicator. Thread rule: run() by one thread at a time, let_go() by any.
 class CollectiveTransport {
  public:
   virtual ~CollectiveTransport() = default;
+  virtual TransportTraits traits() const { return {}; }
+  /// Makes what the first collective needs, which takes long, where somebody waits for it. Default: there is nothing.
+  virtual void start(SourceLocation) {}
+  /// Of one that has been open for a while: notes when its streams came to it, where they do not do so themselves. By one
+  /// thread, which must not wait. Default: they do.
+  virtual void attend(CollectiveCall&) noexcept {}
+  /// The communicator has failed, and its parts were let go. Must not wait.
+  virtual void abandon() noexcept {}
   /// As Communicator::transport() has it.
   virtual std::string_view name() const = 0;
   /// Every part is in its queue: once each queue has come to it, does the work and lets the parts go. Collectives of one

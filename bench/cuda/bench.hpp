@@ -42,5 +42,6 @@ void pageable_vectors(Context& context);     // M1_pageable
 void graphs(Context& context);               // graph
 void algorithms(Context& context);           // algorithms.*
 void observed(Context& context);             // observe.cuda.*
+void collectives(Context& context);          // collectives
 
 }  // namespace bench

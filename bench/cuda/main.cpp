@@ -38,6 +38,7 @@ constexpr Bench benches[] = {
     {"graph", bench::graphs},
     {"algorithms", bench::algorithms},
     {"observed", bench::observed},
+    {"collectives", bench::collectives},
     {"many_streams", bench::many_streams},  // last: its streams stay
 };
 

@@ -50,7 +50,7 @@ class Communicator {
   int size(SourceLocation where = SourceLocation::current()) const;
   Device device(SourceLocation where = SourceLocation::current()) const;
   const std::string& name(SourceLocation where = SourceLocation::current()) const;
-  /// What carries its data: "shared memory" among CPU devices of one process.
+  /// What carries its data: "shared memory" among CPU devices of one process, "NCCL" among its GPUs.
   std::string_view transport(SourceLocation where = SourceLocation::current()) const;
   std::chrono::nanoseconds timeout(SourceLocation where = SourceLocation::current()) const;
 
@@ -73,8 +73,9 @@ class Communicator {
   std::unique_ptr<detail::Member> member_;
 };
 
-/// A communicator whose ranks are all in this process: rank i is devices[i]; the same device may serve several. Throws
-/// invalid_value for no devices, not_supported for devices that no transport of this build connects.
+/// A communicator whose ranks are all in this process: rank i is devices[i]; the same CPU device may serve several. Of GPUs
+/// it takes about a second, and needs NCCL (libnccl.so.2). Throws invalid_value for no devices, not_supported for devices that
+/// no transport of this build connects, naming what to install.
 std::vector<Communicator> communicators(const std::vector<Device>& devices, const CommunicatorOptions& options = {},
                                         SourceLocation where = SourceLocation::current());
 /// One rank a process: the only rank, where no launcher says otherwise. Throws not_supported under a launcher of several.
@@ -114,7 +115,7 @@ enum class CollectiveKind : std::uint8_t {
   receive
 };
 enum class Reduction : std::uint8_t { none, plus, multiplies, minimum, maximum, average };
-enum class ElementKind : std::uint8_t { other, i8, u8, i16, u16, i32, u32, i64, u64, f32, f64 };
+enum class ElementKind : std::uint8_t { other, i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, f16, bf16 };
 
 /// One array of a collective's call.
 struct CollectiveOperand {
@@ -150,6 +151,11 @@ constexpr ElementKind element_kind() {
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8) {
     constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
     return static_cast<ElementKind>(static_cast<int>(ElementKind::i8) + size + (std::is_unsigned_v<T> ? 1 : 0));
+  } else if constexpr (sizeof(T) == 2 &&
+                       type_name<T>() == "__half") {  // CUDA's types, whose headers are not needed for it
+    return ElementKind::f16;
+  } else if constexpr (sizeof(T) == 2 && type_name<T>() == "__nv_bfloat16") {
+    return ElementKind::bf16;
   } else {
     return ElementKind::other;
   }
@@ -189,8 +195,7 @@ CollectiveOperand operand(const Argument<T>& argument) {
 template <class T>
 CollectiveOperand reduced(const Argument<T>& argument) {
   static_assert(element_kind<std::remove_const_t<T>>() != ElementKind::other,
-                "collectives reduce integers, float and double; half and bfloat16 are for GPUs, and this build has no "
-                "transport for them");
+                "collectives reduce integers, float and double, and on GPUs __half and __nv_bfloat16");
   return operand(argument);
 }
 inline void submit_collective(StreamArg stream, const Communicator& communicator, const CollectiveRequest& request) {
@@ -204,6 +209,7 @@ inline void submit_collective(StreamArg stream, const Communicator& communicator
 // They throw wrong_shape for sizes that do not fit, wrong_device, invalid_value for a root or peer that is no rank, overlapping
 // for arrays that share some of their memory, collective_mismatch if this rank calls other than the others did, and the
 // communicator's failure if it has one. What goes wrong later fails the streams, as a kernel does.
+// GPUs: elements are folded in an order of NCCL's own, the same on all ranks; a call in a capture throws capture_unsupported.
 
 /// y = x of rank 0 op ... op x of the last rank, everywhere: folded in the order of ranks, so equal on all and each time.
 template <class T, class Op = Plus>

@@ -24,7 +24,7 @@ class CollectivesFailures : public testing::Test {
   }
   /// Of the same devices, with little patience: enough for this thread to make its calls.
   static std::vector<weir::Communicator> impatient(milliseconds timeout) {
-    return weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "grads", .timeout = timeout});
+    return weir::communicators(devices_of(2), {.name = "grads", .timeout = timeout});
   }
 
   const Ranks ranks{2, {.name = "grads"}};
@@ -46,7 +46,7 @@ TEST_F(CollectivesFailures, another_call_count_type_operation_or_root_is_found_a
       [&](const auto& s, const auto& c) { weir::all_reduce(s, c, inout(x[1]), weir::Maximum{}); },
   };
   for (const auto& call : wrong) {
-    const auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "losses"});
+    const auto comms = weir::communicators(devices_of(2), {.name = "losses"});
     weir::all_reduce(s0, comms[0], inout(x[0]));
     EXPECT_TRUE(fails_with(Errc::collective_mismatch, [&] { call(s1, comms[1]); },
                            {"'losses'", "rank 1", "all_reduce of 8 x int, Plus", "failures_test.cpp"}));
@@ -69,8 +69,8 @@ TEST_F(CollectivesFailures, a_rank_that_does_not_call_in_time) {
   weir::all_reduce(s0, comms[0], inout(x[0]));
   mark(s0, after);
   EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { s0.synchronize(); },
-                         {"0.05 s", "rank 1 (it did not call)", "rank 0 (cpu:0): all_reduce of 8 x int",
-                          "failures_test.cpp", "rank 1 (cpu:1): has called nothing"}));
+                         {"0.05 s", "rank 1 (it did not call)", "rank 0 (" + name_of(0) + "): all_reduce of 8 x int",
+                          "failures_test.cpp", "rank 1 (" + name_of(1) + "): has called nothing"}));
   EXPECT_EQ(after.value(), 0);  // nothing behind it ran on bad data
   expect_broken(Errc::collective_timeout, comms);
   const weir::Communicator alone = comms[0].without_failed();
@@ -105,18 +105,18 @@ TEST_F(CollectivesFailures, a_stream_that_failed_before_it_came) {
 }
 
 TEST_F(CollectivesFailures, a_communicator_that_is_gone_before_it_called) {
-  auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  auto comms = weir::communicators(devices_of(2));
   weir::barrier(s0, comms[0]);
   comms.pop_back();
   EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { s0.synchronize(); }, {"rank 1 was destroyed"}));
-  auto later = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  auto later = weir::communicators(devices_of(2));
   later.pop_back();
   EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { weir::barrier(s0, later[0]); }, {"rank 1 was destroyed"}));
   s0.synchronize();
 }
 
 TEST_F(CollectivesFailures, abort_ends_what_is_pending_at_once) {
-  const auto comms = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")});
+  const auto comms = weir::communicators(devices_of(2));
   weir::send(s0, comms[0], in(x[0]), 1);
   weir::barrier(s1, comms[1]);
   comms[1].abort();
@@ -127,8 +127,8 @@ TEST_F(CollectivesFailures, abort_ends_what_is_pending_at_once) {
 
 //  s0: |A|B|   s1: |B|A|
 TEST_F(CollectivesFailures, two_communicators_in_opposite_order_are_a_mismatch_with_both_lines) {
-  const auto a = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "a"});
-  const auto b = weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = "b"});
+  const auto a = weir::communicators(devices_of(2), {.name = "a"});
+  const auto b = weir::communicators(devices_of(2), {.name = "b"});
   const Marker after;
   weir::barrier(s0, a[0]);
   weir::barrier(s0, b[0]);
@@ -148,9 +148,9 @@ TEST_F(CollectivesFailures, two_communicators_in_opposite_order_are_a_mismatch_w
 TEST_F(CollectivesFailures, a_circle_of_three_leaves_a_fourth_alone) {
   std::vector<std::vector<weir::Communicator>> c;
   for (const char* name : {"a", "b", "c", "d"}) {
-    c.push_back(weir::communicators({weir::device("cpu:0"), weir::device("cpu:1")}, {.name = name}));
+    c.push_back(weir::communicators(devices_of(2), {.name = name}));
   }
-  const weir::Stream t0(weir::device("cpu:0")), t1(weir::device("cpu:1"));
+  const weir::Stream t0(device_of(0)), t1(device_of(1));
   Gate gate;
   gate.hold(t1);
   weir::barrier(t0, c[3][0]);
@@ -197,7 +197,7 @@ TEST_F(CollectivesFailures, calls_that_make_no_sense_change_nothing) {
                          {"weir::all_reduce", "9 elements, and 8 are needed", "failures_test.cpp"}));
   EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_gather(s0, c0, in(x[0]), out(longer[0])); }));
   EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { weir::all_to_all(s0, c0, in(longer[0]), out(longer[1])); }));
-  EXPECT_TRUE(fails_with(Errc::wrong_device, [&] { weir::barrier(s1, c0); }, {"cpu:0"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_device, [&] { weir::barrier(s1, c0); }, {name_of(0)}));
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::broadcast(s0, c0, inout(x[0]), 2); }, {"no rank 2"}));
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { weir::send(s0, c0, in(x[0]), 0); }, {"CollectiveGroup"}));
   EXPECT_TRUE(fails_with(Errc::overlapping,

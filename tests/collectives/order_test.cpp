@@ -25,6 +25,7 @@ std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(co
 
 //  s0: x=1 [gate] |all_reduce| x+=...    s1: |all_reduce|
 TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
   const Marker after(2);
@@ -44,6 +45,7 @@ TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
 }
 
 TEST(CollectivesOrder, a_communicator_is_ordered_like_a_stream_whatever_the_streams) {
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const Ranks others(2);  // for their streams
   const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r; });
@@ -63,6 +65,7 @@ TEST(CollectivesOrder, a_communicator_is_ordered_like_a_stream_whatever_the_stre
 }
 
 TEST(CollectivesOrder, calls_return_at_once_and_a_waiting_host_thread_helps) {
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(100, [](std::size_t r, std::size_t) { return r + 1; });
   for (int i = 0; i < 1000; ++i) {
@@ -74,7 +77,9 @@ TEST(CollectivesOrder, calls_return_at_once_and_a_waiting_host_thread_helps) {
 }
 
 TEST(CollectivesOrder, a_rank_may_be_thousands_of_calls_ahead) {
-  constexpr int calls = under_thread_sanitizer ? 1'000 : 5'000;
+  WEIR_NEEDS_RANKS(2u);
+  // A stream of a GPU has room for about a thousand commands.
+  const int calls = !on_cpu() ? 150 : under_thread_sanitizer ? 1'000 : 5'000;
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(1, [](std::size_t, std::size_t) { return 1; });
   for (std::size_t r = 0; r < 2; ++r) {
@@ -89,21 +94,23 @@ TEST(CollectivesOrder, a_rank_may_be_thousands_of_calls_ahead) {
 }
 
 TEST(CollectivesOrder, sixty_four_that_wait_hold_no_worker) {
+  WEIR_NEEDS_RANKS(2u);
+  const std::size_t count = on_real_gpus() ? 8 : 64;
   // Two devices of this program have a worker each: if a collective held one, the 64 would never end.
   std::vector<Ranks> groups;
-  for (int i = 0; i < 64; ++i) groups.emplace_back(2);
-  const Marker done(64);
-  for (std::size_t i = 0; i < 64; ++i) {
+  for (std::size_t i = 0; i < count; ++i) groups.emplace_back(2);
+  const Marker done(count);
+  for (std::size_t i = 0; i < count; ++i) {
     weir::barrier(groups[i].streams[0], groups[i].comms[0]);
     mark(groups[i].streams[0], done, 1, i);
   }
   const Marker other;
   mark(groups[0].streams[1], other);  // cpu:1 and cpu:0 are free for it
-  weir::Stream more(weir::device("cpu:0"));
+  weir::Stream more(device_of(0));
   mark(more, other, 2);
   more.synchronize();
-  for (std::size_t i = 64; i-- > 0;) weir::barrier(groups[i].streams[1], groups[i].comms[1]);
-  for (std::size_t i = 0; i < 64; ++i) {
+  for (std::size_t i = count; i-- > 0;) weir::barrier(groups[i].streams[1], groups[i].comms[1]);
+  for (std::size_t i = 0; i < count; ++i) {
     groups[i].synchronize();
     EXPECT_EQ(done.value(i), 1);
   }
@@ -124,6 +131,8 @@ bool all_others_sleep() {
 }
 
 TEST(CollectivesOrder, nobody_runs_while_a_peer_is_late) {
+  if (!on_cpu()) GTEST_SKIP() << "a host thread that waits for a GPU is the driver's";
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   weir::barrier(ranks.streams[0], ranks.comms[0]);
   std::thread host([&] { ranks.streams[0].synchronize(); });
@@ -133,6 +142,7 @@ TEST(CollectivesOrder, nobody_runs_while_a_peer_is_late) {
 }
 
 TEST(CollectivesOrder, a_thread_for_each_rank) {
+  WEIR_NEEDS_RANKS(4u);
   const Ranks ranks(4);
   const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 1; });
   std::vector<std::thread> threads;
@@ -150,6 +160,7 @@ TEST(CollectivesOrder, a_thread_for_each_rank) {
 }
 
 TEST(CollectivesOrder, sends_and_receives_match_in_order_for_each_pair) {
+  WEIR_NEEDS_RANKS(3u);
   const Ranks ranks(3);
   const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t i) { return 10 * r + i; });
   const auto y = ranks.zeros<int>(4);
@@ -165,6 +176,7 @@ TEST(CollectivesOrder, sends_and_receives_match_in_order_for_each_pair) {
 }
 
 TEST(CollectivesOrder, a_group_is_one_unit_so_that_exchanges_do_not_wait_for_each_other) {
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r + 1; });
   const auto y = ranks.zeros<int>(4);
@@ -190,6 +202,7 @@ TEST(CollectivesOrder, a_group_is_one_unit_so_that_exchanges_do_not_wait_for_eac
 }
 
 TEST(CollectivesOrder, split_gives_each_color_its_own) {
+  WEIR_NEEDS_RANKS(5u);
   const Ranks ranks(5);
   std::vector<weir::Communicator> parts;
   for (int r = 0; r < 5; ++r) parts.push_back(ranks.comms[static_cast<std::size_t>(r)].split(r % 2, -r));
@@ -197,7 +210,7 @@ TEST(CollectivesOrder, split_gives_each_color_its_own) {
   EXPECT_EQ(parts[0].rank(), 2);  // the greatest key
   EXPECT_EQ(parts[4].rank(), 0);
   EXPECT_EQ(parts[1].size(), 2);
-  EXPECT_EQ(parts[1].device(), weir::device("cpu:1"));
+  EXPECT_EQ(parts[1].device(), device_of(1));
   const auto x = ranks.arrays<int>(2, [](std::size_t r, std::size_t) { return r; });
   for (std::size_t r = 0; r < 5; ++r) weir::all_reduce(ranks.streams[r], parts[r], inout(x[r]));
   EXPECT_EQ(x[0].to_host(), ints(2, 6));
@@ -205,6 +218,7 @@ TEST(CollectivesOrder, split_gives_each_color_its_own) {
 }
 
 TEST(CollectivesOrder, what_all_ranks_called_is_done_when_the_communicators_are_gone) {
+  WEIR_NEEDS_RANKS(2u);
   Gate gate;
   std::vector<weir::Array<int>> x;
   std::vector<weir::Stream> streams;
@@ -221,6 +235,8 @@ TEST(CollectivesOrder, what_all_ranks_called_is_done_when_the_communicators_are_
 }
 
 TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
+  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 1; });
   weir::Stream& first = const_cast<weir::Stream&>(ranks.streams[0]);
@@ -241,6 +257,8 @@ TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
 }
 
 TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {
+  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.zeros<int>(4);
   ranks.synchronize();
@@ -273,6 +291,7 @@ struct Ops final : weir::Observer {
 };
 
 TEST(CollectivesTools, observers_see_the_call_its_regions_and_its_peer) {
+  WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.zeros<int>(4);
   Ops ops;
@@ -287,6 +306,8 @@ TEST(CollectivesTools, observers_see_the_call_its_regions_and_its_peer) {
 }
 
 TEST(CollectivesTools, the_checker_knows_that_a_collective_orders_streams) {
+  WEIR_NEEDS_RANKS(2u);
+  if (!on_cpu()) GTEST_SKIP() << "one device serves two ranks";
   const weir::Device cpu = weir::device("cpu:0");
   const auto comms = weir::communicators({cpu, cpu});
   const weir::Stream s0(cpu);

@@ -1,7 +1,10 @@
-// Ranks on CPU devices: communicators and a stream for each, served by the test's one thread.
+// Ranks on CPU devices, or on GPUs where WEIR_TEST_BACKEND is cuda: communicators and a stream for each, served by the test's
+// one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -17,14 +20,38 @@ namespace weir_test {
 /// The program has this many CPU devices.
 inline constexpr std::size_t cpu_devices = 7;
 
+inline std::string backend() {
+  const char* const said = std::getenv("WEIR_TEST_BACKEND");
+  return said != nullptr ? said : "cpu";
+}
+inline bool on_cpu() { return backend() == "cpu"; }
+/// A communicator takes about a second to make, and tests are to make few.
+inline bool on_real_gpus() {
+  const char* const library = std::getenv("WEIR_NCCL");
+  return !on_cpu() && (library == nullptr || *library != '\0');
+}
+/// Several ranks may be on one CPU device.
+inline std::size_t most_ranks() { return on_cpu() ? 1000 : weir::devices(backend()).size(); }
+/// Of a rank's device.
+inline std::string name_of(std::size_t rank) {
+  return backend() + ":" + std::to_string(on_cpu() ? rank % cpu_devices : rank);
+}
+inline weir::Device device_of(std::size_t rank) { return weir::device(name_of(rank)); }
+inline std::vector<weir::Device> devices_of(std::size_t ranks) {
+  std::vector<weir::Device> devices;
+  for (std::size_t r = 0; r < ranks; ++r) devices.push_back(device_of(r));
+  return devices;
+}
+#define WEIR_NEEDS_RANKS(count)                                                             \
+  if (most_ranks() < (count)) {                                                             \
+    GTEST_SKIP() << "needs " << (count) << " devices, and " << most_ranks() << " are here"; \
+  }
+
 /// Rank i is device i, as far as there are that many.
 struct Ranks {
   explicit Ranks(std::size_t count, const weir::CommunicatorOptions& options = {}) {
-    std::vector<weir::Device> devices;
-    for (std::size_t i = 0; i < count; ++i) {
-      devices.push_back(weir::device("cpu:" + std::to_string(i % cpu_devices)));
-      streams.emplace_back(devices.back());
-    }
+    const std::vector<weir::Device> devices = devices_of(count);
+    for (const weir::Device device : devices) streams.emplace_back(device);
     comms = weir::communicators(devices, options);
   }
   std::size_t size() const { return comms.size(); }

@@ -1,6 +1,7 @@
 // The CUDA backend: its devices, and what it knows of an address.
 #include "backends/cuda/cuda_backend.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <weir/dlpack.hpp>
 
 #include "backend.hpp"
+#include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
@@ -79,6 +82,8 @@ class CudaBackend final : public Backend {
     return new CudaGraph(at(device), form, std::move(graph), where);
   }
 
+  std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override;
+
   bool can_access_peer(int from, int to) override { return at(from).can_access(to); }
   bool peer_access(int from, int to) override { return at(from).peer_access(to); }
   void set_peer_access(int from, int to, bool enabled) override { at(from).set_peer_access(at(to), enabled); }
@@ -92,6 +97,19 @@ class CudaBackend final : public Backend {
   std::atomic<bool> in_use_{false};
   std::deque<CudaDevice> devices_;
 };
+
+std::unique_ptr<detail::CollectiveTransport> CudaBackend::open_transport(const std::vector<int>& devices) {
+  std::vector<CudaDevice*> found;
+  for (const int device : devices) {
+    CudaDevice& one = at(device);
+    if (std::find(found.begin(), found.end(), &one) != found.end()) {
+      throw one.name() + " is given twice: of GPUs each is one rank";
+    }
+    found.push_back(&one);
+  }
+  if (!nccl().why_absent.empty()) throw nccl().why_absent;
+  return std::make_unique<NcclTransport>(std::move(found));
+}
 
 /// Whether any device has a context: without one there is no memory to find, and asking would make one.
 bool CudaBackend::in_use() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/cuda/collectives/widen_kernels.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/condition_kernels.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
@@ -41,7 +42,8 @@ CudaDevice::CudaDevice(Backend& backend, int index)
           *this, PoolOptions{.release_threshold = ~std::size_t{0}, .max_size = 0, .name = "default pool"})),
       legacy_(new CudaQueue(*this)),
       peers_(static_cast<std::size_t>(driver().device_count)),
-      reached_by_(static_cast<std::size_t>(driver().device_count)) {
+      reached_by_(static_cast<std::size_t>(driver().device_count)),
+      open_to_(static_cast<std::size_t>(driver().device_count)) {
   QueueOptions options;
   options.kind = QueueOptions::Kind::legacy;
   options.label = "the legacy stream of " + name_;
@@ -59,6 +61,7 @@ void CudaDevice::start(SourceLocation where) {
   check(cudaFree(nullptr), "weir: starting a device", name_, where);  // makes the context
   check(load_strided_kernels(), "weir: starting a device", name_, where);
   check(load_staged_kernels(), "weir: starting a device", name_, where);
+  check(load_widen_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   stocks_.fill(where);
   times_memory_.fill(where);
@@ -462,7 +465,9 @@ bool CudaDevice::can_access(int peer) const {
 bool CudaDevice::peer_access(int peer) const {
   return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
 }
-bool CudaDevice::reached_by(int peer) const { return reached_by_[static_cast<std::size_t>(peer)].load(); }
+bool CudaDevice::reached_by(int peer) const {
+  return reached_by_[static_cast<std::size_t>(peer)].load() || open_to_[static_cast<std::size_t>(peer)].load();
+}
 
 void CudaDevice::set_peer_access(CudaDevice& peer, bool enabled) {
   const char* operation = enabled ? "weir::enable_peer_access" : "weir::disable_peer_access";

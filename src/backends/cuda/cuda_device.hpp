@@ -50,6 +50,11 @@ class CudaDevice {
   void start(SourceLocation where);
   bool started() const { return started_.load(std::memory_order_acquire); }
 
+  /// A blocking stream has a part of a collective that the driver has not been told of.
+  void note_deferred() noexcept { any_deferred_.store(true, std::memory_order_release); }
+  /// All of them become commands, behind which those of the legacy stream come.
+  void hold_all_deferred() noexcept;
+
   CudaQueue& open_queue(const QueueOptions& options);
   CudaQueue& wrap_queue(cudaStream_t stream, const QueueOptions& options);
   /// A queue that nobody owns any more; its work may be pending.
@@ -162,6 +167,8 @@ class CudaDevice {
   bool can_access(int peer) const;
   /// Whether kernels here may reach a peer's memory, and the other way round.
   bool peer_access(int peer) const;
+  /// Collectives reach the memory of pools here from a peer, whatever the user allows kernels.
+  void open_pools_to(const CudaDevice& peer);
   bool reached_by(int peer) const;
   void set_peer_access(CudaDevice& peer, bool enabled);
   std::size_t memory() const;
@@ -254,6 +261,8 @@ class CudaDevice {
 
   std::deque<std::atomic<bool>> peers_;  ///< whose memory kernels here may reach
   std::deque<std::atomic<bool>> reached_by_;
+  std::deque<std::atomic<bool>> open_to_;  ///< for collectives
+  std::atomic<bool> any_deferred_{false};
 };
 
 }  // namespace weir::cuda

@@ -59,7 +59,8 @@ Driver start() {
       find(d.launch_kernel, "cuLaunchKernel") && find(d.record_event, "cuEventRecord") &&
       find(d.wait_for_event, "cuStreamWaitEvent") && find(d.synchronize_stream, "cuStreamSynchronize") &&
       find(d.launch_host_function, "cuLaunchHostFunc") && find(d.wait_for_word, "cuStreamWaitValue32") &&
-      find(d.launch_graph, "cuGraphLaunch") && find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
+      find(d.write_word, "cuStreamWriteValue32") && find(d.launch_graph, "cuGraphLaunch") &&
+      find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
       find(d.set_kernel_node, "cuGraphKernelNodeSetParams") && find(d.best_block, "cuOccupancyMaxPotentialBlockSize") &&
       find(d.resident_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor") &&
       find(d.function_attribute, "cuFuncGetAttribute") && find(d.set_function_attribute, "cuFuncSetAttribute") &&

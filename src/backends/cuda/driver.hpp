@@ -20,6 +20,7 @@ struct Driver {
   decltype(&::cuStreamSynchronize) synchronize_stream = nullptr;
   decltype(&::cuLaunchHostFunc) launch_host_function = nullptr;
   decltype(&::cuStreamWaitValue32) wait_for_word = nullptr;
+  decltype(&::cuStreamWriteValue32) write_word = nullptr;
   decltype(&::cuGraphLaunch) launch_graph = nullptr;
   decltype(&::cuGraphExecKernelNodeSetParams) update_kernel_node = nullptr;
   decltype(&::cuGraphKernelNodeSetParams) set_kernel_node = nullptr;

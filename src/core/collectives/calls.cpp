@@ -85,11 +85,15 @@ CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const C
     indices.push_back(device.index());
     ranks.push_back({.device = device, .calls = 0, .last = {}, .left = false, .failed = false, .splits = 0});
   }
-  transport = backend->open_transport(indices);
+  try {
+    transport = backend->open_transport(indices);
+  } catch (const std::string& why) {
+    throw Error(Errc::not_supported, "weir::communicators", "'" + name + "'", why, where);
+  }
   if (!transport) {
     throw Error(Errc::not_supported, "weir::communicators", "'" + name + "'",
                 "this build has no transport for devices of backend " + std::string(backend->name()) +
-                    ": collectives run among CPU devices of one process",
+                    ": collectives run among CPU devices, or GPUs, of one process",
                 where);
   }
 }
@@ -115,7 +119,7 @@ void CommunicatorState::refuse(int rank, const char* operation, SourceLocation w
 
 template <class F>
 void CommunicatorState::for_each_pending(F&& f) {
-  for (Calls* calls : {&open, &complete}) {
+  for (Calls* calls : {&complete, &open}) {
     for (CallReference& call : *calls) f(*call);
   }
   for (auto& [pair, calls] : pairs) {
@@ -134,6 +138,7 @@ void CommunicatorState::fail(Errc code, const std::string& what) {
   open.clear();
   complete.clear();
   pairs.clear();
+  transport->abandon();
 }
 
 void CommunicatorState::forget_what_is_over() {
@@ -197,6 +202,12 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     refuse(rank, operation, offer.where);
   }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) {
+    if (!transport->traits().captured) {
+      throw Error(Errc::capture_unsupported, operation, describe(rank),
+                  "collectives by " + std::string(transport->name()) +
+                      " are not captured: call it between the launches of two graphs",
+                  offer.where);
+    }
     call_captured(rank, offer);
     return nullptr;
   }
@@ -216,6 +227,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   CollectivePart& part = call->parts()[index];
   if (leader != nullptr) {
     part.placed = true;
+    part.leader = leader;
     part.place = leader->place;
     part.reports_seen = leader->reports_seen;
   }
@@ -295,6 +307,7 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
     if (!call.open()) return;
     pending = true;
     if (call.found_open_again()) {
+      transport->attend(call);
       call.retain();
       PendingCall found{shared_from_this(), CallReference(&call)};
       for (std::size_t i = 0; i < call.parts().size(); ++i) {
@@ -303,7 +316,12 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
       }
       stuck.push_back(std::move(found));
     }
-    for (const CollectivePart& part : call.parts()) {
+    const auto parts = call.parts();
+    const bool all_came = std::all_of(parts.begin(), parts.end(), [](const CollectivePart& part) {
+      return part.ready_nanoseconds.load(std::memory_order_acquire) != 0;
+    });
+    if (all_came) return;  // nobody is missing: it lasts as long as it lasts
+    for (const CollectivePart& part : parts) {
       const std::int64_t ready = part.ready_nanoseconds.load(std::memory_order_acquire);
       if (ready == 0) continue;
       const Time until = Time(std::chrono::nanoseconds(ready)) + timeout;

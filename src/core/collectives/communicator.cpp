@@ -204,7 +204,9 @@ std::vector<Communicator> communicators(const std::vector<Device>& devices, cons
   if (options.timeout <= std::chrono::nanoseconds(0)) {
     throw Error(Errc::invalid_value, operation, "timeout", "it is not positive", where);
   }
-  return members_of(make_state(devices, options, where));
+  const auto state = make_state(devices, options, where);
+  state->transport->start(where);
+  return members_of(state);
 }
 
 Communicator communicator(Device device, const CommunicatorOptions& options, SourceLocation where) {

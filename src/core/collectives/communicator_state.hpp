@@ -141,6 +141,8 @@ class LocalCall final : public CollectiveCall {
 
   std::span<CollectivePart> parts() noexcept override { return {parts_.get(), ranks_.size()}; }
   void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept override;
+  void fail_all(Errc code, const std::string& why) noexcept override;
+  CollectiveShare share(std::size_t index) const override;
   void run(std::size_t begin, std::size_t end) noexcept override { work_.run(begin, end); }
 
   std::uint64_t number() const { return number_; }

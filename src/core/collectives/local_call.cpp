@@ -46,7 +46,23 @@ bool LocalCall::is_complete() const {
   return std::all_of(offers_.begin(), offers_.end(), [](const auto& offer) { return offer.has_value(); });
 }
 
+CollectiveShare LocalCall::share(std::size_t index) const {
+  const Offer& said = *offers_[index];
+  return {ranks_[index], said.request, said.send_counts, said.receive_counts, said.where};
+}
+
+void LocalCall::fail_all(Errc code, const std::string& why) noexcept {
+  const LockGuard guard(communicator_->mutex);
+  try {
+    communicator_->fail(code, why);
+  } catch (...) {
+    // No memory for texts.
+  }
+  stop_with(code, why, ranks_.size(), nullptr);  // unless that did
+}
+
 void LocalCall::prepare() {
+  if (!communicator_->transport->traits().by_elements) return;
   work_ = work_of(offers_);
   extent_ = work_.extent();
   grain_ = std::max<std::size_t>(1, chunk_bytes / work_.element_bytes());

@@ -181,6 +181,10 @@ std::size_t check_offer(const CommunicatorState& communicator, int rank, const O
   if (pair && request.peer == rank && !grouped) {
     site.refuse(Errc::invalid_value, "a rank sends to itself in a weir::CollectiveGroup alone, with its receive");
   }
+  const bool half = request.in.kind == ElementKind::f16 || request.in.kind == ElementKind::bf16;
+  if (half && request.reduction != Reduction::none && !communicator.transport->traits().halves) {
+    site.refuse(Errc::not_supported, std::string(request.in.type) + " is reduced on GPUs alone");
+  }
   const bool root = request.peer == rank;
   check_sizes(site, request, communicator.size(), root);
   const bool reads = request.in.present() && (request.kind != CollectiveKind::scatter || root);

@@ -47,7 +47,7 @@ using Fold = void (*)(std::byte*, const std::byte*, const std::byte*, std::size_
 using Divide = void (*)(std::byte*, std::size_t, std::size_t);
 
 template <class Op>
-constexpr std::array<Fold, 11> folds = {nullptr,
+constexpr std::array<Fold, 13> folds = {nullptr,
                                         &fold_elements<std::int8_t, Op>,
                                         &fold_elements<std::uint8_t, Op>,
                                         &fold_elements<std::int16_t, Op>,
@@ -58,7 +58,7 @@ constexpr std::array<Fold, 11> folds = {nullptr,
                                         &fold_elements<std::uint64_t, Op>,
                                         &fold_elements<float, Op>,
                                         &fold_elements<double, Op>};
-constexpr std::array<Divide, 11> divisions = {nullptr,
+constexpr std::array<Divide, 13> divisions = {nullptr,
                                               &divide_elements<std::int8_t>,
                                               &divide_elements<std::uint8_t>,
                                               &divide_elements<std::int16_t>,

@@ -1,6 +1,7 @@
 // In the place of the backend's .cu files: the same calls, with kernels of the host.
 #include <cstring>
 
+#include "backends/cuda/collectives/widen_kernels.hpp"
 #include "backends/cuda/graphs/condition_kernels.hpp"
 #include "backends/cuda/memory/strided_kernels.hpp"
 #include "backends/fake_cuda/conditions.hpp"
@@ -83,6 +84,15 @@ CUfunc_st fill_units{"fill_units",
                        });
                      }};
 
+template <class To, class From>
+CUfunc_st convert{
+    "convert", 3, {sizeof(To*), sizeof(const From*), sizeof(std::size_t), 0}, [](const Dimensions&, void** arguments) {
+      auto* to = value_of<To*>(arguments, 0);
+      auto* from = value_of<const From*>(arguments, 1);
+      const auto count = value_of<std::size_t>(arguments, 2);
+      for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
+    }};
+
 template <template <std::size_t> class Pick>
 const void* pick(std::size_t unit) {
   switch (unit) {
@@ -126,6 +136,25 @@ UnfailedCondition::UnfailedCondition(cudaGraphConditionalHandle h, const detail:
   parameters.gridDim = parameters.blockDim = dim3(1);
   parameters.kernelParams = arguments;
 }
+
+namespace {
+template <class To, class From>
+cudaError_t launch_convert(void* to, const void* from, std::size_t count, cudaStream_t stream) {
+  auto* out = static_cast<To*>(to);
+  auto* in = static_cast<const From*>(from);
+  void* arguments[] = {&out, &in, &count};
+  return launch(&convert<To, From>, count, arguments, stream);
+}
+}  // namespace
+
+cudaError_t launch_widen(void* to, const void* from, std::size_t count, bool is_signed, cudaStream_t stream) {
+  return is_signed ? launch_convert<std::int32_t, std::int16_t>(to, from, count, stream)
+                   : launch_convert<std::uint32_t, std::uint16_t>(to, from, count, stream);
+}
+cudaError_t launch_narrow(void* to, const void* from, std::size_t count, cudaStream_t stream) {
+  return launch_convert<std::uint16_t, std::uint32_t>(to, from, count, stream);
+}
+cudaError_t load_widen_kernels() { return cudaSuccess; }
 
 cudaError_t load_condition_kernels() { return cudaSuccess; }
 cudaError_t load_strided_kernels() { return cudaSuccess; }

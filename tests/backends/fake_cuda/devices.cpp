@@ -155,6 +155,7 @@ cudaError_t entry_point(const char* name, void** found, cudaDriverEntryPointQuer
   if (is("cuStreamWaitEvent")) *found = reinterpret_cast<void*>(&cuStreamWaitEvent);
   if (is("cuStreamSynchronize")) *found = reinterpret_cast<void*>(&cuStreamSynchronize);
   if (is("cuLaunchHostFunc")) *found = reinterpret_cast<void*>(&cuLaunchHostFunc);
+  if (is("cuStreamWriteValue32")) *found = reinterpret_cast<void*>(&cuStreamWriteValue32);
   if (is("cuStreamWaitValue32")) *found = reinterpret_cast<void*>(&cuStreamWaitValue32);
   if (is("cuGraphLaunch")) *found = reinterpret_cast<void*>(&cuGraphLaunch);
   if (is("cuGraphExecKernelNodeSetParams")) *found = reinterpret_cast<void*>(&cuGraphExecKernelNodeSetParams);

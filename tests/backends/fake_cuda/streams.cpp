@@ -284,6 +284,24 @@ cudaError_t wait_for_word(Call& call, cudaStream_t handle, CUdeviceptr address, 
   enqueue(call, stream, op);
   return cudaSuccess;
 }
+
+cudaError_t write_word(Call& call, cudaStream_t handle, CUdeviceptr address, std::uint32_t value, unsigned flags) {
+  const StreamRef stream = find(call, handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (flags != CU_STREAM_WRITE_VALUE_DEFAULT || !block_at(reinterpret_cast<void*>(address))) {
+    return cudaErrorInvalidValue;
+  }
+  bool captured = false;
+  if (const cudaError_t no = enter_stream(call, stream, captured)) return no;
+  if (captured) return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
+  wait_for_room(call, stream, false);
+  const OpRef op = new_op(call, Op::Kind::work, stream->device, [address, value] {
+    __atomic_store_n(reinterpret_cast<std::uint32_t*>(address), value, __ATOMIC_RELEASE);
+  });
+  op->room = 1;
+  enqueue(call, stream, op);
+  return cudaSuccess;
+}
 }  // namespace
 
 }  // namespace fake_cuda
@@ -349,6 +367,12 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
     if (function == nullptr || flags != 0) return cudaErrorInvalidValue;
     return callback(call, stream, function, data);
   });
+}
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  const auto run = [&]() -> cudaError_t {
+    FAKE_CALL(cuStreamWriteValue32, of_driver, { return write_word(call, stream, address, value, flags); });
+  };
+  return static_cast<CUresult>(run());
 }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const auto run = [&]() -> cudaError_t {

@@ -28,12 +28,16 @@ void CudaQueue::open(const QueueOptions& options) {
   internal_ = options.kind == QueueOptions::Kind::internal;
   legacy_handle_.store(legacy_, std::memory_order_relaxed);
   legacy_work_seen_.store(0, std::memory_order_relaxed);
+  handle_known_.store(false, std::memory_order_relaxed);
   rest();
   times_.begin_anew();
   owner_.store(options.stream, std::memory_order_release);
 }
 
-void LegacyWork::count_in_device() noexcept { queue_->device_.count_legacy_work(); }
+void LegacyWork::count_in_device() noexcept {
+  queue_->device_.count_legacy_work();
+  queue_->device_.hold_all_deferred();
+}
 
 int CudaQueue::device_index() const { return device_.index(); }
 
@@ -160,6 +164,7 @@ cudaError_t CudaQueue::ask() noexcept { return may_call_driver() ? ask_driver() 
 cudaError_t CudaQueue::ask_driver() noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
   if (queue == nullptr) return cudaSuccess;
+  if (deferred_.any()) return cudaErrorNotReady;
   const DeviceScope scope(device_.index());
   const InsideGate inside(*this);
   if (inside) return cudaStreamQuery(queue);
@@ -177,6 +182,7 @@ cudaEvent_t CudaQueue::standing_mark() const {
 EndMark CudaQueue::mark_end(const char* operation, SourceLocation where) {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
   if (queue == nullptr) return {};
+  if (deferred_.any()) hold_deferred(where);
   const DeviceScope scope(device_.index());
   // A record in the legacy stream orders all blocking streams; in a blocking stream without work of its own it stands for
   // the legacy work so far, and orders nobody.
@@ -242,6 +248,11 @@ bool CudaQueue::done() {
 cudaError_t CudaQueue::free_in_order(void* data) noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
   if (queue == nullptr) return cudaErrorInvalidResourceHandle;
+  try {
+    if (deferred_.any()) hold_deferred({});
+  } catch (...) {
+    return cudaErrorNotReady;
+  }
   const DeviceScope scope(device_.index());
   const InsideGate inside(*this);
   const RoomCall room;
@@ -269,7 +280,7 @@ void CudaQueue::synchronize(const char* operation, SourceLocation where) {
 
 void CudaQueue::settle() noexcept {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
-  if (queue == nullptr || !may_call_driver()) return;
+  if (queue == nullptr || !may_call_driver() || deferred_.any()) return;
   const DeviceScope scope(device_.index());
   const InsideGate inside(*this);
   if (!inside || cudaStreamQuery(queue) != cudaSuccess) return;

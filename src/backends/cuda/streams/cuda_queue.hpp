@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backend.hpp"
+#include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/capture_gate.hpp"
 #include "backends/cuda/streams/command_times.hpp"
@@ -51,7 +52,10 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void synchronize(const char* operation, SourceLocation where) override;
   void drain() noexcept override;
   void retire() noexcept override;
-  void* native() override { return stream(SourceLocation{}); }
+  void* native() override {
+    handle_known_.store(true, std::memory_order_relaxed);
+    return stream(SourceLocation{});
+  }
 
   detail::DriverCapture* driver_capture() override { return this; }
 
@@ -79,6 +83,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The driver's stream; starts the device and makes it at the first use.
   cudaStream_t stream(SourceLocation where) {
     used_.store(true, std::memory_order_relaxed);
+    if (deferred_.any()) [[unlikely]]
+      hold_deferred(where);
     const cudaStream_t stream = stream_.load(std::memory_order_acquire);
     return stream != nullptr ? stream : make_stream(where);
   }
@@ -122,6 +128,21 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void wait_for_all(const char* operation, SourceLocation where);
   /// So that the device can look at the failures; before the first of them.
   void ensure_flag(SourceLocation where);
+
+  // Collectives (collectives/queue_collective.cpp).
+
+  /// Parts that the driver has not been told of. What comes behind them makes them waits first.
+  DeferredParts& deferred() { return deferred_; }
+  /// The stream as it is now, for who has its deferred parts.
+  cudaStream_t stream_behind_deferred() const { return stream_.load(std::memory_order_acquire); }
+  void hold_deferred(SourceLocation where);
+  /// The same of parts that nobody is at work on.
+  void try_hold_deferred() noexcept;
+  /// An event behind everything but the deferred parts.
+  std::shared_ptr<StockEvent> mark_place(SourceLocation where);
+  /// The stream waits until the word has come to the count.
+  void wait_for_word(const SignalWord& word, std::uint32_t count, SourceLocation where);
+  void come_behind(cudaEvent_t event, const char* operation, SourceLocation where);
 
  private:
   int device_index() const;
@@ -190,13 +211,19 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void fill_large(const Command& command, const Fill& fill);
 
   // signals.cpp
-  cudaError_t wait_aside(const CudaSignal& signal, SourceLocation where);
+  cudaError_t wait_aside(const SignalWord& word, std::uint32_t count, SourceLocation where);
 
   // queue_host.cpp
   void submit_call(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times);
   void call_without_driver(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times);
   void submit_external(const Command& command, detail::HostFunction* function);
   friend class Watched;
+
+  // collectives/queue_collective.cpp
+  void submit_collective(const Command& command, detail::CollectivePart& part);
+  void take_deferred(const NcclPart* leader, SourceLocation where);
+  void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
+  void hold_all_deferred(SourceLocation where);
 
   CudaDevice& device_;
   std::string label_;
@@ -225,7 +252,9 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   std::atomic<cudaStream_t> behind_words_{nullptr};      ///< waits for other backends, where this stream itself cannot
   FailureState failures_;
   CommandTimes times_;
-  DriverGraph* capture_ = nullptr;  ///< under the core's lock of captures
+  DeferredParts deferred_;
+  std::atomic<bool> handle_known_{false};  ///< others than Weir may have it
+  DriverGraph* capture_ = nullptr;         ///< under the core's lock of captures
 };
 
 /// Inside of a queue's gate while it lives: the driver may be called about the stream. A few calls that do not wait for work, and

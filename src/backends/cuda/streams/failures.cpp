@@ -21,17 +21,50 @@ bool FailureState::set_flag(volatile unsigned long long* flag) {
   return true;
 }
 
-std::uint64_t FailureState::open_place() {
+std::uint64_t FailureState::open_place(std::uint64_t tag) {
   const detail::LockGuard guard(mutex());
   const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
-  unsettled_.push_back(place);
+  unsettled_.push_back({place, tag});
   place_.store(place, std::memory_order_release);
   doubt_.fetch_add(1, std::memory_order_release);
   return place;
 }
 
 bool FailureState::settled_until(std::uint64_t place) const {
-  return std::none_of(unsettled_.begin(), unsettled_.end(), [&](std::uint64_t open) { return open <= place; });
+  return std::none_of(unsettled_.begin(), unsettled_.end(), [&](const Unsettled& open) { return open.place <= place; });
+}
+
+/// The one that all unsettled places up to there have, of which there are some; 0: they differ, or one has none.
+std::uint64_t FailureState::tag_until(std::uint64_t place) const {
+  std::uint64_t tag = 0;
+  for (const Unsettled& open : unsettled_) {
+    if (open.place > place) continue;
+    if (open.tag == 0 || (tag != 0 && tag != open.tag)) return 0;
+    tag = open.tag;
+  }
+  return tag;
+}
+
+void FailureState::set_tag(std::uint64_t place, std::uint64_t tag) {
+  const detail::LockGuard guard(mutex());
+  set_tag_locked(place, tag);
+}
+
+void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
+  for (Unsettled& open : unsettled_) {
+    if (open.place == place) open.tag = tag;
+  }
+  for (const Dependent& dependent : dependents_) {
+    if (dependent.source_place < place || tag_until(dependent.source_place) != tag) continue;
+    dependent.queue->set_tag_locked(dependent.place, tag);
+  }
+}
+
+bool FailureState::in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const {
+  if (!in_doubt()) return false;
+  const detail::LockGuard guard(mutex());
+  return std::any_of(unsettled_.begin(), unsettled_.end(),
+                     [&](const Unsettled& open) { return open.place <= place && open.tag != tag; });
 }
 
 void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
@@ -40,7 +73,7 @@ void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> erro
 }
 
 void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) {
-  std::erase(unsettled_, place);
+  std::erase_if(unsettled_, [&](const Unsettled& open) { return open.place == place; });
   if (error && place < failed_at_.load(std::memory_order_relaxed)) {
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
     error_ = error;
@@ -70,7 +103,7 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   if (const auto error = source.lost_at(source_place)) {  // also of a stream that had this queue before
     const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
     place_.store(place, std::memory_order_release);
-    unsettled_.push_back(place);
+    unsettled_.push_back({place, 0});
     doubt_.fetch_add(1, std::memory_order_release);
     settle_locked(place, error);
     return;
@@ -82,7 +115,7 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   if (!failed && settled) return;
   const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
   place_.store(place, std::memory_order_release);
-  unsettled_.push_back(place);
+  unsettled_.push_back({place, source.tag_until(source_place)});
   doubt_.fetch_add(1, std::memory_order_release);
   if (failed) {
     settle_locked(place, source.error_);

@@ -33,8 +33,13 @@ class FailureState {
   bool set_flag(volatile unsigned long long* flag);
   bool has_flag() const { return flag_.load(std::memory_order_acquire) != nullptr; }
 
-  /// A host function is about to be submitted.
-  std::uint64_t open_place();
+  /// A host function is about to be submitted. `tag`: whose work it is, if what the driver has suffices for its end (set_tag()).
+  std::uint64_t open_place(std::uint64_t tag = 0);
+  /// The driver has all of it by now: whatever becomes of the place, it and what depends on it alone need nobody else to go on,
+  /// and fail before they do.
+  void set_tag(std::uint64_t place, std::uint64_t tag);
+  /// Whether something up to the place is unsettled that has another tag, or none.
+  bool in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const;
   /// It ran, was skipped, or could not be submitted. Null error: nothing failed.
   void settle(std::uint64_t place, std::shared_ptr<const Error> error);
   /// This queue's later commands wait for `source`'s up to `place`.
@@ -69,7 +74,13 @@ class FailureState {
     std::uint64_t place;
   };
   void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) WEIR_NEEDS(mutex());
+  void set_tag_locked(std::uint64_t place, std::uint64_t tag) WEIR_NEEDS(mutex());
   bool settled_until(std::uint64_t place) const WEIR_NEEDS(mutex());
+  std::uint64_t tag_until(std::uint64_t place) const WEIR_NEEDS(mutex());
+  struct Unsettled {
+    std::uint64_t place;
+    std::uint64_t tag;
+  };
 
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
@@ -79,7 +90,7 @@ class FailureState {
   std::shared_ptr<const Error> taken_ WEIR_GUARDED_BY(mutex());
   std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};
-  std::vector<std::uint64_t> unsettled_ WEIR_GUARDED_BY(mutex());
+  std::vector<Unsettled> unsettled_ WEIR_GUARDED_BY(mutex());
   std::vector<Dependent> dependents_ WEIR_GUARDED_BY(mutex());
 };
 

@@ -139,8 +139,9 @@ void CudaQueue::call_without_driver(const Command& command, detail::HostFunction
   {
     const DeviceScope scope(device_.index());
     check(cudaEventRecord(event, queue), operation, label_, command.where);
-    check(legacy_ || wrapped_ ? wait_aside(word, command.where) : word.hold(queue, device_.index()), operation, label_,
-          command.where);
+    check(
+        legacy_ || wrapped_ ? wait_aside(word.word(), word.count(), command.where) : word.hold(queue, device_.index()),
+        operation, label_, command.where);
   }
   waited_.store(true, std::memory_order_relaxed);
   when_reached->own(function);

@@ -21,7 +21,8 @@ How how_of(const Command& command) {
     return is_global(*launch->kernel) ? How::events : How::kernel;
   if (std::holds_alternative<HostCall>(command.op)) return How::host;
   const bool works = std::holds_alternative<Copy>(command.op) || std::holds_alternative<Fill>(command.op) ||
-                     std::holds_alternative<External>(command.op) || std::holds_alternative<GraphLaunch>(command.op);
+                     std::holds_alternative<External>(command.op) || std::holds_alternative<GraphLaunch>(command.op) ||
+                     std::holds_alternative<Collective>(command.op);
   return works ? How::events : How::no_time;
 }
 

@@ -35,7 +35,7 @@ void CudaQueue::submit(const Command& command) {
       [&](const GraphLaunch& launch) {
         static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where, watched);
       },
-      [](const Collective&) {});  // this backend makes no communicators
+      [&](const Collective& op) { submit_collective(command, *op.part); });
   watched.end();
 }
 

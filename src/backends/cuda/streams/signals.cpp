@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -33,13 +34,36 @@ std::shared_ptr<const Error> device_failure(cudaError_t answer, CudaDevice& devi
   }
 }
 
+/// Failures that are reached before they are settled: those of a collective, which ends well, a moment later; after a failure of the
+/// device nobody may settle them any more. They are kept until then.
+class Unsettled {
+ public:
+  static Unsettled& instance() {
+    static auto& all = *new Unsettled;
+    return all;
+  }
+  void keep(std::unique_ptr<FailureState> failures) noexcept {
+    const detail::LockGuard guard(mutex_);
+    std::erase_if(kept_, [](const auto& one) { return !one->in_doubt(); });
+    try {
+      kept_.push_back(nullptr);
+      kept_.back() = std::move(failures);
+    } catch (...) {
+      static_cast<void>(failures.release());  // better lost than used when it is gone
+    }
+  }
+
+ private:
+  detail::Mutex mutex_;
+  std::vector<std::unique_ptr<FailureState>> kept_ WEIR_GUARDED_BY(mutex_);
+};
+
 /// A signal on its way to an event.
 class GiveWhenReached : public Reached {
  public:
   GiveWhenReached(CudaDevice& device, SourceLocation where) : device_(device), where_(where) {}
   ~GiveWhenReached() override {
-    // After a failure of the device nobody may settle any more, or somebody later: better lost than used when it is gone.
-    if (failures_ != nullptr && failures_->in_doubt()) static_cast<void>(failures_.release());
+    if (failures_ != nullptr && failures_->in_doubt()) Unsettled::instance().keep(std::move(failures_));
   }
 
   /// The failures of what the event stands for: they are settled before it is reached.
@@ -187,6 +211,12 @@ SignalWord& Signals::take_word(SourceLocation where) {
   }
 }
 
+void Signals::give_word(SignalWord& word) noexcept {
+  const detail::LockGuard guard(signals_lock());
+  word.next = std::exchange(free_, &word);
+  ++free_count_;
+}
+
 std::unique_ptr<CudaSignal> Signals::make(FailureState& failures, SourceLocation where) {
   auto signal = std::make_unique<CudaSignal>(failures, take_word(where));
   const detail::LockGuard guard(signals_lock());
@@ -233,9 +263,9 @@ void CudaSignal::give(std::shared_ptr<const Error> failure) noexcept {
   if (all.remove(*this)) let_go(std::move(failure));
 }
 
-cudaError_t CudaSignal::hold(cudaStream_t stream, int device) const {
+cudaError_t wait_for(const SignalWord& word, std::uint32_t count, cudaStream_t stream, int device) {
   const auto wait = [&] {
-    return driver().wait_for_word(stream, reinterpret_cast<CUdeviceptr>(&word_.reached), count_,
+    return driver().wait_for_word(stream, reinterpret_cast<CUdeviceptr>(&word.reached), count,
                                   CU_STREAM_WAIT_VALUE_GEQ);
   };
   CUresult answer = wait();
@@ -256,15 +286,16 @@ std::unique_ptr<detail::Signal> CudaQueue::wait_for_signal(const Command& comman
   ensure_flag(where);
   const DeviceScope scope(device_.index());
   std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, where);
-  check(legacy_ || wrapped() ? wait_aside(*signal, where) : signal->hold(queue, device_.index()), operation, label_,
-        where);
+  check(
+      legacy_ || wrapped() ? wait_aside(signal->word(), signal->count(), where) : signal->hold(queue, device_.index()),
+      operation, label_, where);
   waited_.store(true, std::memory_order_relaxed);
   watched.end();
   return signal;
 }
 
 /// For waits the driver keeps the rules of the legacy stream, and refuses them in foreign captures; for words it does not say.
-cudaError_t CudaQueue::wait_aside(const CudaSignal& signal, SourceLocation where) {
+cudaError_t CudaQueue::wait_aside(const SignalWord& word, std::uint32_t count, SourceLocation where) {
   cudaStream_t aside = behind_words_.load(std::memory_order_acquire);
   if (aside == nullptr) {
     const cudaStream_t made = device_.take_waiting_stream(where);
@@ -275,9 +306,11 @@ cudaError_t CudaQueue::wait_aside(const CudaSignal& signal, SourceLocation where
     }
   }
   const StockEvent behind(device_, false, where);
-  cudaError_t answer = signal.hold(aside, device_.index());
+  cudaError_t answer = cuda::wait_for(word, count, aside, device_.index());
   if (answer == cudaSuccess) answer = cudaEventRecord(behind.get(), aside);
-  if (answer == cudaSuccess) answer = cudaStreamWaitEvent(stream(where), behind.get(), cudaEventWaitDefault);
+  if (answer == cudaSuccess) {
+    answer = cudaStreamWaitEvent(stream_.load(std::memory_order_acquire), behind.get(), cudaEventWaitDefault);
+  }
   return answer;
 }
 

@@ -39,11 +39,14 @@ class Signals {
   /// So many words are ready, and made again before the last one is taken.
   static constexpr std::size_t words = 64;
   void fill(SourceLocation where);
+  /// A word by itself, whose `awaited` is what is to be awaited.
+  SignalWord& take_word(SourceLocation where);
+  /// One that has reached it, and that nobody will write any more.
+  void give_word(SignalWord& word) noexcept;
 
  private:
   friend class CudaSignal;
   Signals();
-  SignalWord& take_word(SourceLocation where);
   void refill_soon() noexcept;
   /// False if it was given already.
   bool remove(CudaSignal& signal) noexcept WEIR_NEEDS(signals_lock());
@@ -56,6 +59,9 @@ class Signals {
   bool ended_ WEIR_GUARDED_BY(signals_lock()) = false;
 };
 
+/// Puts a wait into a stream, until the word has come to the count.
+cudaError_t wait_for(const SignalWord& word, std::uint32_t count, cudaStream_t stream, int device);
+
 class CudaSignal final : public detail::Signal {
  public:
   CudaSignal(FailureState& failures, SignalWord& word)
@@ -63,7 +69,9 @@ class CudaSignal final : public detail::Signal {
   ~CudaSignal() override { give(nullptr); }
   void give(std::shared_ptr<const Error> failure) noexcept override;
   /// Puts the wait into a stream.
-  cudaError_t hold(cudaStream_t stream, int device) const;
+  cudaError_t hold(cudaStream_t stream, int device) const { return wait_for(word_, count_, stream, device); }
+  const SignalWord& word() const { return word_; }
+  std::uint32_t count() const { return count_; }
   /// Of the failures, which it settles.
   std::uint64_t place() const { return place_; }
 

@@ -1,0 +1,102 @@
+// The one order in which collectives of this process are handed to NCCL, on all GPUs and for all communicators.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "backend.hpp"
+#include "backends/cuda/streams/stocks.hpp"
+#include "backends/cuda/streams/threads.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+class NcclTransport;
+
+/// Counted, as the core counts calls.
+class CallRef {
+ public:
+  CallRef() = default;
+  explicit CallRef(detail::CollectiveCall& call) : call_(&call) { call.retain(); }
+  CallRef(CallRef&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  CallRef& operator=(CallRef&& other) noexcept {
+    std::swap(call_, other.call_);
+    return *this;
+  }
+  ~CallRef() {
+    if (call_ != nullptr) call_->release();
+  }
+  detail::CollectiveCall& operator*() const { return *call_; }
+  detail::CollectiveCall* operator->() const { return call_; }
+
+ private:
+  detail::CollectiveCall* call_ = nullptr;
+};
+
+/// The last collective that each device was handed.
+struct LastHanded {
+  struct OfDevice {
+    std::uint64_t tag = 0;  ///< the communicator's
+    bool by_nccl = true;    ///< else it moved nothing for that rank, and NCCL does not know of it
+    std::shared_ptr<StockEvent> end;
+  };
+  std::vector<OfDevice> devices;
+};
+
+/// NCCL's kernels wait for each other across GPUs, so all GPUs run them in one order: that in which they are handed over. What
+/// may still come to nothing, because something before it in a stream may fail, or waits for ranks that have not called, is
+/// handed over when that is settled; until then it holds up later calls of its own lane alone.
+/// Thread rule: any thread. NCCL is called under its lock.
+class CallOrder {
+ public:
+  static CallOrder& instance();
+
+  detail::Mutex& lock() WEIR_RETURNS(mutex_) { return mutex_; }
+  /// All ranks have called.
+  void add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane);
+  /// Something that some may wait for has come.
+  void look() noexcept;
+  /// The same by another thread, if any wait.
+  void look_if_any_wait() noexcept;
+
+  /// For what needs no answer, and waits for nothing but this lock.
+  static TaskThread& worker();
+  /// For what may wait in the driver.
+  static TaskThread& holder();
+
+ private:
+  struct Waiting {
+    NcclTransport* transport;  ///< the call keeps it alive
+    CallRef call;
+    std::size_t lane;
+    bool watched;
+  };
+  enum class Answer { handed, waits, is_over };
+
+  void pass() WEIR_NEEDS(mutex_);
+  Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
+  void watch(Waiting& waiting) WEIR_NEEDS(mutex_);
+
+  detail::Mutex mutex_;
+  std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
+  LastHanded last_ WEIR_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> waiting_count_{0};
+};
+
+/// Posts a function where there is memory for it; what it was for is then lost, or done by the next look.
+template <class F>
+void post(TaskThread& thread, F&& function) noexcept {
+  try {
+    auto task = make_task(std::forward<F>(function));
+    std::unique_ptr<Task> posted = std::move(task);
+    thread.post(posted);
+  } catch (...) {
+    // Without memory or a thread for it.
+  }
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,341 @@
+// The calls of NCCL, and the events and words around them.
+#include "backends/cuda/collectives/handing.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/driver.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/room.hpp"
+#include "backends/cuda/streams/signals.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+using detail::CollectiveKind;
+using detail::CollectiveOperand;
+using detail::CollectiveRequest;
+using detail::CollectiveShare;
+using detail::Reduction;
+
+constexpr const char* handing = "weir: a collective";
+
+/// What is with NCCL, until every rank's stream is through with it.
+struct Handed {
+  CallRef call;
+  std::vector<std::shared_ptr<NcclPart>> parts;
+  std::atomic<std::size_t> remaining;
+  std::atomic<int> answer{cudaSuccess};
+
+  Handed(detail::CollectiveCall& its_call, std::size_t count) : call(its_call), remaining(count) {}
+};
+
+void finish(Handed& handed) {
+  const auto answer = static_cast<cudaError_t>(handed.answer.load(std::memory_order_relaxed));
+  if (answer != cudaSuccess) {
+    post(CallOrder::worker(), [call = CallRef(*handed.call), answer] {
+      call->fail_all(Errc::device_failed, std::string("CUDA says: ") + cudaGetErrorString(answer));
+    });
+    return;
+  }
+  if (handed.call->begin()) {
+    for (const auto& part : handed.parts) part->let_go(nullptr);
+    handed.call->end();
+  }
+  CallOrder::instance().look_if_any_wait();
+}
+
+class PartEnd final : public Reached {
+ public:
+  PartEnd(std::shared_ptr<Handed> handed, std::shared_ptr<StockEvent> end)
+      : handed_(std::move(handed)), end_(std::move(end)) {}
+  void reached(cudaError_t answer) noexcept override {
+    if (answer != cudaSuccess) handed_->answer.store(answer, std::memory_order_relaxed);
+    if (handed_->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) finish(*handed_);
+  }
+
+ private:
+  std::shared_ptr<Handed> handed_;
+  std::shared_ptr<StockEvent> end_;
+};
+
+NcclOperation operation_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::multiplies: return NcclOperation::product;
+    case Reduction::minimum: return NcclOperation::minimum;
+    case Reduction::maximum: return NcclOperation::maximum;
+    case Reduction::average: return NcclOperation::average;
+    default: return NcclOperation::sum;
+  }
+}
+
+/// Whether every rank's NCCL kernel comes behind all ranks' streams by what it needs of them.
+bool is_ordered_by_data(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::barrier;
+}
+
+/// Of these NCCL is told nothing where nothing moves.
+bool has_two_sides(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send || kind == CollectiveKind::receive;
+}
+
+bool moves_nothing(const CollectiveRequest& request) {
+  if (request.kind == CollectiveKind::barrier) return true;
+  if (request.kind == CollectiveKind::all_to_all) return false;  // ranks differ
+  return request.in.count() == 0 && request.out.count() == 0;
+}
+
+bool reads(const CollectiveShare& share) {
+  const CollectiveRequest& request = share.request;
+  if (request.kind == CollectiveKind::broadcast) return false;  // where it writes, or reads
+  return request.in.present() && (request.kind != CollectiveKind::scatter || share.rank == request.peer);
+}
+bool writes(const CollectiveShare& share) {
+  const CollectiveRequest& request = share.request;
+  const bool root = share.rank == request.peer;
+  switch (request.kind) {
+    case CollectiveKind::broadcast: return !root;
+    case CollectiveKind::reduce:
+    case CollectiveKind::gather: return root;
+    default: return request.out.present();
+  }
+}
+
+cudaError_t record(cudaEvent_t event, cudaStream_t stream, int device) {
+  if (driver().record_event(event, stream) == CUDA_SUCCESS) return cudaSuccess;
+  const DeviceScope scope(device);
+  return cudaEventRecord(event, stream);
+}
+void wait_for(cudaStream_t stream, cudaEvent_t event, int device, SourceLocation where) {
+  if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) return;
+  const DeviceScope scope(device);
+  check(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault), handing, "a lane", where);
+}
+
+}  // namespace
+
+Handing::Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call)
+    : last_(last), transport_(transport), call_(call), where_(call.share(0).where), staging_(where_) {
+  const auto parts = call.parts();
+  targets_.reserve(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Target target;
+    target.part = std::static_pointer_cast<NcclPart>(parts[i].own);
+    target.rank = static_cast<std::size_t>(call.share(i).rank);
+    targets_.push_back(std::move(target));
+  }
+}
+
+Handing::~Handing() {
+  for (Target& target : targets_) {
+    if (!target.taken) continue;
+    DeferredParts& deferred = target.part->queue().deferred();
+    std::erase_if(deferred.parts, [](const auto& part) { return part->state() != NcclPart::State::deferred; });
+    deferred.give();
+  }
+}
+
+bool Handing::done() {
+  const RoomCall room;
+  if (!take_parts()) return false;
+  transport_.make_ranks(where_);
+  come_behind_all();
+  stage();
+  call_nccl();
+  go_on();
+  watch_ends();
+  return true;
+}
+
+bool Handing::come_to_part(Target& target) {
+  if (target.part->state() != NcclPart::State::deferred) return true;
+  CudaQueue& queue = target.part->queue();
+  target.direct = std::any_of(targets_.begin(), targets_.end(),
+                              [&](const Target& other) { return other.taken && &other.part->queue() == &queue; });
+  if (target.direct) return true;
+  target.taken = queue.deferred().try_take();
+  if (!target.taken) return target.part->state() != NcclPart::State::deferred;
+  target.direct = target.part->state() == NcclPart::State::deferred;
+  return true;
+}
+
+bool Handing::take_parts() {
+  return std::all_of(targets_.begin(), targets_.end(), [&](Target& target) { return come_to_part(target); });
+}
+
+/// NCCL's streams, and what they wait for before it.
+void Handing::come_behind_all() {
+  const NcclRanks& ranks = transport_.ranks();
+  const bool nothing = moves_nothing(call_.share(0).request);
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    Target& target = targets_[i];
+    const CollectiveShare share = call_.share(i);
+    const CollectiveRequest& request = share.request;
+    const bool reduced = request.reduction != Reduction::none;
+    CudaQueue& queue = target.part->queue();
+    target.lane = ranks.lanes[target.rank];
+    target.beside = !target.direct || (!nothing && ((reads(share) && needs_staging(request.in, reduced)) ||
+                                                    ((writes(share) || request.kind == CollectiveKind::broadcast) &&
+                                                     needs_staging(request.out, reduced))));
+    if (target.direct) target.part->ready = queue.mark_place(where_);
+    target.stream = target.beside ? target.lane->stream(where_) : queue.stream_behind_deferred();
+  }
+  last_.devices.resize(std::max(last_.devices.size(), static_cast<std::size_t>(driver().device_count)));
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    Target& target = targets_[i];
+    const int device = target.lane->device().index();
+    if (target.beside) wait_for(target.stream, target.part->ready->get(), device, where_);
+    const CollectiveShare share = call_.share(i);
+    target.by_nccl = !has_two_sides(share.request.kind) || share.request.in.count() + share.request.out.count() != 0;
+    const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
+    // NCCL itself keeps the order of those of one communicator.
+    const bool known = before.tag == transport_.tag() && before.by_nccl && target.by_nccl;
+    if (before.end != nullptr && !known) wait_for(target.stream, before.end->get(), device, where_);
+    if (is_ordered_by_data(share.request.kind) || (nothing && target.by_nccl)) continue;
+    for (const Target& other : targets_) {
+      if (&other != &target) wait_for(target.stream, other.part->ready->get(), device, where_);
+    }
+  }
+}
+
+void Handing::stage() {
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    Target& target = targets_[i];
+    const CollectiveShare share = call_.share(i);
+    const CollectiveRequest& request = share.request;
+    const bool reduced = request.reduction != Reduction::none;
+    if (moves_nothing(request)) continue;
+    if (request.kind == CollectiveKind::broadcast) {
+      target.from = target.to = share.rank == request.peer ? staging_.bring(*target.lane, request.out, reduced)
+                                                           : staging_.room_for(*target.lane, request.out, reduced);
+      continue;
+    }
+    if (reads(share)) target.from = staging_.bring(*target.lane, request.in, reduced);
+    if (writes(share)) target.to = staging_.room_for(*target.lane, request.out, reduced);
+  }
+}
+
+void Handing::call_nccl() {
+  check_nccl(nccl().GroupStart(), "ncclGroupStart", where_);
+  NcclResult answer = NcclResult::success;
+  for (std::size_t i = 0; i < targets_.size() && answer == NcclResult::success; ++i) answer = call_nccl(i);
+  const NcclResult end = nccl().GroupEnd();
+  check_nccl(answer, "a call of NCCL", where_);
+  check_nccl(end, "ncclGroupEnd", where_);
+}
+
+NcclResult Handing::call_nccl(std::size_t index) {
+  Target& target = targets_[index];
+  const NcclLibrary& library = nccl();
+  const CollectiveShare share = call_.share(index);
+  const CollectiveRequest& request = share.request;
+  NcclRanks& ranks = transport_.ranks();
+  NcclCommunicator* const comm = ranks.comms[target.rank];
+  if (moves_nothing(request)) {
+    void* const scratch = ranks.scratch[target.rank];
+    if (!target.by_nccl) return NcclResult::success;
+    return library.AllReduce(scratch, scratch, 1, NcclType::u8, NcclOperation::sum, comm, target.stream);
+  }
+  const bool reduced = request.reduction != Reduction::none;
+  const NcclElements elements = nccl_elements(request.in.present() ? request.in : request.out, reduced);
+  const NcclOperation operation = operation_of(request.reduction);
+  const std::size_t in = request.in.count() * elements.per_element;
+  const std::size_t out = request.out.count() * elements.per_element;
+  switch (request.kind) {
+    case CollectiveKind::all_reduce:
+      return library.AllReduce(target.from, target.to, in, elements.type, operation, comm, target.stream);
+    case CollectiveKind::broadcast:
+      return library.Broadcast(target.from, target.to, out, elements.type, request.peer, comm, target.stream);
+    case CollectiveKind::reduce:
+      return library.Reduce(target.from, target.to, in, elements.type, operation, request.peer, comm, target.stream);
+    case CollectiveKind::all_gather:
+      return library.AllGather(target.from, target.to, in, elements.type, comm, target.stream);
+    case CollectiveKind::reduce_scatter:
+      return library.ReduceScatter(target.from, target.to, out, elements.type, operation, comm, target.stream);
+    case CollectiveKind::send: return library.Send(target.from, in, elements.type, request.peer, comm, target.stream);
+    case CollectiveKind::receive: return library.Recv(target.to, out, elements.type, request.peer, comm, target.stream);
+    default: return exchange(target, share);
+  }
+}
+
+/// gather, scatter and all_to_all: a send and a receive for each two ranks.
+NcclResult Handing::exchange(Target& target, const CollectiveShare& share) {
+  const NcclLibrary& library = nccl();
+  const CollectiveRequest& request = share.request;
+  const std::size_t bytes = request.in.present() ? request.in.layout.element_bytes : request.out.layout.element_bytes;
+  NcclCommunicator* const comm = transport_.ranks().comms[target.rank];
+  const std::size_t size = transport_.ranks().comms.size();
+  const auto root = static_cast<std::size_t>(std::max(request.peer, 0));
+  const bool is_root = target.rank == root;
+  const bool all = request.kind == CollectiveKind::all_to_all;
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    std::size_t give = 0;
+    std::size_t take = 0;
+    if (all) {
+      give = share.send_counts.empty() ? request.in.count() / size : share.send_counts[peer];
+      take = share.receive_counts.empty() ? request.out.count() / size : share.receive_counts[peer];
+    } else if (request.kind == CollectiveKind::gather) {
+      give = peer == root ? request.in.count() : 0;
+      take = is_root ? request.in.count() : 0;
+    } else {
+      give = is_root ? request.out.count() : 0;
+      take = peer == root ? request.out.count() : 0;
+    }
+    char* const from = static_cast<char*>(target.from) + sent * bytes;
+    char* const to = static_cast<char*>(target.to) + received * bytes;
+    // A rank's own part of the longer array may be where it belongs.
+    const bool there = peer == target.rank && give != 0 && take != 0 && from == to;
+    NcclResult answer = NcclResult::success;
+    if (give != 0 && !there) {
+      answer = library.Send(from, give * bytes, NcclType::u8, static_cast<int>(peer), comm, target.stream);
+    }
+    if (take != 0 && !there && answer == NcclResult::success) {
+      answer = library.Recv(to, take * bytes, NcclType::u8, static_cast<int>(peer), comm, target.stream);
+    }
+    if (answer != NcclResult::success) return answer;
+    // What goes to one rank alone, or comes from one, is the whole array.
+    if (all || request.kind == CollectiveKind::scatter) sent += give;
+    if (all || request.kind == CollectiveKind::gather) received += take;
+  }
+  return NcclResult::success;
+}
+
+/// What every stream goes on behind.
+void Handing::go_on() {
+  staging_.take_out();
+  for (Target& target : targets_) {
+    NcclPart& part = *target.part;
+    CudaDevice& device = target.lane->device();
+    if (!target.direct) {
+      const CUresult answer = driver().write_word(target.stream, reinterpret_cast<CUdeviceptr>(&part.word().reached),
+                                                  part.count(), CU_STREAM_WRITE_VALUE_DEFAULT);
+      check(static_cast<cudaError_t>(answer), handing, target.lane->label(), where_);
+    }
+    target.end = std::make_shared<StockEvent>(device, false, where_);
+    check(record(target.end->get(), target.stream, device.index()), handing, target.lane->label(), where_);
+    if (target.direct) {
+      if (target.beside) part.queue().come_behind(target.end->get(), handing, where_);
+      part.set_handed();
+    }
+    part.queue().failures().set_tag(part.place(), transport_.tag());
+    last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end};
+  }
+}
+
+void Handing::watch_ends() {
+  const auto handed = std::make_shared<Handed>(call_, targets_.size());
+  for (const Target& target : targets_) handed->parts.push_back(target.part);
+  for (const Target& target : targets_) {
+    std::unique_ptr<Reached> reached = std::make_unique<PartEnd>(handed, target.end);
+    Poller::instance().add(target.lane, target.lane->device().index(), target.end->get(), reached);
+  }
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,60 @@
+// How a collective gets to NCCL: into the streams themselves where nothing stands behind its parts yet, else beside them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/nccl_transport.hpp"
+#include "backends/cuda/collectives/staging.hpp"
+
+namespace weir::cuda {
+
+/// One call. Under the lock of CallOrder.
+class Handing {
+ public:
+  Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call);
+  ~Handing();
+  Handing(const Handing&) = delete;
+  Handing& operator=(const Handing&) = delete;
+
+  /// False: a part is neither deferred nor held, and the thread that is about to hold it will say when. Throws weir::Error, and
+  /// then nothing more of it is done.
+  bool done();
+
+ private:
+  /// Where NCCL does one part, and what it moves for it.
+  struct Target {
+    std::shared_ptr<NcclPart> part;
+    std::size_t rank = 0;
+    CudaQueue* lane = nullptr;
+    bool taken = false;   ///< the queue's deferred parts are ours
+    bool direct = false;  ///< nothing stands behind the part in its stream
+    bool beside = false;  ///< in the lane
+    bool by_nccl = false;
+    cudaStream_t stream = nullptr;
+    void* from = nullptr;
+    void* to = nullptr;
+    std::shared_ptr<StockEvent> end = nullptr;
+  };
+  bool take_parts();
+  bool come_to_part(Target& target);
+  void come_behind_all();
+  void stage();
+  void call_nccl();
+  NcclResult call_nccl(std::size_t index);
+  NcclResult exchange(Target& target, const detail::CollectiveShare& share);
+  void go_on();
+  void watch_ends();
+
+  LastHanded& last_;
+  NcclTransport& transport_;
+  detail::CollectiveCall& call_;
+  const SourceLocation where_;
+  std::vector<Target> targets_;
+  Staging staging_;
+};
+
+}  // namespace weir::cuda

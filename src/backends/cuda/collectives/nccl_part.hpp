@@ -1,0 +1,88 @@
+// A rank's part of a collective in its stream: not in the driver's hands yet, or a wait for a word, or NCCL's own kernel.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/streams/stocks.hpp"
+#include "weir/error.hpp"
+
+namespace weir::cuda {
+
+class CudaQueue;
+struct SignalWord;
+
+class NcclPart {
+ public:
+  /// What its stream has of it. While it is deferred nothing stands behind it, so that NCCL may still get the stream itself.
+  enum class State : int {
+    deferred,
+    held,   ///< a wait for its word
+    handed  ///< NCCL's kernel, or a wait for an event behind that
+  };
+
+  /// Opens a place for its failure.
+  explicit NcclPart(CudaQueue& queue);
+  ~NcclPart();
+  NcclPart(const NcclPart&) = delete;
+  NcclPart& operator=(const NcclPart&) = delete;
+
+  CudaQueue& queue() const { return queue_; }
+  std::uint64_t place() const { return place_; }
+  State state() const { return state_.load(std::memory_order_acquire); }
+  bool over() const { return over_.load(std::memory_order_seq_cst); }
+
+  /// The last place before it, or before the unit that it belongs to.
+  std::uint64_t behind = 0;
+  /// Behind what stands before it in the stream. From the first state after deferred on.
+  std::shared_ptr<StockEvent> ready;
+  /// Somebody is about to look whether its stream has come to it.
+  std::atomic<bool> attended{false};
+
+  /// Puts the wait for a word into the stream; by who has the queue's DeferredParts, or by its submitter.
+  void hold(SourceLocation where);
+  void set_handed() { state_.store(State::handed, std::memory_order_release); }
+  const SignalWord& word() const { return *word_.load(std::memory_order_acquire); }
+  std::uint32_t count() const { return count_; }
+
+  /// The stream goes on, with the failure if there is one. The first call counts, and returns true.
+  bool let_go(const std::shared_ptr<const Error>& failure) noexcept;
+
+ private:
+  void reach_word() noexcept;
+
+  CudaQueue& queue_;
+  std::uint64_t place_;
+  std::atomic<State> state_{State::deferred};
+  std::atomic<bool> over_{false};
+  std::atomic<SignalWord*> word_{nullptr};
+  std::uint32_t count_ = 0;
+};
+
+/// The parts at the end of a queue of which the driver has not been told. Whoever puts something behind them takes them first.
+class DeferredParts {
+ public:
+  bool any() const noexcept { return state_.load(std::memory_order_acquire) != none; }
+  /// Waits for who has them. True: the caller has them until give(). False: there are none.
+  bool take() noexcept;
+  /// The same without waiting: false, too, while somebody has them.
+  bool try_take() noexcept;
+  /// Takes them where there are none. False: there are some.
+  bool take_empty() noexcept;
+  void give() noexcept;
+
+  /// For who has them.
+  std::vector<std::shared_ptr<NcclPart>> parts;
+  /// Those of the last unit, as far as they are there.
+  std::vector<std::weak_ptr<NcclPart>> unit;
+
+ private:
+  enum : int { none, some, taken };
+  std::atomic<int> state_{none};
+};
+
+}  // namespace weir::cuda

@@ -1,0 +1,144 @@
+// A queue's side of collectives: a rank's part is deferred as long as nothing comes behind it, and else a wait.
+#include <exception>
+#include <utility>
+
+#include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/room.hpp"
+#include "backends/cuda/streams/signals.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+constexpr const char* collective = "weir: a collective";
+
+NcclPart& part_of(const detail::CollectivePart& part) { return *static_cast<NcclPart*>(part.own.get()); }
+
+}  // namespace
+
+void CudaQueue::submit_collective(const Command& command, detail::CollectivePart& part) {
+  const SourceLocation where = command.where;
+  check_no_foreign_capture(collective, where);
+  ensure_flag(where);
+  const NcclPart* const leader = part.placed && part.leader != nullptr ? &part_of(*part.leader) : nullptr;
+  auto own = std::make_shared<NcclPart>(*this);
+  if (leader != nullptr) {
+    own->behind = leader->behind;
+  } else {
+    part.place = own->place();
+  }
+  take_deferred(leader, where);
+  try {
+    join_deferred(own, where);
+    part.own = own;
+    part.queue = this;
+    // Commands of others may come behind it without a word to us, and of what is observed the end is marked at once.
+    const bool watched = command.id != 0 || handle_known_.load(std::memory_order_relaxed);
+    if (legacy_ || wrapped() || watched) hold_all_deferred(where);
+  } catch (...) {
+    std::erase(deferred_.parts, own);
+    part.queue = nullptr;
+    part.own.reset();
+    deferred_.give();
+    throw;
+  }
+  deferred_.give();
+  if (blocking_) device_.note_deferred();
+}
+
+/// They are ours then: of the same unit, or none.
+void CudaQueue::take_deferred(const NcclPart* leader, SourceLocation where) {
+  for (;;) {
+    if (leader == nullptr) static_cast<void>(stream(where));
+    if (deferred_.take_empty()) return;
+    if (!deferred_.take()) continue;
+    if (leader != nullptr && deferred_.parts.front()->behind == leader->behind) return;
+    deferred_.give();
+    hold_deferred(where);
+  }
+}
+
+/// By who has them. None of a unit waits for another one: where one is a wait by now, this one begins where that does.
+void CudaQueue::join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where) {
+  std::erase_if(deferred_.unit, [&](const std::weak_ptr<NcclPart>& one) {
+    const auto part = one.lock();
+    return !part || part->behind != own->behind;
+  });
+  deferred_.unit.push_back(own);
+  for (const std::weak_ptr<NcclPart>& one : deferred_.unit) {
+    const auto part = one.lock();
+    if (!part || part->state() != NcclPart::State::held || part->over()) continue;
+    own->ready = part->ready;
+    own->hold(where);
+    return;
+  }
+  deferred_.parts.push_back(own);
+}
+
+void CudaQueue::hold_deferred(SourceLocation where) {
+  if (!deferred_.take()) return;
+  try {
+    hold_all_deferred(where);
+  } catch (...) {
+    deferred_.give();
+    throw;
+  }
+  deferred_.give();
+  CallOrder::instance().look_if_any_wait();  // one of these may have been looked at while it was neither
+}
+
+void CudaQueue::try_hold_deferred() noexcept {
+  if (!deferred_.try_take()) return;
+  try {
+    hold_all_deferred({});
+  } catch (...) {
+    // It stays deferred: who comes next tries again.
+  }
+  deferred_.give();
+}
+
+/// By who has them.
+void CudaQueue::hold_all_deferred(SourceLocation where) {
+  const RoomCall room;
+  std::shared_ptr<StockEvent> ready;
+  while (!deferred_.parts.empty()) {
+    NcclPart& part = *deferred_.parts.front();
+    if (!part.over() && part.state() == NcclPart::State::deferred) {
+      if (part.ready == nullptr) part.ready = ready;
+      part.hold(where);
+      ready = part.ready;
+    }
+    deferred_.parts.erase(deferred_.parts.begin());
+  }
+}
+
+std::shared_ptr<StockEvent> CudaQueue::mark_place(SourceLocation where) {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  auto event = std::make_shared<StockEvent>(device_, false, where);
+  const cudaError_t answer = in_context([&] { return driver().record_event(event->get(), queue); },
+                                        [&] { return cudaEventRecord(event->get(), queue); });
+  check(answer, collective, label_, where);
+  return event;
+}
+
+void CudaQueue::wait_for_word(const SignalWord& word, std::uint32_t count, SourceLocation where) {
+  const DeviceScope scope(device_.index());
+  const cudaError_t answer =
+      legacy_ || wrapped() ? wait_aside(word, count, where)
+                           : cuda::wait_for(word, count, stream_.load(std::memory_order_acquire), device_.index());
+  check(answer, collective, label_, where);
+  waited_.store(true, std::memory_order_relaxed);
+}
+
+void CudaQueue::come_behind(cudaEvent_t event, const char* operation, SourceLocation where) {
+  const cudaStream_t queue = stream_.load(std::memory_order_acquire);
+  const cudaError_t answer = in_context([&] { return driver().wait_for_event(queue, event, CU_EVENT_WAIT_DEFAULT); },
+                                        [&] { return cudaStreamWaitEvent(queue, event, cudaEventWaitDefault); });
+  check(answer, operation, label_, where);
+}
+
+}  // namespace weir::cuda

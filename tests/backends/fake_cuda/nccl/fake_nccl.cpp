@@ -1,0 +1,297 @@
+// NCCL on the fake driver, as the program itself exports it (WEIR_NCCL=""): kernels of a group wait for each other across devices, a
+// device runs one of them at a time, and what would hang in NCCL ends the process with a sentence.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <utility>
+
+#include "backends/fake_cuda/nccl/fake_nccl.hpp"
+#include "backends/fake_cuda/nccl/loops.hpp"
+#include "backends/fake_cuda/world.hpp"
+
+using namespace fake_cuda;
+
+/// A rank.
+struct FakeComm {
+  int rank = 0;
+  int size = 0;
+  int device = 0;
+  const void* clique = nullptr;  ///< what its ranks have in common
+  bool aborted = false;
+  OpRef last;
+};
+
+namespace {
+
+struct Batch;
+
+/// A rank's kernel: the calls of one group.
+struct Kernel {
+  FakeComm* comm;
+  OpRef op;
+  std::shared_ptr<Batch> batch;
+  bool running = false;
+};
+
+/// All kernels of a clique in one group.
+struct Batch {
+  std::vector<fake_nccl::Call> calls;
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  std::size_t size = 0;
+  std::size_t started = 0;
+  bool whole = false;   ///< all are there
+  bool broken = false;  ///< a rank was aborted: it never does anything
+};
+
+/// Of a device: what runs, and what has come meanwhile.
+struct Lane {
+  std::shared_ptr<Kernel> running;
+  std::list<std::shared_ptr<Kernel>> come;
+};
+
+std::vector<Lane>& lanes() {
+  static auto& all = *new std::vector<Lane>(world().devices.size());
+  return all;
+}
+
+struct Group {
+  int depth = 0;
+  std::vector<std::pair<FakeComm*, std::pair<fake_nccl::Call, cudaStream_t>>> calls;
+};
+thread_local Group group;
+
+[[noreturn]] void hang(const char* why) {
+  std::fprintf(stderr, "fake NCCL: this would hang: %s\n", why);
+  std::abort();
+}
+
+using Kernels = std::vector<std::shared_ptr<Kernel>>;
+
+void leave(Kernel& kernel) {
+  std::erase_if(kernel.batch->kernels, [&](const auto& one) { return one.get() == &kernel; });
+}
+
+/// The lock is held. Starts what the device has waiting; batches that are complete by that are added.
+void start_next(Lane& lane, std::vector<std::shared_ptr<Batch>>& complete) {
+  while (!lane.running && !lane.come.empty()) {
+    const std::shared_ptr<Kernel> next = std::move(lane.come.front());
+    lane.come.pop_front();
+    if (next->comm->aborted) {
+      leave(*next);
+      finish(next->op);
+      continue;
+    }
+    lane.running = next;
+    next->running = true;
+    Batch& batch = *next->batch;
+    if (++batch.started != batch.size || batch.broken) continue;
+    batch.whole = true;
+    complete.push_back(next->batch);
+  }
+}
+
+/// The lock is held.
+void end(Kernel& kernel, std::vector<std::shared_ptr<Batch>>& complete) {
+  if (!std::exchange(kernel.running, false)) return;
+  leave(kernel);
+  Lane& lane = lanes()[static_cast<std::size_t>(kernel.comm->device)];
+  lane.running = nullptr;
+  finish(kernel.op);
+  start_next(lane, complete);
+}
+
+void run_complete(std::vector<std::shared_ptr<Batch>> complete) {
+  while (!complete.empty()) {
+    const std::shared_ptr<Batch> batch = std::move(complete.back());
+    complete.pop_back();
+    {
+      const Shown shown;
+      acquire(batch.get());
+      fake_nccl::run(batch->calls);
+      for (const auto& kernel : batch->kernels) release(kernel->op.get());
+    }
+    const std::lock_guard guard(world().mutex);
+    const Kernels kernels = std::exchange(batch->kernels, {});
+    for (const auto& kernel : kernels) end(*kernel, complete);
+  }
+}
+
+void arrive(const std::shared_ptr<Kernel>& kernel) {
+  release(kernel->batch.get());
+  const Hidden hidden;
+  std::vector<std::shared_ptr<Batch>> complete;
+  {
+    const std::lock_guard guard(world().mutex);
+    Lane& lane = lanes()[static_cast<std::size_t>(kernel->comm->device)];
+    lane.come.push_back(kernel);
+    start_next(lane, complete);
+  }
+  run_complete(std::move(complete));
+}
+
+/// Puts a rank's kernel into its streams.
+cudaError_t put(fake_cuda::Call& call, const std::shared_ptr<Kernel>& kernel, std::vector<StreamRef> streams) {
+  for (const StreamRef& stream : streams) {
+    if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+    if (stream->device != kernel->comm->device) return cudaErrorInvalidResourceHandle;
+    wait_for_room(call, stream, false);
+  }
+  kernel->op = new_op(call, Op::Kind::work, kernel->comm->device, [kernel] { arrive(kernel); });
+  kernel->op->deferred = true;
+  kernel->op->room = 1;
+  depend(kernel->op, kernel->comm->last);
+  for (std::size_t i = 1; i < streams.size(); ++i) depend(kernel->op, streams[i]->last);
+  kernel->comm->last = kernel->op;
+  enqueue(call, streams.front(), kernel->op);
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    const OpRef behind = new_op(call, Op::Kind::marker, kernel->comm->device);
+    depend(behind, kernel->op);
+    enqueue(call, streams[i], behind);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t end_group(fake_cuda::Call& call) {
+  auto calls = std::exchange(group.calls, {});
+  while (!calls.empty()) {
+    const void* const clique = calls.front().first->clique;
+    auto batch = std::make_shared<Batch>();
+    std::vector<std::vector<StreamRef>> streams;
+    for (auto& [comm, said] : calls) {
+      if (comm->clique != clique) continue;
+      if (comm->aborted) return cudaErrorUnknown;
+      const StreamRef stream = find(call, said.second);
+      if (!stream) return cudaErrorInvalidResourceHandle;
+      auto found = std::find_if(batch->kernels.begin(), batch->kernels.end(),
+                                [comm = comm](const auto& kernel) { return kernel->comm == comm; });
+      if (found == batch->kernels.end()) {
+        batch->kernels.push_back(std::make_shared<Kernel>(Kernel{comm, nullptr, batch}));
+        streams.emplace_back();
+        found = batch->kernels.end() - 1;
+      }
+      auto& theirs = streams[static_cast<std::size_t>(found - batch->kernels.begin())];
+      if (std::find(theirs.begin(), theirs.end(), stream) == theirs.end()) theirs.push_back(stream);
+      said.first.rank = comm->rank;
+      said.first.size = comm->size;
+      batch->calls.push_back(said.first);
+    }
+    std::erase_if(calls, [&](const auto& one) { return one.first->clique == clique; });
+    if (const char* why = fake_nccl::why_incomplete(batch->calls)) hang(why);
+    const Kernels kernels = batch->kernels;
+    batch->size = kernels.size();
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (const cudaError_t no = put(call, kernels[i], streams[i])) return no;
+    }
+  }
+  return cudaSuccess;
+}
+
+int end_depth() {
+  if (--group.depth > 0) return 0;
+  const auto run = [] { FAKE_CALL(ncclGroupEnd, plain, { return end_group(call); }); };
+  return run() == cudaSuccess ? 0 : 1;
+}
+
+int add(FakeComm* comm, fake_nccl::Call said, cudaStream_t stream) {
+  ++group.depth;
+  group.calls.push_back({comm, {said, stream}});
+  return end_depth();
+}
+
+cudaError_t stop(fake_cuda::Call& call, FakeComm* comm) {
+  std::vector<std::shared_ptr<Batch>> complete;
+  comm->aborted = true;
+  for (Lane& lane : lanes()) {
+    const std::shared_ptr<Kernel> kernel = lane.running;
+    if (!kernel || kernel->comm != comm) continue;
+    if (kernel->batch->whole) continue;  // it is about to end
+    kernel->batch->broken = true;
+    end(*kernel, complete);
+  }
+  call.lock.unlock();
+  run_complete(std::move(complete));
+  call.lock.lock();
+  wait_for(call, comm->last);
+  static std::list<FakeComm*> gone;  // kernels that have ended may still be looked at
+  gone.push_back(comm);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
+  const auto run = [&]() -> cudaError_t {
+    FAKE_CALL(ncclCommInitAll, plain, {
+      static std::list<char> cliques;
+      const void* clique = &cliques.emplace_back();
+      for (int i = 0; i < count; ++i) {
+        for (int j = 0; j < i; ++j) {
+          if (devices[i] == devices[j]) return cudaErrorInvalidValue;
+        }
+        made[i] = new FakeComm{i, count, devices[i], clique, false, nullptr};
+      }
+      return cudaSuccess;
+    });
+  };
+  return run() == cudaSuccess ? 0 : 4;
+}
+
+int ncclCommDestroy(FakeComm* comm) {
+  const auto run = [&]() -> cudaError_t {
+    FAKE_CALL(ncclCommDestroy, plain, {
+      wait_for(call, comm->last);
+      return cudaSuccess;
+    });
+  };
+  const int answer = run() == cudaSuccess ? 0 : 1;
+  const Hidden hidden;
+  delete comm;
+  return answer;
+}
+
+int ncclCommAbort(FakeComm* comm) {
+  const auto run = [&]() -> cudaError_t { FAKE_CALL(ncclCommAbort, plain, { return stop(call, comm); }); };
+  const int answer = run() == cudaSuccess ? 0 : 1;
+  return answer;
+}
+
+int ncclCommGetAsyncError(FakeComm*, int* error) {
+  *error = 0;
+  return 0;
+}
+const char* ncclGetErrorString(int error) { return error == 4 ? "invalid argument" : "unhandled cuda error"; }
+
+int ncclGroupStart() {
+  ++group.depth;
+  return 0;
+}
+int ncclGroupEnd() { return end_depth(); }
+
+int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::all_reduce, from, to, count, type, op, -1, 0, 0}, s);
+}
+int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::broadcast, from, to, count, type, 0, root, 0, 0}, s);
+}
+int ncclReduce(const void* from, void* to, std::size_t count, int type, int op, int root, FakeComm* comm,
+               cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::reduce, from, to, count, type, op, root, 0, 0}, s);
+}
+int ncclAllGather(const void* from, void* to, std::size_t count, int type, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::all_gather, from, to, count, type, 0, -1, 0, 0}, s);
+}
+int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::reduce_scatter, from, to, count, type, op, -1, 0, 0}, s);
+}
+int ncclSend(const void* from, std::size_t count, int type, int peer, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::send, from, nullptr, count, type, 0, peer, 0, 0}, s);
+}
+int ncclRecv(void* to, std::size_t count, int type, int peer, FakeComm* comm, cudaStream_t s) {
+  return add(comm, {fake_nccl::Kind::receive, nullptr, to, count, type, 0, peer, 0, 0}, s);
+}
+
+}  // extern "C"

@@ -1,0 +1,219 @@
+// What collectives among GPUs have beyond those of CPU devices: streams that are not told of a part at once, and NCCL's own rules.
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+
+#include "collectives/ranks.hpp"
+
+namespace weir_test {
+namespace {
+
+using weir::Errc;
+using weir::in;
+using weir::inout;
+using weir::out;
+
+#define WEIR_NEEDS_GPUS                                 \
+  if (on_cpu()) GTEST_SKIP() << "this is said of GPUs"; \
+  WEIR_NEEDS_RANKS(2u)
+
+std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
+
+TEST(CollectivesGpus, nccl_carries_them_and_each_gpu_is_one_rank) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  EXPECT_EQ(ranks.comms[0].transport(), "NCCL");
+  EXPECT_TRUE(fails_with(Errc::not_supported,
+                         [] {
+                           static_cast<void>(weir::communicators({device_of(0), device_of(1), device_of(0)}));
+                         },
+                         {name_of(0), "twice"}));
+  EXPECT_TRUE(fails_with(Errc::not_supported,
+                         [] {
+                           static_cast<void>(weir::communicators({device_of(0), weir::device("cpu:0")}));
+                         },
+                         {"no transport in common"}));
+}
+
+//  s0: |all_reduce|      then whatever is asked of s0, before rank 1 calls
+TEST(CollectivesGpus, what_comes_behind_a_part_waits_for_it_whoever_asks) {
+  WEIR_NEEDS_GPUS
+  for (int what = 0; what < 6; ++what) {
+    SCOPED_TRACE(what);
+    const Ranks ranks(2);
+    const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+    const auto copy = weir::zeros<int>(ranks.streams[0], 8);
+    const weir::Stream other(device_of(0));
+    const weir::Stream host(weir::device("cpu:0"));
+    ranks.synchronize();
+    Marker after;
+    weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+    EXPECT_FALSE(ranks.streams[0].done());
+    switch (what) {
+      case 0: mark(ranks.streams[0], after); break;
+      case 1: weir::host_call(ranks.streams[0], [&after] { after.set(1); }); break;
+      case 2:
+        other.wait(ranks.streams[0].record());
+        mark(other, after);
+        break;
+      case 3: mark(weir::legacy_stream(device_of(0)), after); break;  // the legacy stream waits for blocking ones
+      case 4:
+        host.wait(ranks.streams[0].record());
+        mark(host, after);
+        break;
+      default:
+        weir::copy(ranks.streams[0], copy, x[0]);
+        mark(ranks.streams[0], after);
+        break;
+    }
+    EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return after.value() == 0; }));
+    weir::all_reduce(ranks.streams[1], ranks.comms[1], inout(x[1]));
+    EXPECT_TRUE(eventually([&] { return after.value() == 1; }));
+    EXPECT_EQ(x[0].to_host(), ints(8, 3));
+    EXPECT_EQ(copy.to_host(), ints(8, what == 5 ? 3 : 0));
+  }
+}
+
+TEST(CollectivesGpus, a_stream_may_go_with_a_part_in_it) {
+  WEIR_NEEDS_GPUS
+  Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+  ranks.streams.erase(ranks.streams.begin());
+  weir::all_reduce(ranks.streams[0], ranks.comms[1], inout(x[1]));
+  ranks.streams[0].synchronize();
+  weir::synchronize();
+  EXPECT_EQ(x[0].to_host(), ints(8, 3));
+}
+
+//  device 0: s0 [gate] |A|    t0 |B|        device 1: s1 |A|   t1 |B|
+TEST(CollectivesGpus, communicators_that_share_gpus_run_in_the_order_of_the_calls) {
+  WEIR_NEEDS_GPUS
+  const Ranks a(2);
+  const Ranks b(2);
+  const auto x = a.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  const auto y = b.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  a.synchronize();
+  b.synchronize();
+  const Marker second;
+  Gate gate;
+  gate.hold(a.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(a.streams[r], a.comms[r], inout(x[r]));
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(b.streams[r], b.comms[r], inout(y[r]));
+  mark(b.streams[1], second);
+  EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return second.value() == 0; }));
+  gate.open();
+  b.synchronize();
+  a.synchronize();
+  EXPECT_EQ(x[1].to_host(), ints(8, 3));
+  EXPECT_EQ(y[0].to_host(), ints(8, 3));
+}
+
+//  rank 0: s |send|  t |barrier|     rank 1: s |barrier|  t |receive|     the barrier is whole first, and behind the send in t of rank 0
+TEST(CollectivesGpus, what_waits_for_a_call_that_is_not_whole_holds_up_nobody_else) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const Ranks more(2);  // for their streams
+  const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r + 7; });
+  ranks.synchronize();
+  weir::send(ranks.streams[0], ranks.comms[0], in(x[0]), 1);
+  more.streams[0].wait(ranks.streams[0].record());
+  weir::barrier(more.streams[0], ranks.comms[0]);
+  weir::barrier(ranks.streams[1], ranks.comms[1]);
+  weir::receive(more.streams[1], ranks.comms[1], out(x[1]), 0);
+  ranks.synchronize();
+  more.synchronize();
+  EXPECT_EQ(x[1].to_host(), ints(4, 7));
+}
+
+TEST(CollectivesGpus, every_stream_comes_behind_all_others_whatever_moves) {
+  WEIR_NEEDS_GPUS
+  for (int what = 0; what < 4; ++what) {
+    SCOPED_TRACE(what);
+    const Ranks ranks(2);
+    const auto x = ranks.zeros<int>(8);
+    const auto y = ranks.zeros<int>(4);
+    ranks.synchronize();
+    Marker after;
+    Gate gate;
+    gate.hold(ranks.streams[1]);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const weir::Stream& s = ranks.streams[r];
+      const weir::Communicator& comm = ranks.comms[r];
+      if (what == 0) weir::broadcast(s, comm, inout(x[r]), 0);
+      if (what == 1) weir::scatter(s, comm, in(x[r]), out(y[r]), 0);
+      if (what == 2) weir::all_reduce(s, comm, inout(x[r].slice(0, 0)));  // of nothing
+      if (what == 3 && r == 0) weir::send(s, comm, in(x[0].slice(0, 0)), 1);
+      if (what == 3 && r == 1) weir::receive(s, comm, out(x[1].slice(0, 0)), 0);
+      mark(s, after, 1, 0);
+    }
+    EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return after.value() == 0; }));
+    gate.open();
+    ranks.synchronize();
+  }
+}
+
+TEST(CollectivesGpus, short_integers_in_slices) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<std::int16_t>(40, [](std::size_t r, std::size_t i) { return r * 100 + i; });
+  const auto y = ranks.zeros<std::int16_t>(40);
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], in(x[r].slice({weir::Range{0, 40, 2}})),
+                     out(y[r].slice({weir::Range{1, 40, 2}})), weir::Minimum{});
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  }
+  const auto least = y[1].to_host();
+  const auto sums = x[0].to_host();
+  for (std::size_t i = 0; i < 40; ++i) {
+    ASSERT_EQ(least[i], i % 2 == 1 ? static_cast<int>(i) - 1 : 0);
+    ASSERT_EQ(sums[i], static_cast<int>(100 + 2 * i));
+  }
+}
+
+TEST(CollectivesGpus, a_capture_is_refused_and_both_go_on) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  ranks.synchronize();
+  weir::capture_begin(ranks.streams[0]);
+  EXPECT_TRUE(fails_with(Errc::capture_unsupported,
+                         [&] { weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0])); }, {"NCCL"}));
+  weir::fill(ranks.streams[0], x[0], 5);
+  const weir::Graph graph = weir::capture_end(ranks.streams[0]);
+  graph.launch(ranks.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  EXPECT_EQ(x[1].to_host(), ints(8, 7));
+}
+
+TEST(CollectivesGpus, nothing_behind_a_failure_runs_on_bad_data) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2, {.name = "grads"});
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  const auto y = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 9; });
+  ranks.synchronize();
+  const Marker after(2);
+  Gate gate;
+  gate.hold(ranks.streams[1]);  // rank 0 is with NCCL, and waits for it
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    weir::copy(ranks.streams[r], y[r], x[r]);
+    mark(ranks.streams[r], after, 1, r);
+  }
+  ranks.comms[0].abort();
+  gate.open();
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { ranks.streams[r].synchronize(); }, {"rank 0 aborted"}));
+    EXPECT_EQ(after.value(r), 0);
+    EXPECT_EQ(y[r].to_host(), ints(8, 9));
+    EXPECT_EQ(x[r].to_host(), ints(8, static_cast<int>(r) + 1));
+  }
+  const auto again = ranks.comms[0].without_failed();
+  const auto other = ranks.comms[1].without_failed();
+  weir::all_reduce(ranks.streams[0], again, inout(x[0]));
+  weir::all_reduce(ranks.streams[1], other, inout(x[1]));
+  EXPECT_EQ(x[1].to_host(), ints(8, 3));
+}
+
+}  // namespace
+}  // namespace weir_test
