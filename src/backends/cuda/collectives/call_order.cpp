@@ -25,10 +25,13 @@ class CameToPart final : public Reached {
   std::shared_ptr<StockEvent> event_;
 };
 
-void watch_part(const std::shared_ptr<void>& own) {
-  auto& part = *static_cast<NcclPart*>(own.get());
+void watch_part(NcclPart& part) {
   part.queue().try_hold_deferred();
-  if (part.state() == NcclPart::State::deferred || part.ready == nullptr) return;  // who makes it a wait looks again
+  while (part.state() == NcclPart::State::deferred) {
+    part.watched.store(false);
+    // Who is about to make it a wait looks at the call behind that, and finds that nobody watches; or has done so by now.
+    if (part.state() == NcclPart::State::deferred || part.watched.exchange(true)) return;
+  }
   std::unique_ptr<Reached> reached = std::make_unique<CameToPart>(part.ready);
   Poller::instance().add(&part, part.queue().device().index(), part.ready->get(), reached);
 }
@@ -51,7 +54,7 @@ TaskThread& CallOrder::holder() {
 
 void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane) {
   const detail::LockGuard guard(mutex_);
-  waiting_.push_back({&transport, CallRef(call), lane, false});
+  waiting_.push_back({&transport, CallRef(call), lane});
   waiting_count_.fetch_add(1, std::memory_order_seq_cst);
   pass();
 }
@@ -117,14 +120,15 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
 }
 
 /// Somebody looks again when the streams have come to it.
-void CallOrder::watch(Waiting& waiting) {
-  if (std::exchange(waiting.watched, true)) return;
-  for (const detail::CollectivePart& part : waiting.call->parts()) {
-    post(holder(), [own = part.own] {
+void CallOrder::watch(const Waiting& waiting) {
+  for (const detail::CollectivePart& one : waiting.call->parts()) {
+    NcclPart& part = *static_cast<NcclPart*>(one.own.get());
+    if (part.watched.exchange(true)) continue;
+    post(holder(), [own = one.own, &part] {
       try {
-        watch_part(own);
+        watch_part(part);
       } catch (...) {
-        // The next look hands it over, if not this one.
+        part.watched.store(false);  // the next look tries again
       }
     });
   }

@@ -73,13 +73,12 @@ class CallOrder {
     NcclTransport* transport;  ///< the call keeps it alive
     CallRef call;
     std::size_t lane;
-    bool watched;
   };
   enum class Answer { handed, waits, is_over };
 
   void pass() WEIR_NEEDS(mutex_);
   Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
-  void watch(Waiting& waiting) WEIR_NEEDS(mutex_);
+  static void watch(const Waiting& waiting);
 
   detail::Mutex mutex_;
   std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);

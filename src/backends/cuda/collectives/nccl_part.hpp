@@ -40,6 +40,8 @@ class NcclPart {
   std::uint64_t behind = 0;
   /// Behind what stands before it in the stream. From the first state after deferred on.
   std::shared_ptr<StockEvent> ready;
+  /// Somebody looks at the call again when its stream has come to it.
+  std::atomic<bool> watched{false};
   /// Somebody is about to look whether its stream has come to it.
   std::atomic<bool> attended{false};
 

@@ -43,10 +43,10 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
     std::erase(deferred_.parts, own);
     part.queue = nullptr;
     part.own.reset();
-    deferred_.give();
+    give_deferred();
     throw;
   }
-  deferred_.give();
+  give_deferred();
   if (blocking_) device_.note_deferred();
 }
 
@@ -57,7 +57,7 @@ void CudaQueue::take_deferred(const NcclPart* leader, SourceLocation where) {
     if (deferred_.take_empty()) return;
     if (!deferred_.take()) continue;
     if (leader != nullptr && deferred_.parts.front()->behind == leader->behind) return;
-    deferred_.give();
+    give_deferred();
     hold_deferred(where);
   }
 }
@@ -84,11 +84,16 @@ void CudaQueue::hold_deferred(SourceLocation where) {
   try {
     hold_all_deferred(where);
   } catch (...) {
-    deferred_.give();
+    give_deferred();
     throw;
   }
+  give_deferred();
+}
+
+/// What was looked at meanwhile was neither deferred nor held.
+void CudaQueue::give_deferred() noexcept {
   deferred_.give();
-  CallOrder::instance().look_if_any_wait();  // one of these may have been looked at while it was neither
+  CallOrder::instance().look_if_any_wait();
 }
 
 void CudaQueue::try_hold_deferred() noexcept {
@@ -98,7 +103,7 @@ void CudaQueue::try_hold_deferred() noexcept {
   } catch (...) {
     // It stays deferred: who comes next tries again.
   }
-  deferred_.give();
+  give_deferred();
 }
 
 /// By who has them.

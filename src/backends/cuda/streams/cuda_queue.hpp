@@ -224,6 +224,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void take_deferred(const NcclPart* leader, SourceLocation where);
   void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
   void hold_all_deferred(SourceLocation where);
+  void give_deferred() noexcept;
 
   CudaDevice& device_;
   std::string label_;
