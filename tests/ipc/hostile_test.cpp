@@ -126,7 +126,9 @@ TEST(IpcMessages, of_an_exporter_are_believed_in_nothing) {
   ASSERT_EQ(::listen(listening, 8), 0);
   std::thread exporter([&] {
     std::mt19937 random(20261127);
+    // Large enough for the array, but he could make it shorter at any moment.
     const int file = memfd_create("a stranger's", MFD_CLOEXEC);
+    ASSERT_EQ(ftruncate(file, 1 << 20), 0);
     for (int socket = ::accept(listening, nullptr, nullptr); socket >= 0;
          socket = ::accept(listening, nullptr, nullptr)) {
       ipc::Message asked;
@@ -138,6 +140,12 @@ TEST(IpcMessages, of_an_exporter_are_believed_in_nothing) {
         if (random() % 4 != 0) answer.element_bytes = 4, answer.element_type = 0, answer.element_bits = 32;
         if (random() % 2 != 0) answer.rank = 1 + random() % 4;
         if (random() % 2 != 0) answer.bytes = random() % 100'000;
+        if (random() % 2 != 0) {
+          answer.rank = 1;
+          answer.sizes[0] = 16;
+          answer.begin = answer.offset = 0;
+          answer.bytes = 4096;
+        }
         iovec data{&answer, sizeof answer};
         msghdr packet{};
         packet.msg_iov = &data;
