@@ -59,12 +59,18 @@ class Rules(Planted):
 
     def test_what_a_public_header_or_a_document_names_has_a_row(self):
         self.refused({"include/weir/copy.hpp": "/// Waits (R31).\n"}, "include/weir/copy.hpp: docs/rules.md has no row for R31")
-        self.refused({"docs/captures.md": "See R110.\n"}, "docs/captures.md: docs/rules.md has no row for R110")
+        self.refused({"docs/checking.md": "See R110.\n"}, "docs/checking.md: docs/rules.md has no row for R110")
 
     def test_a_row_names_a_test_that_exists(self):
         row = self.documents["docs/rules.md"]
         self.refused({"docs/rules.md": row + "| R2 | In order. | documented | `Order.R2_gone` |\n"}, "there is no test Order.R2_gone")
         self.refused({"docs/rules.md": row + "| R2 | In order. | documented | |\n"}, "ends with the test that holds it")
+
+    def test_figures_and_tests_of_the_documents_are_held(self):
+        self.refused({"docs/ipc.md": "It takes 7 us.\n"}, "docs/ipc.md:1: '7 us' names no rule, test or row that holds it")
+        self.refused({"docs/checking.md": "See test `Order.gone`.\n"}, "docs/checking.md:1: there is no test Order.gone")
+        cited = {"docs/ipc.md": "It takes 7 us (test `Order.R1_returns`).\n", "docs/checking.md": "7 us here. See tests `Order`.\n"}
+        self.assertEqual(self.check("check_claims", {**self.documents, **cited})[0], 0)
 
     def test_what_others_come_to_is_compiled(self):
         page = "| CUDA | Weir |\n|---|---|\n| `cudaStreamQuery(s)` | `stream.done()` |\n"
