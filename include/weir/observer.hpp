@@ -185,6 +185,8 @@ class Observer {
   virtual void host_gone(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {}
   /// An array has a name; at attach, those that have one are told.
   virtual void named(BufferId, std::string_view) {}
+  /// An array's memory goes to another library by DLPack, or has come from one, behind its Alloc: others may use it from here on.
+  virtual void exchanged(BufferId, bool /*imported*/, SourceLocation) {}
 
   /// A stream begins or ends; at attach, those that are there are told.
   virtual void opened(const StreamInfo&) {}

@@ -44,16 +44,6 @@ void Engine::begin_timeline(Stream& stream) {
   ended_.pop_back();
 }
 
-/// Whether all to come is behind what a stream did that is gone: with one order of all calls, once the host is behind it. Then
-/// its clock is no longer needed.
-bool Engine::over(Stream& stream) {
-  if (stream.alive || options_.host_order != HostOrder::observed) return false;
-  if (!threads_.front()->clock.covers(stream.clock)) return false;
-  stream.working = false;
-  stream.clock = {};
-  return true;
-}
-
 Engine::Thread& Engine::thread(const Call& call) {
   const std::size_t place = options_.host_order == HostOrder::observed ? 0 : call.thread;
   while (threads_.size() <= place) {
@@ -63,28 +53,6 @@ Engine::Thread& Engine::thread(const Call& call) {
   return *threads_[place];
 }
 
-std::uint32_t Engine::add_stream(const StreamFact& fact) {
-  auto made = std::make_unique<Stream>();
-  made->fact = fact;
-  made->id = static_cast<std::uint32_t>(streams_.size());
-  if (fact.kind == StreamKind::legacy) legacy_streams_.push_back(made->id);
-  streams_.push_back(std::move(made));
-  return static_cast<std::uint32_t>(streams_.size() - 1);
-}
-std::uint32_t Engine::add_event(const std::string& name) {
-  events_.emplace_back();
-  events_.back().name = name;
-  return static_cast<std::uint32_t>(events_.size() - 1);
-}
-std::uint32_t Engine::add_buffer(const BufferFact& fact) {
-  auto made = std::make_unique<Buffer>();
-  made->fact = fact;
-  made->id = static_cast<std::uint32_t>(buffers_.size());
-  made->all_written = fact.kind != MemoryKind::device || (fact.live && fact.written) || !fact.unseen.empty();
-  buffers_.push_back(std::move(made));
-  return static_cast<std::uint32_t>(buffers_.size() - 1);
-}
-
 BufferFact& Engine::buffer_fact(std::uint32_t buffer) { return buffers_[buffer]->fact; }
 StreamFact& Engine::stream_fact(std::uint32_t stream) { return streams_[stream]->fact; }
 
@@ -92,17 +60,6 @@ void Engine::made_stream(const Call& call, std::uint32_t stream) {
   streams_[stream]->alive = true;
   streams_[stream]->fact.file = call.file;
   streams_[stream]->fact.line = call.line;
-}
-void Engine::drop_stream(const Call& call, std::uint32_t stream) {
-  streams_[stream]->alive = false;
-  const auto capture = captures_.find(streams_[stream]->capture);
-  if (capture != captures_.end() && capture->second->origin == stream) end_capture(call, stream, none);
-  // Its work goes on, and nobody waits for it (C7).
-  if (!rule(14)) learn(thread(call), streams_[stream]->clock);
-  if (streams_[stream]->timeline == no_timeline) return;
-  ended_.push_back({streams_[stream]->timeline, streams_[stream]->tick});
-  thread(call);
-  if (over(*streams_[stream])) std::erase(working_, stream);
 }
 void Engine::made_event(std::uint32_t event) { events_[event].alive = true; }
 void Engine::drop_event(std::uint32_t event) { events_[event].alive = false; }
@@ -181,15 +138,6 @@ Tick Engine::host_tick(Thread& host) {
   return host.tick;
 }
 
-bool Engine::before(const Access& access, const Clock& clock) const {
-  if (clock[access.timeline] >= access.tick) return true;
-  if (access.site < first_launch_) return false;
-  for (const auto& [timeline, tick] : sites_[access.site].also_before) {
-    if (clock[timeline] >= tick) return true;
-  }
-  return false;
-}
-
 std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const char* name) {
   const auto mix = [](std::uint64_t hash, std::uint64_t value) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -199,7 +147,8 @@ std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const 
   hash = mix(hash, reinterpret_cast<std::uintptr_t>(name));
   hash = mix(hash, static_cast<std::uint64_t>(op) << 56 ^ std::uint64_t{stream} << 24 ^ call.thread);
   for (;; ++hash) {
-    const auto [found, added] = site_table_.try_emplace(hash, static_cast<std::uint32_t>(sites_.size()));
+    const auto place = free_sites_.empty() ? static_cast<std::uint32_t>(sites_.size()) : free_sites_.back();
+    const auto [found, added] = site_table_.try_emplace(hash, place);
     if (!added) {
       const Site& old = sites_[found->second];
       if (old.op == op && old.stream == stream && old.thread == call.thread && old.name == name &&
@@ -208,8 +157,14 @@ std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const 
       }
       continue;
     }
-    sites_.push_back({op, stream, call.thread, name, {call.file, call.line}});
-    return found->second;
+    Site made{op, stream, call.thread, name, {call.file, call.line}};
+    if (free_sites_.empty()) {
+      sites_.push_back(std::move(made));
+    } else {
+      sites_[place] = std::move(made);
+      free_sites_.pop_back();
+    }
+    return place;
   }
 }
 
@@ -332,8 +287,8 @@ void Engine::order_behind(const Call& call, std::uint32_t place, std::uint32_t w
   const Event& event = event_at(which);
   Stream& stream = enter(call, place);
   const bool legacy = stream.fact.kind == StreamKind::legacy;
-  Stream::Waited waited{event.stream, which,       {call.file, call.line}, !event.recorded, event.stream_before,
-                        event.place,  event.launch};
+  Stream::Waited waited{event.stream,        which,       {call.file, call.line}, !event.recorded,
+                        event.stream_before, event.place, event.launch,           event.generation};
   if (stream.waits.size() >= 64) stream.waits.erase(stream.waits.begin());
   std::erase_if(stream.waits,
                 [&](const Stream::Waited& one) { return one.other == waited.other && one.event == waited.event; });
@@ -472,27 +427,6 @@ void Engine::gave(std::uint64_t command, std::uint32_t hand_off) {
   if (const auto found = may_give_.find(command); found != may_give_.end()) return clock.join(found->second);
   // Forgotten: nothing may be reported that it might have ordered.
   for (const auto& stream : streams_) clock.join(stream->clock);
-}
-
-void Engine::skip(const std::string& what, const std::string& why) {
-  for (Unchecked& one : unchecked_) {
-    if (one.what == what && one.why == why) {
-      ++one.count;
-      return;
-    }
-  }
-  unchecked_.push_back({what, why, 1});
-}
-
-std::size_t Engine::history_bytes() const {
-  std::size_t all = 0;
-  for (const auto& buffer : buffers_) all += buffer->history.bytes();
-  return all;
-}
-std::size_t Engine::history_size() const {
-  std::size_t all = 0;
-  for (const auto& buffer : buffers_) all += buffer->history.size();
-  return all;
 }
 
 }  // namespace weir::check

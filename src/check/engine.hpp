@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <weir/check.hpp>
@@ -87,10 +88,18 @@ class Engine {
   /// What is found out later: names, kinds and sizes.
   BufferFact& buffer_fact(std::uint32_t buffer);
   StreamFact& stream_fact(std::uint32_t stream);
+  /// Two ranges of memory turn out to be one: what touched `part`, and guards of it, are `whole`'s from here on.
+  void absorb_buffer(std::uint32_t whole, std::uint32_t part);
+  /// Others may use the memory, unseen, from here on.
+  void share_buffer(std::uint32_t buffer, const std::string& why);
   void made_stream(const Call& call, std::uint32_t stream);
   void drop_stream(const Call& call, std::uint32_t stream);
   void made_event(std::uint32_t event);
   void drop_event(std::uint32_t event);
+  /// What was freed, or dropped, and will not be named again: whether its place may be another one's from here on. Of streams that
+  /// were dropped the engine finds out for itself, and add_stream() gives their places again.
+  bool forget_buffer(std::uint32_t buffer);
+  bool forget_event(std::uint32_t event);
 
   /// Of copies and fills: `to`, and `from`.
   void work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses,
@@ -162,6 +171,9 @@ class Engine {
   Timeline new_timeline() { return timelines_++; }
   void begin_timeline(Stream& stream);
   bool over(Stream& stream);
+  void collect_streams();
+  std::vector<bool> used_sites() const;
+  void note_in_graphs(const GraphNode& node);
   Event& event_at(std::uint32_t which);
   bool rule(unsigned edge) const { return options_.rules.edge[edge]; }
   Stream& enter(const Call& call, std::uint32_t stream, bool own_only = false);
@@ -213,6 +225,8 @@ class Engine {
   Side side_of(const Access& access) const;
   Side side_of(const Second& second, std::size_t use, recorded::Access how, bool host, bool whole) const;
   std::string why(const Second& second, const Hit& first, const Side& named) const;
+  std::vector<std::pair<std::string, std::string>> unseen(const Second& second, const Buffer& buffer,
+                                                          const Site& from) const;
   std::string named(std::uint32_t stream) const;
   void warn(FindingKind kind, const Second& second, std::uint32_t buffer, const Runs& runs, std::size_t use);
   void hint(FindingKind kind, const Call& call, std::uint32_t stream, Op op, const std::string& why);
@@ -230,6 +244,9 @@ class Engine {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::uint32_t> legacy_streams_;
+  std::vector<std::uint32_t> free_streams_, free_buffers_, free_sites_;  ///< places
+  std::size_t dropped_streams_ = 0;                                      ///< that have kept their places
+  std::size_t collect_at_ = 0;                                           ///< so many of them are worth a look again
   std::vector<std::uint32_t> working_;  ///< streams with commands that host threads may not be behind
   struct Ended {
     Timeline timeline;

@@ -62,6 +62,7 @@ std::uint32_t Engine::captured(const Call& call, std::uint32_t place, Op op, con
   node.stream = place;
   node.thread = call.thread;
   node.captured = true;
+  note_in_graphs(node);
   nodes.push_back(std::move(node));
   const auto made = static_cast<std::uint32_t>(nodes.size() - 1);
   stream.frontier = {made};
@@ -92,6 +93,7 @@ void Engine::add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::
     const auto place = static_cast<std::uint32_t>(nodes.size());
     places.push_back(place);
     const std::string path = node.path;
+    note_in_graphs(node);
     nodes.push_back(std::move(node));
     for (std::uint32_t i = 0; i < one.bodies.size(); ++i) {
       add_nodes(nodes, one.bodies[i], place, i, path + "[" + std::to_string(i) + "]/", text, graph);

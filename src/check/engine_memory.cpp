@@ -22,6 +22,25 @@ void Engine::hit(FindingKind kind, const Access& first, std::uint32_t buffer, co
   }
 }
 
+void Engine::share_buffer(std::uint32_t buffer, const std::string& why) {
+  buffers_[buffer]->fact.unseen = why;
+  buffers_[buffer]->all_written = true;
+  buffers_[buffer]->written.clear();
+}
+
+void Engine::absorb_buffer(std::uint32_t whole, std::uint32_t part) {
+  Buffer& to = *buffers_[whole];
+  Buffer& from = *buffers_[part];
+  to.history.absorb(from.history);
+  from.history.clear();
+  if (to.users.size() < from.users.size()) to.users.resize(from.users.size());
+  for (std::size_t word = 0; word < from.users.size(); ++word) to.users[word] |= from.users[word];
+  for (const std::uint32_t open : from.guards) scopes_.at(open).use.buffer = whole;
+  to.guards.insert(to.guards.end(), from.guards.begin(), from.guards.end());
+  from.guards.clear();
+  if (to.fact.unseen.empty()) to.fact.unseen = from.fact.unseen;
+}
+
 /// What a use races with, into hits_. `launch`: the graph launch whose node it is; `given`: the graph was given the array.
 void Engine::check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch,
                        bool given) {

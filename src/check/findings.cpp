@@ -175,8 +175,10 @@ std::string Engine::why(const Second& second, const Hit& first, const Side& side
   const Stream& to = *streams_[second.stream];
   for (auto waited = to.waits.rbegin(); waited != to.waits.rend(); ++waited) {
     const std::string at = line_of(waited->place.file, waited->place.line);
-    const std::string event = waited->event == none ? "" : " (event " + events_[waited->event].name + ")";
-    if (waited->empty && waited->event != none) {
+    const bool known = waited->event != none && waited->generation == events_[waited->event].generation;
+    const bool has_name = known && !events_[waited->event].name.empty();
+    const std::string event = has_name ? " (event " + events_[waited->event].name + ")" : "";
+    if (waited->empty && known) {
       const Event& never_recorded = events_[waited->event];
       if (never_recorded.stream == made.stream || never_recorded.stream == none) {
         return "\"" + to.fact.name + "\" waited at " + at + event + " for an event that had never been recorded";
@@ -203,6 +205,25 @@ std::string Engine::why(const Second& second, const Hit& first, const Side& side
     }
   }
   return "nothing orders \"" + to.fact.name + "\" behind \"" + from.fact.name + "\": no wait between them so far";
+}
+
+/// What takes part that others may order, or end, and why.
+std::vector<std::pair<std::string, std::string>> Engine::unseen(const Second& second, const Buffer& buffer,
+                                                                const Site& from) const {
+  std::vector<std::pair<std::string, std::string>> all;
+  const bool ends = second.op == Op::free && buffer.fact.owner == recorded::Owner::user;
+  if (!buffer.fact.unseen.empty()) {
+    all.emplace_back("array '" + buffer.fact.name + "'", buffer.fact.unseen);
+  } else if (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind != MemoryKind::pinned && !ends) {
+    all.emplace_back("memory '" + buffer.fact.name + "'",
+                     "it is the program's own, whose end and reuse nobody announces");
+  }
+  for (const std::uint32_t stream : {second.stream, from.stream}) {
+    if (stream == none || streams_[stream]->fact.unseen.empty()) continue;
+    all.emplace_back("stream '" + streams_[stream]->fact.name + "'", streams_[stream]->fact.unseen);
+    if (second.stream == from.stream) break;
+  }
+  return all;
 }
 
 /// What one command races with, as findings: one for each buffer and first side.
@@ -247,6 +268,12 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
     }
     const Site& from = sites_[latest->first.site];
     Side first = side_of(latest->first);
+    // An array that was filled by the line that made it.
+    for (const Hit& hit : all) {
+      const Site& filled = sites_[hit.first.site];
+      const bool same_line = filled.place.file == from.place.file && filled.place.line == from.place.line;
+      if (from.op == Op::alloc && filled.op == Op::fill && same_line) first.name = filled.name;
+    }
     if (latest->node != none) {
       const GraphVersion* const version = from.version ? from.version.get() : second.version;
       const GraphNode& node = version->nodes()[latest->node];
@@ -261,13 +288,13 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
     }
     made.second =
         side_of(second, latest->number, latest->how, latest->host || second.stream == none, second.op == Op::free);
-    const bool ends = second.op == Op::free && buffer.fact.owner == recorded::Owner::user;
-    const bool unseen = !buffer.fact.unseen.empty() ||
-                        (second.stream != none && !streams_[second.stream]->fact.unseen.empty()) ||
-                        (from.stream != none && !streams_[from.stream]->fact.unseen.empty()) ||
-                        (buffer.fact.owner == recorded::Owner::user && buffer.fact.kind != MemoryKind::pinned && !ends);
-    made.severity = unseen ? Severity::warning : Severity::error;
+    made.severity = Severity::error;
     made.why = why(second, *latest, first);
+    for (const auto& [what, reason] : unseen(second, buffer, from)) {
+      made.severity = Severity::warning;
+      made.why += "; " + what + " may be ordered by calls that nobody sees: " + reason;
+      skip(what, reason);
+    }
     made.first = std::move(first);
     made.mend = mend(second, all, host || second.stream == none);
     report(std::move(made));

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <weir/recording.hpp>
@@ -41,6 +43,53 @@ struct Access {
 };
 static_assert(sizeof(Access) == 24);
 
+/// Mostly one, which then takes no memory of its own. What is in it has a site, which is never 0.
+class Accesses {
+ public:
+  Accesses() = default;
+  Accesses(const Accesses& other)
+      : first_(other.first_), more_(other.more_ ? std::make_unique<std::vector<Access>>(*other.more_) : nullptr) {}
+  Accesses& operator=(const Accesses& other) { return *this = Accesses(other); }
+  Accesses(Accesses&&) noexcept = default;
+  Accesses& operator=(Accesses&&) noexcept = default;
+
+  std::size_t size() const { return more_ ? more_->size() : first_.site != 0 ? 1 : 0; }
+  Access* begin() { return more_ ? more_->data() : &first_; }
+  Access* end() { return begin() + size(); }
+  const Access* begin() const { return more_ ? more_->data() : &first_; }
+  const Access* end() const { return begin() + size(); }
+  void push_back(const Access& access) {
+    if (size() == 0) {
+      *begin_of_one() = access;
+    } else {
+      if (!more_) more_ = std::make_unique<std::vector<Access>>(1, first_);
+      more_->push_back(access);
+    }
+  }
+  /// Only the first ones stay.
+  void shrink(std::size_t count) {
+    if (!more_) {
+      if (count == 0) first_ = {};
+    } else if (count > 1) {
+      more_->resize(count);
+    } else {
+      first_ = count == 1 ? more_->front() : Access();
+      more_.reset();
+    }
+  }
+  bool operator==(const Accesses& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  std::size_t bytes() const { return more_ ? sizeof(*more_) + more_->capacity() * sizeof(Access) : 0; }
+
+ private:
+  Access* begin_of_one() {
+    more_.reset();
+    return &first_;
+  }
+
+  Access first_;
+  std::unique_ptr<std::vector<Access>> more_;
+};
+
 inline bool reads(recorded::Access access) { return access != recorded::Access::out; }
 inline bool writes(recorded::Access access) { return access != recorded::Access::in; }
 inline bool conflict(recorded::Access a, recorded::Access b) {
@@ -58,7 +107,7 @@ class History {
     const auto look = [&](std::uint64_t begin, std::uint64_t end, const Access& access) {
       if (!before(access)) hit(begin, end, access);
     };
-    const auto look_at_all = [&](std::uint64_t begin, std::uint64_t end, const std::vector<Access>& list) {
+    const auto look_at_all = [&](std::uint64_t begin, std::uint64_t end, const Accesses& list) {
       for (const Access& access : list) look(begin, end, access);
     };
     for (const auto& [begin, end] : runs) {
@@ -73,9 +122,9 @@ class History {
   void add(const Runs& runs, const Access& access, const Behind& behind) {
     for (const auto& [begin, end] : runs) {
       if (access.how() == recorded::Access::in) {
-        reads_.update(begin, end, [&](std::vector<Access>& list) { put(list, access, behind); });
+        reads_.update(begin, end, [&](Accesses& list) { put(list, access, behind); });
       } else if (access.how() == recorded::Access::accumulate) {
-        accumulations_.update(begin, end, [&](std::vector<Access>& list) { put(list, access, behind); });
+        accumulations_.update(begin, end, [&](Accesses& list) { put(list, access, behind); });
       } else {
         writes_.assign(begin, end, access);
         if (!reads_.empty()) reads_.erase(begin, end);
@@ -86,11 +135,26 @@ class History {
 
   /// Of an access whose end does not come after its beginning: it stands for nothing that was before it.
   void add_beside(const Runs& runs, const Access& access) {
-    const auto append = [&](std::vector<Access>& list) { list.push_back(access); };
+    const auto append = [&](Accesses& list) { list.push_back(access); };
     for (const auto& [begin, end] : runs) {
       reads_.update(begin, end, append);
       if (writes(access.how())) accumulations_.update(begin, end, append);
     }
+  }
+
+  /// What touched memory that is no part of this one's yet.
+  void absorb(const History& other) {
+    other.writes_.each(
+        [&](std::uint64_t begin, std::uint64_t end, const Access& access) { writes_.assign(begin, end, access); });
+    const auto append = [](RangeMap<Accesses>& to) {
+      return [&to](std::uint64_t begin, std::uint64_t end, const Accesses& more) {
+        to.update(begin, end, [&](Accesses& list) {
+          for (const Access& access : more) list.push_back(access);
+        });
+      };
+    };
+    other.reads_.each(append(reads_));
+    other.accumulations_.each(append(accumulations_));
   }
 
   void clear() {
@@ -102,29 +166,46 @@ class History {
   template <class Call>
   void each(const Call& call) const {
     writes_.each([&](std::uint64_t, std::uint64_t, const Access& access) { call(access); });
-    const auto all = [&](std::uint64_t, std::uint64_t, const std::vector<Access>& list) {
+    const auto all = [&](std::uint64_t, std::uint64_t, const Accesses& list) {
       for (const Access& access : list) call(access);
     };
     reads_.each(all);
     accumulations_.each(all);
   }
-  std::size_t bytes() const { return writes_.bytes() + reads_.bytes() + accumulations_.bytes(); }
+  std::size_t bytes() const {
+    std::size_t all = writes_.bytes() + reads_.bytes() + accumulations_.bytes();
+    const auto add = [&](std::uint64_t, std::uint64_t, const Accesses& list) { all += list.bytes(); };
+    reads_.each(add);
+    accumulations_.each(add);
+    return all;
+  }
   std::size_t size() const { return writes_.size() + reads_.size() + accumulations_.size(); }
 
  private:
+  /// Of a long list only the entry of the same timeline goes, which all readers in turn have: the others cost a look at a clock
+  /// each.
   template <class Behind>
-  static void put(std::vector<Access>& list, const Access& access, const Behind& behind) {
-    std::size_t kept = 0;
-    for (const Access& old : list) {
-      if (!behind(old)) list[kept++] = old;
+  static void put(Accesses& list, const Access& access, const Behind& behind) {
+    constexpr std::size_t long_list = 8;
+    if (list.size() > long_list) {
+      for (Access& old : list) {
+        if (old.timeline != access.timeline || old.host != access.host || !behind(old)) continue;
+        old = access;
+        return;
+      }
     }
-    list.resize(kept);
+    std::size_t kept = 0;
+    Access* const all = list.begin();
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!behind(all[i])) all[kept++] = all[i];
+    }
+    list.shrink(kept);
     list.push_back(access);
   }
 
   RangeMap<Access> writes_;
-  RangeMap<std::vector<Access>> reads_;
-  RangeMap<std::vector<Access>> accumulations_;
+  RangeMap<Accesses> reads_;
+  RangeMap<Accesses> accumulations_;
 };
 
 }  // namespace weir::check

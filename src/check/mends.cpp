@@ -50,10 +50,10 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
     std::string text;
     if (host_second) {
       if (!other.empty()) insert.stream = other;
-      text = (event.empty() ? other : shown) + ".synchronize();";
+      text = (shown.empty() ? other : shown) + ".synchronize();";
     } else {
       insert.other = other;
-      text = named(second.stream) + ".wait(" + (event.empty() ? other : shown) + ");";
+      text = named(second.stream) + ".wait(" + (shown.empty() ? other : shown) + ");";
     }
     made.insert.push_back(insert);
     made.code.push_back({true, second.call.file, second.call.line, text});

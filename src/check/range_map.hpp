@@ -162,6 +162,7 @@ class RangeMap {
         std::move(with, with + fits, one.begin() + static_cast<std::ptrdiff_t>(from));
         one.erase(one.begin() + static_cast<std::ptrdiff_t>(from + fits),
                   one.begin() + static_cast<std::ptrdiff_t>(to));
+        make_room(one, one.size() + (count - fits) + right.size());
         one.insert(one.begin() + static_cast<std::ptrdiff_t>(from + fits), std::make_move_iterator(with + fits),
                    std::make_move_iterator(with + count));
         one.insert(one.begin() + static_cast<std::ptrdiff_t>(from + count), right.begin(), right.end());
@@ -180,8 +181,13 @@ class RangeMap {
   void append(Range* with, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       if (chunks_.empty() || chunks_.back().size() >= most) chunks_.emplace_back();
+      make_room(chunks_.back(), chunks_.back().size() + 1);
       chunks_.back().push_back(std::move(with[i]));
     }
+  }
+  /// There are many chunks: doubling would leave a third of their memory unused.
+  static void make_room(Chunk& chunk, std::size_t size) {
+    if (chunk.capacity() < size) chunk.reserve(size + size / 8 + 1);
   }
   void split(std::size_t c) {
     Chunk all = std::move(chunks_[c]);

@@ -22,9 +22,13 @@ namespace {
 std::string place(const std::string& file, std::uint32_t line) { return file + ":" + std::to_string(line); }
 
 std::string described(const Side& side) {
+  if (side.op == "alloc" && !side.name.empty()) return "made by " + side.name + ", then filled";
   std::string text = side.op;
   for (char& c : text) c = c == '_' ? ' ' : c;
-  if (!side.name.empty()) text += " " + side.name;
+  if (side.op == "fill" && !side.name.empty()) {
+    text = "filled by " + side.name;
+  } else if (!side.name.empty())
+    text += " " + side.name;
   if (!side.node.empty()) text += " (node " + side.node + " of the launch " + side.command + ")";
   if (!side.access.empty()) text += " (use " + std::to_string(side.use) + ", " + side.access + ")";
   if (side.host) text += " by the host";

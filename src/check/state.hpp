@@ -46,6 +46,7 @@ struct Engine::Stream {
   StreamFact fact;
   std::uint32_t id = 0;
   bool alive = true;
+  bool forgotten = false;  ///< nothing names it any more: its place waits for another one
   bool working = false;
   Timeline timeline = no_timeline;  ///< from its first command on
   Tick tick = 0;
@@ -69,6 +70,7 @@ struct Engine::Stream {
     std::uint32_t before;  ///< the stream that the event was recorded on before, if it was
     Place recorded;
     std::uint64_t launch;  ///< as the event's
+    std::uint32_t generation = 0;
   };
   std::vector<Waited> waits;
   Place not_done;
@@ -77,6 +79,8 @@ struct Engine::Stream {
 
 struct Engine::Event {
   std::string name;
+  std::uint32_t generation = 0;  ///< counts the events that have had this place
+  bool in_graphs = false;        ///< some graph's node has named it
   bool alive = true;
   bool recorded = false;
   std::uint32_t stream = none;
@@ -96,6 +100,8 @@ struct Engine::Buffer {
   Access alloc;  ///< tick 0: it was there
   Access freed;
   bool is_freed = false;
+  bool in_graphs = false;  ///< some graph's node has named it
+  bool forgotten = false;  ///< nobody will name it again: its place waits for another one
   History history;
   RangeMap<bool> written;  ///< what was, where it matters
   bool all_written = true;
@@ -161,6 +167,15 @@ struct Engine::Hint {
   Finding finding;
   bool ordered;  ///< some execution of the line did
 };
+
+inline bool Engine::before(const Access& access, const Clock& clock) const {
+  if (clock[access.timeline] >= access.tick) return true;
+  if (access.site < first_launch_) return false;
+  for (const auto& [timeline, tick] : sites_[access.site].also_before) {
+    if (clock[timeline] >= tick) return true;
+  }
+  return false;
+}
 
 /// The kinds of a pair in which both touch the same bytes.
 template <class Each>

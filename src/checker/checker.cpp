@@ -1,4 +1,5 @@
 // The checker of a running process: an observer for all that happens, and a policy for what it refuses.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -7,6 +8,8 @@
 #include <ostream>
 #include <string>
 #include <utility>
+
+#include <unistd.h>
 
 #include <weir/check.hpp>
 #include <weir/error.hpp>
@@ -34,7 +37,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
  public:
   State(const CheckOptions& options, SourceLocation where)
       : HasEngine(options, [this](Finding finding) { found(std::move(finding)); }),
-        Translator(engine),
+        Translator(engine, {.for_people = true}),
         options_(options),
         collector_(options, where) {
     engine.use(objects());
@@ -46,7 +49,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     ++watching;
   }
   void end() {
-    if (std::exchange(ended_, true)) return;
+    if (std::exchange(ended_, true) || !here()) return;
     --watching;
     if (options_.mode == CheckMode::throw_error) detach(static_cast<OrderPolicy&>(*this));
     detach(static_cast<Observer&>(*this));
@@ -55,6 +58,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   }
 
   CheckReport report() const {
+    if (!here()) return {};
     const std::lock_guard lock(mutex_);
     CheckReport made = collector_.report();
     made.program = program_invocation_short_name;
@@ -66,20 +70,26 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     return made;
   }
   std::size_t errors() const {
+    if (!here()) return 0;
     const std::lock_guard lock(mutex_);
     return collector_.so_far().errors;
   }
   CheckStatistics statistics() const {
+    if (!here()) return {};
     const std::lock_guard lock(mutex_);
     return {engine.commands(), engine.accesses(), engine.bytes() + bytes()};
   }
   void clear() {
+    if (!here()) return;
     const std::lock_guard lock(mutex_);
     collector_.clear();
   }
 
   void named(BufferId id, std::string_view name) override {
     keep_late([&] { engine.name(objects().memory().place_of(id), name); });
+  }
+  void exchanged(BufferId id, bool imported, SourceLocation where) override {
+    keep_late([&] { engine.exchanged(objects().memory().place_of(id), imported, where); });
   }
   void shared(StreamId id, SourceLocation where) override {
     keep_late([&] {
@@ -110,14 +120,15 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   }
 
  private:
+  /// Not in a forked child: it has the parent's checker, whose lock another thread may have held, and what that found is the
+  /// parent's to say. Commands are refused there.
+  bool here() const { return getpid() == process_; }
+
   void keep(const Work& add) noexcept override {
     std::vector<Finding> fresh;
     {
       const std::lock_guard lock(mutex_);
-      if (stopped_.empty() && engine.commands() % commands_between_looks == 0 &&
-          engine.bytes() + bytes() > options_.memory_limit) {
-        stop("the memory limit was reached");
-      }
+      if (stopped_.empty() && engine.commands() >= next_look_) look_at_memory();
       if (!stopped_.empty()) {
         ++missed_;
         return;
@@ -128,6 +139,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     tell(fresh);
   }
   void keep_late(const Work& late) noexcept override {
+    if (!here()) return;
     std::vector<Finding> fresh;
     {
       const std::lock_guard lock(mutex_);
@@ -136,6 +148,11 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       fresh.swap(fresh_);
     }
     tell(fresh);
+  }
+  /// To look takes as long as there are accesses.
+  void look_at_memory() {
+    next_look_ = engine.commands() + std::max<std::uint64_t>(commands_between_looks, engine.accesses() / 16);
+    if (engine.bytes() + bytes() > options_.memory_limit) stop("the memory limit was reached");
   }
   /// What fails half way leaves an engine that knows only half.
   void run(const Work& work) noexcept {
@@ -198,8 +215,10 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   std::optional<Finding> tried_;
   std::string stopped_;
   std::uint64_t missed_ = 0;
+  std::uint64_t next_look_ = 0;
   bool trying_ = false;
   bool ended_ = false;
+  const pid_t process_ = getpid();
 };
 
 Checker::Checker(const CheckOptions& options, SourceLocation where) : state_(std::make_unique<State>(options, where)) {

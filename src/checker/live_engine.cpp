@@ -78,7 +78,15 @@ std::uint32_t LiveEngine::add(const recorded::Stream& stream, const StreamInfo& 
   fact.line = info.where.line();
   return engine_.add_stream(fact);
 }
-std::uint32_t LiveEngine::add(const recorded::Event& event) { return engine_.add_event(texts_[event.name]); }
+// The library's events have no names: they are told by where they were recorded.
+std::uint32_t LiveEngine::add(const recorded::Event&) { return engine_.add_event(""); }
+
+bool LiveEngine::forget_buffer(std::uint32_t place) {
+  if (place >= buffers_.size() || buffers_[place] == none) return true;
+  if (!engine_.forget_buffer(buffers_[place])) return false;
+  buffers_[place] = none;
+  return true;
+}
 
 Call LiveEngine::call_of(const recorded::Command& command, CommandId id) const {
   if (command.file == none) return {command.thread, id, "", 0};
@@ -104,6 +112,12 @@ std::uint32_t LiveEngine::buffer(std::uint32_t place, const Call& call) {
                            range.array ? recorded::Owner::array : recorded::Owner::user, range.device);
       grow(range_of_, ranges_[whole]);
       range_of_[ranges_[whole]] = whole;
+    }
+    for (const std::vector<std::uint32_t>& merged = objects_->memory().merged(); merges_seen_ < merged.size();) {
+      const std::uint32_t part = merged[merges_seen_++];
+      if (part >= ranges_.size() || ranges_[part] == none) continue;
+      const std::uint32_t into = objects_->memory().whole(part);
+      if (into < ranges_.size() && ranges_[into] != none) engine_.absorb_buffer(ranges_[into], ranges_[part]);
     }
     BufferFact& fact = engine_.buffer_fact(ranges_[whole]);
     fact.kind = range.kind;
@@ -142,9 +156,10 @@ std::size_t LiveEngine::add(const recorded::Command& command, const recorded::De
   const Call call = call_of(command, id);
   recorded::Command made = command;
   if (command.target_kind == Target::buffer) made.target = buffer(command.target, call);
-  const std::vector<Use> uses = here(details.uses, call);
+  uses_.assign(details.uses.begin(), details.uses.end());
+  for (Use& use : uses_) use.buffer = buffer(use.buffer, call);
   const std::vector<recorded::Node> nodes = here(details.nodes, call);
-  tell(engine_, call, made, {uses, {}, nodes},
+  tell(engine_, call, made, {uses_, {}, nodes},
        [this](recorded::Name name) { return name == none ? "" : texts_[name]; });
   return commands_++;
 }
@@ -165,6 +180,14 @@ void LiveEngine::try_command(const recorded::Command& command, std::span<const U
 
 void LiveEngine::name(std::uint32_t place, std::string_view name) {
   if (place < buffers_.size() && buffers_[place] != none) engine_.buffer_fact(buffers_[place]).name = name;
+}
+
+void LiveEngine::exchanged(std::uint32_t place, bool imported, SourceLocation where) {
+  if (place == none) return;
+  const char* const file = where.file_name();
+  const std::uint32_t which = buffer(place, {0, 0, file, where.line()});
+  engine_.share_buffer(which, std::string(imported ? "it came by DLPack at " : "it was exported by DLPack at ") + file +
+                                  ":" + std::to_string(where.line()));
 }
 
 void LiveEngine::shared(std::uint32_t stream, SourceLocation where) {

@@ -25,17 +25,22 @@ class LiveEngine final : public recorded::Sink {
   void use(const recorded::Objects& objects) { objects_ = &objects; }
 
   recorded::Name intern(std::string_view text) override { return texts_.intern(text, budget_); }
+  std::string_view text(recorded::Name name) const override { return texts_[name]; }
   std::uint32_t add_thread(recorded::Name name) override;
   std::uint32_t add(const recorded::Device& device) override;
   std::uint32_t add(const recorded::Stream& stream, const StreamInfo& info) override;
   std::uint32_t add(const recorded::Event& event) override;
   std::size_t add(const recorded::Command& command, const recorded::Details& details, CommandId id) override;
+  bool forget_buffer(std::uint32_t place) override;
+  bool forget_event(std::uint32_t place) override { return engine_.forget_event(place); }
   void gave(CommandId host_function, recorded::Name hand_off) override { engine_.gave(host_function, hand_off); }
 
   /// What the command would complete is found, and the command is forgotten.
   void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
   void name(std::uint32_t place, std::string_view name);
   void shared(std::uint32_t stream, SourceLocation where);
+  /// Of an array that DLPack brought, or takes elsewhere; `place` as in uses.
+  void exchanged(std::uint32_t place, bool imported, SourceLocation where);
   void finish() { engine_.finish(); }
 
   std::uint64_t commands() const { return commands_; }
@@ -59,6 +64,8 @@ class LiveEngine final : public recorded::Sink {
   std::vector<std::uint32_t> buffers_;   ///< the engine's, by the places in Objects
   std::vector<std::uint32_t> ranges_;    ///< the engine's, of memory that nobody was seen to allocate
   std::vector<std::uint32_t> range_of_;  ///< and back
+  std::size_t merges_seen_ = 0;          ///< of the memory's
+  std::vector<Use> uses_;                ///< of the command at hand
   std::uint64_t commands_ = 0;
   Engine engine_;
 };

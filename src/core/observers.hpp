@@ -145,5 +145,9 @@ void forget_blocks() noexcept;
 /// The array is gone.
 void forget_name(BufferId buffer) noexcept;
 void tell_names(Observer& observer);
+inline void tell_exchange(BufferId buffer, bool imported, SourceLocation where) noexcept {
+  if (!watched(Watch::memory)) return;
+  tell(Watch::memory, [&](Observer& observer) { observer.exchanged(buffer, imported, where); });
+}
 
 }  // namespace weir::detail

@@ -67,6 +67,7 @@ std::uint32_t MemoryMap::range(Order& order, std::uintptr_t begin, std::size_t b
       own = met;
     } else {
       ranges_[met].part_of = own;
+      merged_.push_back(met);
     }
     next = order.erase(next);
   }
@@ -100,7 +101,8 @@ std::uint32_t MemoryMap::whole(std::uint32_t range) const {
 std::size_t MemoryMap::bytes() const {
   constexpr std::size_t node = 48;  // what a map has around a value
   return by_id_.size() * (sizeof(Live) + node) + by_address_.size() * (sizeof(Live) + node) +
-         (used_.size() + unseen_.size()) * 2 * node + ranges_.capacity() * sizeof(Range);
+         (used_.size() + unseen_.size()) * 2 * node + ranges_.capacity() * sizeof(Range) +
+         merged_.capacity() * sizeof(std::uint32_t);
 }
 
 }  // namespace weir::recorded

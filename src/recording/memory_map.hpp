@@ -41,6 +41,8 @@ class MemoryMap {
   };
   const std::vector<Range>& ranges() const { return ranges_; }
   std::uint32_t whole(std::uint32_t range) const;
+  /// The ranges that became parts of others, in the order in which they did.
+  const std::vector<std::uint32_t>& merged() const { return merged_; }
   /// What the map itself takes.
   std::size_t bytes() const;
 
@@ -59,6 +61,7 @@ class MemoryMap {
   Order used_;
   std::unordered_map<BufferId, Order> unseen_;  ///< arrays that are older than the recording
   std::vector<Range> ranges_;
+  std::vector<std::uint32_t> merged_;
 };
 
 }  // namespace weir::recorded

@@ -27,6 +27,7 @@ class RecordingSink final : public recorded::Sink {
   explicit RecordingSink(const RecorderOptions& options) : recording(options.limit), times_(options.times) {}
 
   recorded::Name intern(std::string_view text) override { return recording.intern(text); }
+  std::string_view text(recorded::Name name) const override { return recording.text(name); }
   std::uint32_t add_thread(recorded::Name name) override { return recording.add_thread(name); }
   std::uint32_t add(const recorded::Device& device) override {
     simulated_.push_back(std::string_view(recording.text(device.name)).starts_with("sim:"));

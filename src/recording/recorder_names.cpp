@@ -19,4 +19,6 @@ Name Names::unique(Taken& taken, std::string_view wanted, const char* otherwise)
   return text(name);
 }
 
+void Names::give_back(Taken& taken, Name name) { taken.erase(std::string(sink_.text(name))); }
+
 }  // namespace weir::recorded

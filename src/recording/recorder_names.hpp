@@ -27,6 +27,8 @@ class Names {
   }
   /// Made of what the program calls it, as far as a scenario may.
   Name unique(Taken& taken, std::string_view wanted, const char* otherwise);
+  /// Another one may be called so.
+  void give_back(Taken& taken, Name name);
 
   Taken streams;
   Taken buffers;

@@ -2,6 +2,7 @@
 #include "recording/recorder_objects.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::recorded {
 
@@ -37,13 +38,15 @@ std::uint32_t Objects::stream(StreamId id, bool later) {
   KnownStream& known = found->second;
   if (known.place != none) return known.place;
   Stream stream;
-  stream.name = names_.unique(names_.streams, known.info.name, "stream");
+  // Made-up names are never the same, and would be kept for ever.
+  if (!forgets_ || known.info.name.empty()) stream.name = names_.unique(names_.streams, known.info.name, "stream");
   stream.device = device(known.info.device);
   stream.priority = known.info.priority;
   stream.kind = known.info.legacy     ? StreamKind::legacy
                 : known.info.blocking ? StreamKind::blocking
                                       : StreamKind::non_blocking;
   stream.later = later;
+  known.name = stream.name;
   return known.place = sink_.add(stream, known.info);
 }
 
@@ -52,23 +55,37 @@ std::uint32_t Objects::device_of(StreamId id) {
   return found == streams_.end() ? 0 : device(found->second.info.device);
 }
 
-std::uint32_t Objects::event(std::uint64_t id, StreamId stream) {
-  const auto [at, is_new] = events_.emplace(id, 0);
-  if (is_new) at->second = sink_.add(Event{names_.text("e" + std::to_string(id)), device_of(stream)});
-  return at->second;
+std::uint32_t Objects::event(std::uint64_t id, StreamId stream, const void* state) {
+  if (const auto known = events_.find(id); known != events_.end()) return known->second;
+  if (!forgets_) {
+    return events_[id] = sink_.add(Event{names_.text("e" + std::to_string(id)), device_of(stream)});
+  }
+  if (state == nullptr) return none;  // it was never recorded since there is somebody to tell
+  std::uint64_t& whose = event_states_[state];
+  std::uint32_t place = none;
+  if (const auto before = events_.find(std::exchange(whose, id)); before != events_.end()) {
+    if (sink_.forget_event(before->second)) place = before->second;
+    events_.erase(before);
+  }
+  return events_[id] = place != none ? place : sink_.add(Event{none, device_of(stream)});
 }
 
 std::uint32_t Objects::closed(StreamId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return none;
   const std::uint32_t place = found->second.place;
+  if (forgets_ && found->second.name != none) names_.give_back(names_.streams, found->second.name);
   streams_.erase(found);
   return place;
 }
 
 void Objects::named(BufferId id, std::string_view name) {
   const std::uint32_t place = memory_.place_of(id);
-  if (place != none) buffers_[place].name = names_.unique(names_.buffers, name, "x");
+  if (place != none && !forgets_) buffers_[place].name = names_.unique(names_.buffers, name, "x");
+}
+
+void Objects::ended(std::uint32_t place) {
+  if (forgets_ && place < buffers_.size() && sink_.forget_buffer(place)) free_places_.push_back(place);
 }
 
 std::vector<std::uint32_t> Objects::host_gone(const void* data, std::size_t bytes) {
@@ -79,14 +96,20 @@ std::vector<std::uint32_t> Objects::host_gone(const void* data, std::size_t byte
 
 std::uint32_t Objects::new_buffer(const Alloc& alloc, MemoryKind kind, std::uint32_t device) {
   Buffer buffer;
-  buffer.name = names_.unique(names_.buffers, "x" + std::to_string(alloc.buffer), "x");
+  if (!forgets_) buffer.name = names_.unique(names_.buffers, "x" + std::to_string(alloc.buffer), "x");
   buffer.device = device;
   buffer.bytes = alloc.bytes;
   buffer.kind = kind;
   buffer.later = true;
   if (alloc.raw) buffer.owner = Owner::pool;
-  buffers_.push_back(buffer);
-  const auto place = static_cast<std::uint32_t>(buffers_.size() - 1);
+  auto place = static_cast<std::uint32_t>(buffers_.size());
+  if (free_places_.empty()) {
+    buffers_.push_back(buffer);
+  } else {
+    place = free_places_.back();
+    free_places_.pop_back();
+    buffers_[place] = buffer;
+  }
   memory_.add(alloc.buffer, alloc.data, alloc.bytes, place);
   return place;
 }

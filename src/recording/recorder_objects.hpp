@@ -31,7 +31,9 @@ struct Work {
 /// Thread rule: one at a time.
 class Objects {
  public:
-  Objects(Sink& sink, Names& names) : sink_(sink), names_(names) {}
+  /// `forgets`: what has ended gives its place and its name back, as far as the sink lets it; and nothing has a name that the
+  /// program did not give it.
+  Objects(Sink& sink, Names& names, bool forgets) : sink_(sink), names_(names), forgets_(forgets) {}
 
   /// Each returns a place, which is given at the first use; none for what is unknown.
   std::uint32_t thread(std::uint32_t number);
@@ -40,7 +42,8 @@ class Objects {
   bool simulated(std::uint32_t device) const { return simulated_.count(device) != 0; }
   std::uint32_t stream(StreamId id, bool later = false);
   std::uint32_t device_of(StreamId id);
-  std::uint32_t event(std::uint64_t id, StreamId stream);
+  /// `state`: what the library keeps of it, and gives to another one when it is gone; null: only if it is known.
+  std::uint32_t event(std::uint64_t id, StreamId stream, const void* state);
 
   void opened(const StreamInfo& stream) { streams_.insert_or_assign(stream.id, KnownStream{stream, none}); }
   /// The place that it had.
@@ -48,6 +51,8 @@ class Objects {
   void named(BufferId id, std::string_view name);
   /// Memory that ends without a command.
   void forget(BufferId id, const void* data) { memory_.remove(id, data); }
+  /// The memory that a Free has ended; `place` may be a range's.
+  void ended(std::uint32_t place);
   /// Host memory that ends: what stands for the ranges of it that were used.
   std::vector<std::uint32_t> host_gone(const void* data, std::size_t bytes);
 
@@ -71,6 +76,7 @@ class Objects {
   struct KnownStream {
     StreamInfo info;
     std::uint32_t place;
+    Name name = none;
   };
   std::uint32_t new_buffer(const Alloc& alloc, MemoryKind kind, std::uint32_t device);
   void add_copy(const Copy& copy, std::span<const Region> regions, std::uint32_t device, std::vector<Use>& uses);
@@ -78,13 +84,16 @@ class Objects {
 
   Sink& sink_;
   Names& names_;
+  const bool forgets_;
   MemoryMap memory_;
   Uses uses_{memory_};
   std::unordered_map<StreamId, KnownStream> streams_;
   std::unordered_map<std::uint64_t, std::uint32_t> events_;
+  std::unordered_map<const void*, std::uint64_t> event_states_;  ///< whose they are
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
   std::unordered_map<std::string, std::uint32_t> devices_;
   std::unordered_set<std::uint32_t> simulated_;
+  std::vector<std::uint32_t> free_places_;  ///< of buffers
   std::vector<Buffer> buffers_;  ///< added when the recording ends, for their names and kinds are not known before
 };
 
@@ -126,8 +135,10 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
                 work.runs ? memory_.remove(free.buffer, free.data) : memory_.place_of(free.buffer));
         if (!work.runs && made.target == none) targets(Op::empty, Target::none, none);  // of no bytes
       },
-      [&](const Record& record) { targets(Op::record, Target::event, event(record.event_id, work.stream)); },
-      [&](const Wait& wait) { targets(Op::wait, Target::event, event(wait.event_id, work.stream)); },
+      [&](const Record& record) {
+        targets(Op::record, Target::event, event(record.event_id, work.stream, record.event));
+      },
+      [&](const Wait& wait) { targets(Op::wait, Target::event, event(wait.event_id, work.stream, wait.event)); },
       [&](const HostCall&) {
         is(Op::host_function);
         uses_.add(work.uses, MemoryKind::pageable, work.device, uses);

@@ -16,12 +16,17 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual Name intern(std::string_view text) = 0;
+  /// What was interned.
+  virtual std::string_view text(Name name) const = 0;
   virtual std::uint32_t add_thread(Name name) = 0;
   virtual std::uint32_t add(const Device& device) = 0;
   virtual std::uint32_t add(const Stream& stream, const StreamInfo& info) = 0;
   virtual std::uint32_t add(const Event& event) = 0;
   /// Returns its place among the commands. `id`: the library's, 0 for what has none.
   virtual std::size_t add(const Command& command, const Details& details = {}, CommandId id = 0) = 0;
+  /// What has ended, and will not be named again: whether its place may be another one's from here on. A recording keeps all.
+  virtual bool forget_buffer(std::uint32_t /*place*/) { return false; }
+  virtual bool forget_event(std::uint32_t /*place*/) { return false; }
   /// A host function gives, now that it runs.
   virtual void gave(CommandId host_function, Name hand_off) = 0;
 };

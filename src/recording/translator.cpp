@@ -1,6 +1,8 @@
 // What observers are told, in the words of a recording.
 #include "recording/translator.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -169,12 +171,28 @@ void Translator::add(const weir::Command& command) {
   }
   std::vector<Use>& uses = uses_of_command_;
   uses.clear();
-  const Command made = translated(command, uses);
+  Command made = translated(command, uses);
+  if (extras_.for_people) name_maker(command, made, uses);
   const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
   if (unknown || made.op == Op::empty) return;
   std::optional<Cost> cost;
   if (extras_.costs && objects_.simulated(objects_.device_of(command.stream))) cost = cost_of(command.op);
   sink_.add(made, {.uses = uses, .cost = cost}, command.id);
+  if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
+}
+
+/// weir::zeros and weir::full are an allocation and a fill of one line.
+void Translator::name_maker(const weir::Command& command, Command& made, const std::vector<Use>& uses) {
+  if (made.op == Op::alloc) last_alloc_ = made;
+  const auto* const fill = std::get_if<Fill>(&command.op);
+  if (fill == nullptr || uses.empty() || uses[0].buffer != last_alloc_.target || made.line != last_alloc_.line ||
+      made.file != last_alloc_.file || last_alloc_.op != Op::alloc) {
+    return;
+  }
+  const auto* const value = static_cast<const std::byte*>(fill->value);
+  const bool zero =
+      std::all_of(value, value + fill->layout.element_bytes, [](std::byte b) { return b == std::byte{0}; });
+  made.name = names_.text(zero ? "weir::zeros" : "weir::full");
 }
 
 Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
@@ -220,7 +238,7 @@ void Translator::add(const HostWait& wait) {
       break;
     default:
       made.target_kind = Target::event;
-      made.target = objects_.event(wait.event_id, wait.stream);
+      made.target = objects_.event(wait.event_id, wait.stream, nullptr);
       break;
   }
   if (made.target_kind != Target::all && made.target == none) return;

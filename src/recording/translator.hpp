@@ -43,9 +43,12 @@ class Translator : public Observer {
   struct Extras {
     bool costs = false;       ///< of simulated devices, as they were said
     bool host_times = false;  ///< what a host thread did between its calls becomes work
+    /// Nothing is kept of what has ended, and the fill of a new array has the name of the call that makes it.
+    bool for_people = false;
   };
   explicit Translator(Sink& sink) : Translator(sink, Extras()) {}
-  Translator(Sink& sink, Extras extras) : sink_(sink), extras_(extras), names_(sink), objects_(sink, names_) {}
+  Translator(Sink& sink, Extras extras)
+      : sink_(sink), extras_(extras), names_(sink), objects_(sink, names_, extras.for_people) {}
   void start(Watch watch, SourceLocation where);
 
   /// Runs what adds commands, if they are kept; never throws.
@@ -70,6 +73,7 @@ class Translator : public Observer {
   void leave(std::uint32_t thread);
   void add(const weir::Command& command);
   void add_order(const weir::Command& command);
+  void name_maker(const weir::Command& command, Command& made, const std::vector<Use>& uses);
   void add(const HostWait& wait);
   void add(const HostAccess& access);
   void fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t device);
@@ -81,6 +85,7 @@ class Translator : public Observer {
   Graphs graphs_;
   std::unordered_set<std::uint64_t> open_guards_;
   std::vector<Use> uses_of_command_;
+  Command last_alloc_;
   std::unordered_map<std::uint32_t, Time> left_;  ///< when a thread's last call ended
   std::atomic<bool> attaching_{false};            ///< streams that other threads open meanwhile count as open before
 };

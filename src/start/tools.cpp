@@ -122,6 +122,8 @@ class CheckerOfProcess {
       if (!request_.json.empty()) write(status);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "weir: WEIR_CHECK: %s\n", error.what());
+      // Nobody has read of them elsewhere.
+      if (request_.options.mode == CheckMode::collect) std::fputs(to_text(checker_.report()).c_str(), stderr);
     }
     return status == 0 && checker_.errors() > 0 ? request_.exit_code : status;
   }

@@ -24,19 +24,37 @@ struct Checked {
   json findings;
 };
 
-/// As the tool does: with the real library, so that what it refuses is what it refuses.
-Checked check(const json& scenario, bool hints = true) {
+/// On each backend, with the same answers; at most two devices of it.
+class HazardCases : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    backend_ = GetParam();
+    if (weir::devices(backend_).empty()) {
+      GTEST_SKIP() << "no device of backend '" << backend_ << "': " << weir::why_absent(backend_);
+    }
+  }
+  /// As the tool does: with the real library, so that what it refuses is what it refuses.
+  Checked check(const json& scenario, bool hints = true) const;
+  bool can_run(const json& scenario) const;
+
+  std::string backend_;
+};
+
+INSTANTIATE_TEST_SUITE_P(on, HazardCases, testing::Values("cpu", "cuda"),
+                         [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
+
+Checked HazardCases::check(const json& scenario, bool hints) const {
   const weir::Recording recording = weir::parse_recording(scenario.dump());
   weir::ScenarioChecker checker(recording, {.host_order = weir::HostOrder::declared, .hints = hints, .max_findings = 0},
                                 "case.json");
-  weir::run_scenario(recording, {.file = "case.json"}, &checker);
+  weir::run_scenario(recording, {.device = backend_ + (backend_ == "cpu" ? "" : ":0"), .file = "case.json"}, &checker);
   const weir::CheckReport report = checker.report();
   return {report, json::parse(weir::to_json(report))};
 }
 
-bool can_run(const json& scenario) {
+bool HazardCases::can_run(const json& scenario) const {
   const std::size_t devices = scenario.contains("devices") ? scenario["devices"].size() : 1;
-  return devices <= weir::devices("cpu").size();
+  return devices <= weir::devices(backend_).size();
 }
 
 std::string listed(const std::vector<std::string>& lines) {
@@ -45,7 +63,7 @@ std::string listed(const std::vector<std::string>& lines) {
   return text;
 }
 
-TEST(HazardCases, are_answered) {
+TEST_P(HazardCases, are_answered) {
   std::size_t judged = 0;
   for (const Case& one : cases()) {
     const bool races = !one.expect["races"].empty();
@@ -58,7 +76,7 @@ TEST(HazardCases, are_answered) {
   EXPECT_GE(judged, 38u);
 }
 
-TEST(HazardCases, have_mends_that_mend) {
+TEST_P(HazardCases, have_mends_that_mend) {
   std::size_t mended = 0;
   for (const Case& one : cases()) {
     if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
@@ -82,7 +100,7 @@ TEST(HazardCases, have_mends_that_mend) {
   EXPECT_GE(mended, 26u);
 }
 
-TEST(HazardCases, that_race_without_a_host_access_first_have_mends) {
+TEST_P(HazardCases, that_race_without_a_host_access_first_have_mends) {
   for (const Case& one : cases()) {
     if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
     const Checked found = check(one.scenario, false);
@@ -94,7 +112,7 @@ TEST(HazardCases, that_race_without_a_host_access_first_have_mends) {
   }
 }
 
-TEST(HazardCases, are_the_same_in_the_text_for_people) {
+TEST_P(HazardCases, are_the_same_in_the_text_for_people) {
   for (const Case& one : cases()) {
     if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
     const Checked found = check(one.scenario);

@@ -59,7 +59,12 @@ class Rules(Planted):
 
     def test_what_a_public_header_or_a_document_names_has_a_row(self):
         self.refused({"include/weir/copy.hpp": "/// Waits (R31).\n"}, "include/weir/copy.hpp: docs/rules.md has no row for R31")
-        self.refused({"docs/checking.md": "See R110.\n"}, "docs/checking.md: docs/rules.md has no row for R110")
+        self.refused({"docs/simulation.md": "See R110.\n"}, "docs/simulation.md: docs/rules.md has no row for R110")
+
+    def test_figures_of_feature_documents_are_held_by_something(self):
+        self.refused({"docs/timeline.md": "It takes 2 us.\n"}, "docs/timeline.md:1: '2 us' names no rule, test or row that holds it")
+        self.refused({"docs/timeline.md": "It takes 2 us (test `Order.gone`).\n"}, "there is no test Order.gone")
+        self.assertEqual(self.check("check_claims", {**self.documents, "docs/timeline.md": "It takes 2 us (test `Order.R1_returns`).\n"})[0], 0)
 
     def test_a_row_names_a_test_that_exists(self):
         row = self.documents["docs/rules.md"]

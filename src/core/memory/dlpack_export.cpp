@@ -126,6 +126,7 @@ std::unique_ptr<Export<M>> exported(const ExportedArray& array, const Consumer& 
   made->tensor.manager_ctx = made.get();
   made->tensor.deleter = Export<M>::drop;
   order_consumer(storage, consumer, where);
+  detail::tell_exchange(storage.buffer, false, where);
   detail::retain(&storage);
   return made;
 }

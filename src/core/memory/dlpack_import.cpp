@@ -6,6 +6,7 @@
 
 #include "core/checks.hpp"
 #include "core/memory/foreign_memory.hpp"
+#include "core/observers.hpp"
 
 namespace weir {
 
@@ -138,6 +139,7 @@ ImportedArray import_tensor(const DLTensor& tensor, const WantedElements& wanted
   memory.owner = owner;
   place(memory, tensor.device, stream, where);
   got.storage = detail::adopt_storage(memory, where);
+  detail::tell_exchange(got.storage->buffer, true, where);
   return got;
 }
 

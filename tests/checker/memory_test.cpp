@@ -1,0 +1,196 @@
+// The checker's memory: ranges of the host that meet, arrays that DLPack takes elsewhere or brings, the words for new arrays,
+// streams that fail.
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/dlpack.hpp>
+#include <weir/weir.hpp>
+
+#include "interop/producer.hpp"
+
+namespace {
+
+using weir::Checker;
+using weir::CheckMode;
+using weir::FindingKind;
+using weir::Severity;
+
+struct Touch {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<float>) const {}
+};
+struct Look {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<const float>) const {}
+};
+struct Throw {
+  void operator()(std::size_t, weir::View<float>) const { throw std::runtime_error("on purpose"); }
+};
+
+/// Two streams that only waits order.
+struct Pair {
+  weir::Device device = weir::device("cpu");
+  weir::Stream own{device, {.blocking = false, .name = "own"}};
+  weir::Stream compute{device, {.blocking = false, .name = "compute"}};
+  ~Pair() {
+    own.synchronize();
+    compute.synchronize();
+  }
+};
+
+TEST(CheckedMemory, of_ranges_that_meet_keeps_what_touched_each) {
+  std::vector<float> v(100);
+  weir::pin(v.data(), v.size() * sizeof(float));
+  {
+    Pair streams;
+    Checker checker({.mode = CheckMode::collect});
+    weir::launch(streams.own, 10, Touch{}, weir::inout(weir::View<float>(v.data(), 10)));
+    weir::launch(streams.compute, 10, Touch{}, weir::inout(weir::View<float>(v.data() + 50, 10)));
+    EXPECT_EQ(checker.findings().size(), 0u);
+    // They are one range from here on: who reads all of it races with the second, and not with its own stream's.
+    weir::launch(streams.own, 100, Look{}, weir::in(weir::View<const float>(v.data(), 100)));
+    ASSERT_EQ(checker.findings().size(), 1u);
+    const weir::Finding found = checker.findings().at(0);
+    EXPECT_EQ(found.kind, FindingKind::read_after_write);
+    EXPECT_EQ(found.bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+    ASSERT_TRUE(found.first);
+    EXPECT_EQ(found.first->stream, "compute");
+    weir::launch(streams.compute, 10, Touch{}, weir::inout(weir::View<float>(v.data(), 10)));
+    EXPECT_EQ(checker.findings().size(), 2u) << "the first range's history is there, too";
+  }
+  weir::unpin(v.data());
+}
+
+TEST(CheckedMemory, has_the_words_of_the_call_that_made_and_filled_it) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(streams.own, 16);
+  a.set_name("a");
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  auto b = weir::full(streams.own, 16, 2.0f);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(b));
+  auto c = weir::empty<float>(streams.own, 16);
+  weir::launch(streams.compute, 16, Touch{}, weir::out(c));
+  const std::vector<weir::Finding> found = checker.findings();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_NE(to_text(found[0]).find("  first   made by weir::zeros, then filled  "), std::string::npos)
+      << to_text(found[0]);
+  EXPECT_NE(to_text(found[1]).find("made by weir::full, then filled"), std::string::npos) << to_text(found[1]);
+  EXPECT_EQ(to_text(found[2]).find("filled"), std::string::npos) << to_text(found[2]);
+}
+
+TEST(CheckedMemory, that_was_exported_may_be_ordered_unseen) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(streams.own, 16);
+  a.set_name("a");
+  auto* const tensor = weir::to_dlpack(a);
+  const int line = __LINE__ - 1;
+  weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  EXPECT_EQ(checker.errors(), 0u);
+  ASSERT_EQ(checker.findings().size(), 1u);
+  const weir::Finding found = checker.findings().at(0);
+  EXPECT_EQ(found.severity, Severity::warning);
+  EXPECT_NE(found.why.find("array 'a' may be ordered by calls that nobody sees: it was exported by DLPack at"),
+            std::string::npos)
+      << found.why;
+  EXPECT_NE(found.why.find("memory_test.cpp:" + std::to_string(line)), std::string::npos) << found.why;
+  const weir::CheckReport report = checker.report();
+  ASSERT_EQ(report.unchecked.size(), 1u);
+  EXPECT_EQ(report.unchecked[0].what, "array 'a'");
+  streams.own.synchronize();
+  streams.compute.synchronize();
+  tensor->deleter(tensor);
+}
+
+TEST(CheckedMemory, that_was_imported_has_contents_and_may_be_ordered_unseen) {
+  Pair streams;
+  weir_test::Producer producer({16});
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::from_dlpack<float>(producer.versioned(), streams.own);
+  weir::launch(streams.own, 16, Look{}, weir::in(a));
+  EXPECT_TRUE(checker.findings().empty()) << to_text(checker.report());
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  EXPECT_EQ(checker.errors(), 0u);
+  ASSERT_GE(checker.findings().size(), 1u);
+  for (const weir::Finding& found : checker.findings()) {
+    EXPECT_EQ(found.severity, Severity::warning);
+    EXPECT_NE(found.why.find("it came by DLPack at"), std::string::npos) << found.why;
+  }
+  streams.own.synchronize();
+  streams.compute.synchronize();
+}
+
+/// A stream, an event and an array come and go, behind each other.
+void come_and_go(const Pair& streams) {
+  const weir::Stream s(streams.device, {.blocking = false});
+  const weir::Event e(streams.device);
+  auto x = weir::zeros<float>(s, 16);
+  weir::launch(s, 16, Touch{}, weir::inout(x));
+  s.record(e);
+  streams.own.wait(e);
+  weir::launch(streams.own, 16, Look{}, weir::in(x));
+  streams.own.synchronize();
+}
+
+TEST(CheckedMemory, of_the_checker_itself_is_flat_where_all_comes_and_goes) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  for (int i = 0; i < 1000; ++i) come_and_go(streams);
+  const weir::CheckStatistics first = checker.statistics();
+  for (int i = 0; i < 2000; ++i) come_and_go(streams);
+  const weir::CheckStatistics second = checker.statistics();
+  EXPECT_GT(second.commands, 2 * first.commands);
+  EXPECT_LE(second.bytes, first.bytes + 1024);
+  EXPECT_TRUE(checker.findings().empty()) << to_text(checker.report());
+}
+
+TEST(CheckedMemory, names_the_stream_that_is_gone_among_many_others) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect, .leaks = true});
+  const weir::PoolRef pool = weir::default_pool(streams.device);
+  void* memory = nullptr;
+  {
+    const weir::Stream maker(streams.device, {.blocking = false, .name = "maker"});
+    memory = pool.allocate(maker, 64);
+    maker.synchronize();
+  }
+  for (int i = 0; i < 500; ++i) come_and_go(streams);
+  checker.finish();
+  ASSERT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  const weir::Finding found = checker.findings().at(0);
+  EXPECT_EQ(found.kind, FindingKind::leak);
+  ASSERT_TRUE(found.second);
+  EXPECT_EQ(found.second->stream, "maker");
+  pool.free(streams.own, memory);
+}
+
+// A failure skips commands; it orders none, and none is lost for it.
+TEST(CheckedStreams, that_fail_are_told_as_they_are_without_a_checker) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::throw_error});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::launch(streams.own, 16, Throw{}, weir::inout(a));
+  EXPECT_THROW(weir::launch(streams.compute, 16, Touch{}, weir::inout(a)), weir::Error)
+      << "it is a hazard all the same";
+  EXPECT_EQ(checker.errors(), 1u);
+  streams.compute.wait(streams.own);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  for (const weir::Stream* failed : {&streams.compute, &streams.own}) {
+    try {
+      failed->synchronize();
+      ADD_FAILURE() << "the failure is lost";
+    } catch (const weir::Error& error) {
+      EXPECT_EQ(error.code(), weir::Errc::kernel_failed) << error.what();
+    }
+  }
+  weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+  streams.own.synchronize();
+  EXPECT_EQ(checker.errors(), 1u) << to_text(checker.report());
+}
+
+}  // namespace
