@@ -123,6 +123,7 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
       [&](const Fill& fill) {
         is(Op::fill);
         uses_.add_side(work.uses, fill.kind, work.device, uses);
+        for (const Use& use : uses) note_kind(use, fill.kind);
         if (uses.empty()) is(Op::empty);
       },
       [&](const Alloc& alloc) {

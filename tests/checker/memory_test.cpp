@@ -64,6 +64,20 @@ TEST(CheckedMemory, of_ranges_that_meet_keeps_what_touched_each) {
   weir::unpin(v.data());
 }
 
+// A fill of pageable memory returns when it is done, and one of pinned memory does not: so nothing orders what follows.
+TEST(CheckedMemory, that_is_pinned_is_known_as_such_from_its_first_fill_on) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto pinned = weir::zeros<float>(weir::pinned, 16);
+  weir::fill(streams.own, pinned, 2.0f);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(pinned));
+  EXPECT_EQ(checker.errors(), 1u);
+  auto pageable = weir::zeros<float>(weir::host, 16);
+  weir::fill(streams.own, pageable, 2.0f);
+  weir::fill(streams.compute, pageable, 3.0f);
+  EXPECT_EQ(checker.errors(), 1u) << to_text(checker.report());
+}
+
 TEST(CheckedMemory, has_the_words_of_the_call_that_made_and_filled_it) {
   Pair streams;
   Checker checker({.mode = CheckMode::collect});
