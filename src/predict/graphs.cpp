@@ -33,6 +33,8 @@ std::uint32_t Graphs::add_child(Built& graph, std::uint32_t name, std::uint32_t 
       const bool disabled = child.disabled.count(static_cast<std::uint32_t>(i)) > 0;
       const std::uint32_t place = add(graph, child.nodes[i].task, std::move(after),
                                       child.paths[i].empty() ? std::string() : path + "/" + child.paths[i]);
+      graph.nodes[place].waits = child.nodes[i].waits;
+      graph.nodes[place].records = child.nodes[i].records;
       if (disabled) graph.disabled.insert(place);
       ends.push_back(place);
     }
@@ -59,6 +61,8 @@ std::uint32_t Graphs::add_list(Built& graph, std::span<const recorded::Node> nod
                          node.op == Op::copy || node.op == Op::fill;
       const std::uint32_t task = works ? add_task(node.op, node.uses, node.cost) : none;
       places.push_back(add(graph, task, std::move(after), own));
+      if (node.op == Op::wait) graph.nodes.back().waits = node.target;
+      if (node.op == Op::record) graph.nodes.back().records = node.target;
     }
     ends.push_back(places.back());
   }
@@ -142,7 +146,7 @@ bool Graphs::captured(const recorded::Command& command, std::size_t place) {
   Capture* capture = capture_of(command.stream);
   if (!capture) {
     // A wait for what a capture holds takes the stream into it.
-    if (command.op != Op::wait) return false;
+    if (command.op != Op::wait || command.flag) return false;
     for (Capture& one : captures_) {
       const bool event = command.target_kind == recorded::Target::event && one.events.count(command.target) > 0;
       const bool other = command.target_kind == recorded::Target::stream && one.tails.count(command.target) > 0;
@@ -152,6 +156,13 @@ bool Graphs::captured(const recorded::Command& command, std::size_t place) {
   }
   std::vector<std::uint32_t>& tail = capture->tails[command.stream];
   const auto join = [&](const std::vector<std::uint32_t>& more) { tail.insert(tail.end(), more.begin(), more.end()); };
+  const auto node = [&](std::uint32_t task) { tail.assign(1, add(capture->graph, task, tail, recording_.id(place))); };
+  if (command.flag && (command.op == Op::record || command.op == Op::wait)) {
+    // Of events outside of the graph.
+    node(none);
+    (command.op == Op::wait ? capture->graph.nodes.back().waits : capture->graph.nodes.back().records) = command.target;
+    return true;
+  }
   switch (command.op) {
     case Op::record: capture->events[command.target] = tail; return true;
     case Op::wait:
@@ -170,8 +181,7 @@ bool Graphs::captured(const recorded::Command& command, std::size_t place) {
     case Op::fill: {
       std::vector<recorded::Use> uses;
       for (std::size_t i = 0; i < command.use_count; ++i) uses.push_back(recording_.use(command, i));
-      const std::uint32_t task = add_task(command.op, uses, recording_.cost(command));
-      tail.assign(1, add(capture->graph, task, tail, recording_.id(place)));
+      node(add_task(command.op, uses, recording_.cost(command)));
       return true;
     }
     case Op::launch_graph: {

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/recorder.hpp>
 #include <weir/sim.hpp>
 #include <weir/weir.hpp>
 
@@ -341,6 +342,39 @@ TEST(SimulatedClock, graphs_take_their_branches_side_by_side) {
   s.synchronize();
   EXPECT_NEAR(us_since(begin, device), 8000, 30);
   EXPECT_NEAR(weir::elapsed(start, inside).count(), 4, 0.03);
+}
+
+// What happens is told by the recording, too.
+TEST(SimulatedClock, R143_graphs_wait_for_events_of_others_and_record_some) {
+  const weir::Device device = weir::device("sim:h200");
+  const weir::Stream s(device), t(device), after(device);
+  weir::sim::set_cost("long", {.ns = 4e6});
+  const auto work = [](weir::StreamRef stream) {
+    weir::launch(stream, weir::Extent{.size = 1, .name = "long"}, Nothing{});
+  };
+  weir::sim::host_work(milliseconds(1));
+  const auto begin = weir::host_now(device);
+  weir::Recorder recorder;
+  const weir::Event go(device), done(device);
+  const weir::Graph graph = weir::capture(s, [&] {
+    work(s);
+    weir::wait_external(s, go);
+    work(s);
+    weir::record_external(s, done);
+    work(s);
+  });
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int i = 0; i < 3; ++i) work(t);
+    t.record(go);
+    graph.launch(s);
+    after.wait(done);
+    work(after);
+    after.synchronize();
+    EXPECT_NEAR(us_since(begin, device), (20 * turn + 20) * 1000, 100 * (turn + 1));
+    s.synchronize();
+  }
+  const double us = us_since(begin, device);
+  EXPECT_NEAR(weir::sim::predict(recorder.finish(), {.gains = false}).makespan_us, us, 1);
 }
 
 TEST(SimulatedClock, threads_have_times_of_their_own_and_hand_offs_carry_them) {

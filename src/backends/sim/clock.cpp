@@ -71,6 +71,7 @@ class Clock final : public detail::DeviceClock {
       for (const std::string& name : model.estimated()) names += (names.empty() ? "" : ", ") + name;
       made.estimated.push_back("kernels that last as the bytes of their uses take: " + names);
     }
+    if (model.conditional()) made.estimated.push_back("conditional nodes run their first body once");
     return made;
   }
 

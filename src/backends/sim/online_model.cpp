@@ -187,15 +187,12 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
     const auto known = graphs_.find(graph->id);
     if (known == graphs_.end()) return place;
     if (known->second.changed) translate(known->second);
+    find_events(known->second, clocks[thread]);
     call.action = Action::launch_graph;
     call.target = known->second.place;
     place.first = simulation_.next_command();
     make(call, thread, clocks, command.id);
     place.last = simulation_.last_of_stream(stream).back();
-    for (const auto& [node, at] : known->second.records) {
-      const GraphNode& record = known->second.nodes[node];
-      simulation_.record_node(event_place(record.event, record.state, clocks[thread]), at);
-    }
   } else {
     call.action = Action::enqueue;
     call.task = known_task(task_of(command.op, command.uses, profile_, costs, estimated_));
@@ -263,6 +260,7 @@ OnlineModel::GraphNode OnlineModel::node_of(const GraphNodeInfo& info, const Cos
       node.event = record->event_id;
       node.state = record->event;
     }
+    if (const auto* wait = std::get_if<Wait>(info.op)) node.event = wait->event_id;
   }
   node.depends.assign(info.depends.begin(), info.depends.end());
   if (info.op == nullptr) return node;
@@ -306,10 +304,24 @@ void OnlineModel::drop_graph(std::uint64_t id) {
 
 void OnlineModel::translate(Graph& graph) {
   model::Graph made;
-  graph.records.clear();
+  graph.events.clear();
   add_nodes(graph, made, -1, {});
   program_.graphs[graph.place] = std::move(made);
   graph.changed = false;
+}
+
+/// What its records and waits are about is found at each launch: events come and go.
+void OnlineModel::find_events(const Graph& graph, double at) {
+  for (const auto& [number, place] : graph.events) {
+    const GraphNode& node = graph.nodes[number];
+    model::Node& made = program_.graphs[graph.place][place];
+    if (node.state != nullptr) {
+      made.records = event_place(node.event, node.state, at);
+    } else {
+      const auto found = events_.find(node.event);
+      made.waits = found == events_.end() ? none : found->second.place;
+    }
+  }
 }
 
 /// The nodes of a parent, whose beginnings come behind those named; of a conditional one the first body. Returns the ends.
@@ -328,15 +340,16 @@ std::vector<std::uint32_t> OnlineModel::add_nodes(Graph& graph, model::Graph& ma
       after.insert(after.end(), them.begin(), them.end());
     }
     if (node.depends.empty()) after = behind;
+    conditional_ = conditional_ || node.kind == NodeKind::conditional;
     const bool holds_others = node.kind == NodeKind::graph || node.kind == NodeKind::conditional;
     if (holds_others && node.enabled) {
       std::vector<std::uint32_t> inner = add_nodes(graph, made, static_cast<std::int32_t>(number), after);
       ends[number] = inner.empty() ? after : std::move(inner);
       return;
     }
-    made.push_back({node.enabled ? node.task : none, std::move(after)});
+    made.push_back({node.enabled ? node.task : none, std::move(after), none, none});
     const auto at = static_cast<std::uint32_t>(made.size() - 1);
-    if (node.event != 0 && node.enabled) graph.records.emplace_back(number, at);
+    if (node.event != 0 && node.enabled) graph.events.emplace_back(number, at);
     ends[number] = {at};
   };
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {

@@ -76,6 +76,8 @@ class OnlineModel {
   void snapshot(model::Program& program, model::Result& result, std::vector<CommandId>& commands,
                 std::vector<StreamId>& streams) const;
   const std::set<std::string, std::less<>>& estimated() const { return estimated_; }
+  /// Whether a graph had nodes whose runs depend on values.
+  bool conditional() const { return conditional_; }
 
  private:
   struct Event {
@@ -90,14 +92,14 @@ class OnlineModel {
     bool enabled;
     std::uint32_t task;
     std::vector<std::uint32_t> depends;
-    std::uint64_t event = 0;  ///< that it records
-    const detail::EventState* state = nullptr;
+    std::uint64_t event = 0;                    ///< of a record or wait
+    const detail::EventState* state = nullptr;  ///< of a record
   };
   struct Graph {
     std::vector<GraphNode> nodes;
     std::uint32_t place;
     bool changed = true;
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> records = {};  ///< node, place in the model's graph
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> events = {};  ///< node, place in the model's graph
   };
 
   bool make(model::Call call, std::uint32_t thread, std::vector<double>& clocks, CommandId command = 0);
@@ -108,6 +110,7 @@ class OnlineModel {
   void forget_events();
   GraphNode node_of(const GraphNodeInfo& info, const Costs& costs);
   void translate(Graph& graph);
+  void find_events(const Graph& graph, double at);
   std::vector<std::uint32_t> add_nodes(Graph& graph, model::Graph& made, std::int32_t parent,
                                        std::vector<std::uint32_t> behind);
 
@@ -128,6 +131,7 @@ class OnlineModel {
   std::unordered_map<std::string, std::uint32_t> tasks_;  ///< by their bytes
   std::uint32_t last_task_ = 0;
   std::set<std::string, std::less<>> estimated_;
+  bool conditional_ = false;
   model::Call last_question_ = {};  ///< if the last call was one
 };
 

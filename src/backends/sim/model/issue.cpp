@@ -261,9 +261,17 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
       come_behind(base + after, node, Phase::ended, hop(task_of(base + after), task, 0, Cause::order, true),
                   Cause::order);
     }
+    if (graph[i].waits != none) {
+      for (const Behind& event : events_[graph[i].waits])
+        come_behind(event.command, node, Phase::ended, hop(task_of(event.command), task, 1, event.cause, false),
+                    event.cause);
+    }
     if (is_link_copy(task.work) && profile_.copies_in_order != 0)
       devices_[device].engines[engine_of(task.work)].issued.push_back(node);
     one_less(node, 0, Cause::host, none);
+  }
+  for (std::uint32_t i = 0; i < graph.size(); ++i) {
+    if (graph[i].records != none) events_[graph[i].records].assign(1, {base + i, Cause::order, 0});
   }
   const std::uint32_t last = add_command(number, none, call.stream, device, issued, 0);
   come_behind(first, last, Phase::ended, 0, Cause::order);

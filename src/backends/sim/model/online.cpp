@@ -69,13 +69,6 @@ double Simulation::known_end(std::uint32_t command) const {
   return commands_[command].phase == Phase::ended ? spans_[command].end : std::numeric_limits<double>::infinity();
 }
 
-void Simulation::record_node(std::uint32_t event, std::uint32_t node) {
-  const std::uint32_t call = calls_.end() - 1;
-  for (std::uint32_t i = spans_.end(); i-- > spans_.first() && (spans_[i].call == call || spans_[i].call == none);) {
-    if (spans_[i].node == node) events_[event].assign(1, {i, Cause::order, 0});
-  }
-}
-
 double Simulation::next_time(double after) {
   for (bool chosen = true; chosen;) {
     advance(after);

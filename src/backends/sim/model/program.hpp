@@ -30,6 +30,8 @@ struct Task {
 struct Node {
   std::uint32_t task = none;
   std::vector<std::uint32_t> after;
+  std::uint32_t waits = none;    ///< the event of another stream: for what it stands for at the launch
+  std::uint32_t records = none;  ///< the event that stands for this node from the launch on
 };
 using Graph = std::vector<Node>;
 

@@ -46,8 +46,6 @@ class Simulation {
   double known_end(std::uint32_t command) const;
   /// The number that the next command will have.
   std::uint32_t next_command() const { return commands_.end(); }
-  /// The record that is the graph's node of that place, in the launch that was the last call.
-  void record_node(std::uint32_t event, std::uint32_t node);
   /// When something happens next after that; infinity if nothing does.
   double next_time(double after);
   /// The stream was told to wait, at no cost, for what others have so far.
