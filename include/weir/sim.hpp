@@ -21,11 +21,12 @@ namespace weir::sim {
 
 /// The calling thread computes for so long, beside simulated devices: their clock does not know what a program does between its
 /// calls, unless WEIR_SIM_HOST=measured says that it is to take real time for it. Observers are told. Nothing happens otherwise,
-/// nor in host functions, whose times are the profile's. Throws invalid_value. Any thread.
+/// nor in host functions, whose times are the profile's and what set_cost() says of their lines. Throws invalid_value. Any thread.
 void host_work(std::chrono::nanoseconds time, SourceLocation where = SourceLocation::current());
 
 /// What launches of a kernel cost on simulated devices from here on: `kernel` is the name that the launch was given, or the
-/// functor's, with or without its namespaces. It goes before what the file that WEIR_SIM_COSTS names says. A launch without a
+/// functor's, with or without its namespaces; or of a host function or foreign work the line that enqueued it, as
+/// "pipeline.cpp:41". It goes before what the file that WEIR_SIM_COSTS names says. A launch without a
 /// cost lasts as long as the bytes of its uses take. Threads and blocks that are not said are the launch's. Throws
 /// invalid_value. Any thread.
 void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where = SourceLocation::current());
@@ -33,6 +34,8 @@ void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocatio
 /// What was said of a launch by set_cost() or the file, with its blocks and threads where time goes by blocks; nothing where
 /// nobody said anything. For observers. Any thread.
 std::optional<recorded::Cost> cost_of(const Launch& launch);
+/// The same of any command that was made there: also of host functions and foreign work.
+std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where);
 
 /// The profiles inside the library: "h200", ...
 std::vector<std::string> profile_names();

@@ -15,15 +15,6 @@
 
 namespace weir::recorded {
 
-namespace {
-
-std::optional<Cost> cost_of(const weir::Op& op) {
-  const auto* launch = std::get_if<Launch>(&op);
-  return launch != nullptr ? sim::cost_of(*launch) : std::nullopt;
-}
-
-}  // namespace
-
 void Translator::start(Watch watch, SourceLocation where) {
   attaching_ = true;
   attach(*this, watch, where);
@@ -176,7 +167,8 @@ void Translator::add(const weir::Command& command) {
   const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
   if (unknown || made.op == Op::empty) return;
   std::optional<Cost> cost;
-  if (extras_.costs && objects_.simulated(objects_.device_of(command.stream))) cost = cost_of(command.op);
+  if (extras_.costs && objects_.simulated(objects_.device_of(command.stream)))
+    cost = sim::cost_of(command.op, command.where);
   sink_.add(made, {.uses = uses, .cost = cost}, command.id);
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
@@ -272,7 +264,7 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
   }
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
-    if (extras_.costs && objects_.simulated(device)) made.cost = cost_of(*node.op);
+    if (extras_.costs && objects_.simulated(device)) made.cost = sim::cost_of(*node.op, node.where);
   } else if (node.kind == NodeKind::conditional) {
     objects_.add_side(node.uses, MemoryKind::device, device, made.uses);
   }

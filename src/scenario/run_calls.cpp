@@ -180,7 +180,7 @@ void RunState::host_function(const recorded::Command& command, SourceLocation wh
       promised = false;
     }
   }
-  const auto function = std::make_shared<Work>(duration(recording_.cost(command)),
+  const auto function = std::make_shared<Work>(computing(where, recording_.cost(command), uses_of(command)),
                                                std::vector<recorded::Name>(gives.begin(), gives.end()), hand_offs_);
   if (promised) {
     for (const recorded::Name name : gives) hand_offs_->promise(name);

@@ -136,7 +136,6 @@ void RunState::build_nodes(GraphBuilder& builder, std::span<const recorded::Node
 
 Node RunState::build_node(GraphBuilder& builder, const recorded::Node& node, const std::string& path,
                           SourceLocation where, std::vector<RunNode>& made) {
-  const double ns = duration(node.cost);
   switch (node.op) {
     case Op::launch: {
       const char* const name = recording_.text(node.name);
@@ -145,6 +144,7 @@ Node RunState::build_node(GraphBuilder& builder, const recorded::Node& node, con
     case Op::external:  // builders have none: a host function in its place
     case Op::host_function: {
       Node made_node;
+      const double ns = computing(where, node.cost, node.uses);
       const auto uses = arguments(node.uses, where);
       with_count(
           uses.size(), [&]<std::size_t... I>(std::index_sequence<I...>) {

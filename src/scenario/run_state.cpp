@@ -189,6 +189,13 @@ double RunState::computing(const char* name, const std::optional<recorded::Cost>
   return 0;
 }
 
+double RunState::computing(SourceLocation where, const std::optional<recorded::Cost>& cost,
+                           std::span<const recorded::Use> uses) {
+  const std::string_view path = where.file_name();
+  const std::string line = std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(where.line());
+  return computing(line.c_str(), cost, uses);
+}
+
 void RunState::work(double ns) const {
   if (!simulated()) return spin(ns);
   sim::host_work(std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));

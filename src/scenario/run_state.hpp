@@ -105,6 +105,9 @@ class RunState {
   bool simulated() const { return devices_.front().backend() == "sim"; }
   /// How long a kernel of that name computes. On simulated devices no time at all: their clock is told what it costs.
   double computing(const char* name, const std::optional<recorded::Cost>& cost, std::span<const recorded::Use> uses);
+  /// The same of what has no name, by its line.
+  double computing(SourceLocation where, const std::optional<recorded::Cost>& cost,
+                   std::span<const recorded::Use> uses);
   /// The host computes; on simulated devices by their clock.
   void work(double ns) const;
 

@@ -51,9 +51,9 @@ class Clock final : public detail::DeviceClock {
     costs_.set(kernel, cost);
   }
 
-  std::optional<recorded::Cost> cost_of(const Launch& launch) {
+  std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where) {
     const LockGuard guard(mutex_);
-    const std::optional<model::KernelCost> known = said_of(launch, costs_);
+    const std::optional<model::KernelCost> known = said_of(op, where, costs_);
     if (!known) return std::nullopt;
     recorded::Cost cost{known->ns, {}, known->blocks, known->threads, known->block_ns, known->shared_bytes};
     if (known->bytes) cost.bytes = static_cast<std::uint64_t>(*known->bytes);
@@ -411,7 +411,8 @@ void add_to_clock(int device, const std::string& profile_name, const model::Prof
 
 Snapshot snapshot(int device) { return the_clock().snapshot(device); }
 
-std::optional<recorded::Cost> cost_of(const Launch& launch) { return the_clock().cost_of(launch); }
+std::optional<recorded::Cost> cost_of(const Launch& launch) { return the_clock().cost_of(launch, {}); }
+std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where) { return the_clock().cost_of(op, where); }
 
 void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where) {
   const auto refuse = [&](const char* why) {

@@ -25,6 +25,13 @@ const model::KernelCost* Costs::find(std::string_view launch, std::string_view f
   return nullptr;
 }
 
+const model::KernelCost* Costs::find(SourceLocation where) const {
+  if (!where || (said_.empty() && read_.empty())) return nullptr;
+  const std::string_view path = where.file_name();
+  std::string line(path.substr(path.rfind('/') + 1));
+  return find(line.append(":").append(std::to_string(where.line())), {});
+}
+
 namespace {
 
 void take(model::KernelCost& cost, std::string_view field, double value, const std::string& path) {

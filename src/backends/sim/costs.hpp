@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <weir/source_location.hpp>
+
 #include "backends/sim/model/kernel_task.hpp"
 
 namespace weir::sim {
@@ -17,6 +19,8 @@ class Costs {
  public:
   void set(std::string_view kernel, const model::KernelCost& cost) { said_[std::string(kernel)] = cost; }
   const model::KernelCost* find(std::string_view launch, std::string_view functor) const;
+  /// Of what has no name: by its line, "pipeline.cpp:41".
+  const model::KernelCost* find(SourceLocation where) const;
   /// {"kernels": [{"name": "Saxpy", "block_ns": 20000, "blocks": 132}, ...]}. Throws std::string: what is wrong.
   void read(std::string_view text);
 

@@ -195,7 +195,7 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
     place.last = simulation_.last_of_stream(stream).back();
   } else {
     call.action = Action::enqueue;
-    call.task = known_task(task_of(command.op, command.uses, profile_, costs, estimated_));
+    call.task = known_task(task_of(command.op, command.uses, command.where, profile_, costs, estimated_));
     if (program_.tasks[call.task].work == model::Work::nothing) {
       marker();
       return place;
@@ -264,7 +264,7 @@ OnlineModel::GraphNode OnlineModel::node_of(const GraphNodeInfo& info, const Cos
   }
   node.depends.assign(info.depends.begin(), info.depends.end());
   if (info.op == nullptr) return node;
-  const model::Task task = task_of(*info.op, info.uses, profile_, costs, estimated_);
+  const model::Task task = task_of(*info.op, info.uses, info.where, profile_, costs, estimated_);
   if (task.work != model::Work::nothing) node.task = known_task(task);
   return node;
 }

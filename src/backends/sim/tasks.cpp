@@ -91,8 +91,15 @@ std::optional<model::KernelCost> said_of(const Launch& launch, const Costs& cost
   return cost;
 }
 
-Task task_of(const Op& op, std::span<const Region> uses, const model::Profile& profile, const Costs& costs,
-             std::set<std::string, std::less<>>& estimated) {
+std::optional<model::KernelCost> said_of(const Op& op, SourceLocation where, const Costs& costs) {
+  if (const auto* launch = std::get_if<Launch>(&op)) return said_of(*launch, costs);
+  if (!std::holds_alternative<HostCall>(op) && !std::holds_alternative<External>(op)) return std::nullopt;
+  const model::KernelCost* said = costs.find(where);
+  return said != nullptr ? std::optional(*said) : std::nullopt;
+}
+
+Task task_of(const Op& op, std::span<const Region> uses, SourceLocation where, const model::Profile& profile,
+             const Costs& costs, std::set<std::string, std::less<>>& estimated) {
   return visit_op(
       op, [&](const Launch& launch) { return launch_task(launch, uses, profile, costs, estimated); },
       [&](const Copy& copy) { return copy_task(copy, profile); },
@@ -105,14 +112,17 @@ Task task_of(const Op& op, std::span<const Region> uses, const model::Profile& p
         return task;
       },
       [&](const External&) {
+        if (const model::KernelCost* said = costs.find(where)) return kernel(profile, *said);
         estimated.emplace("external work");
         model::KernelCost cost;
         cost.bytes = bytes_of(uses);
         return kernel(profile, cost);
       },
-      [](const HostCall&) {
+      [&](const HostCall&) {
         Task task;
         task.work = Work::host_function;
+        if (const model::KernelCost* said = costs.find(where))
+          task.fixed_us = std::max(said->ns.value_or(0), said->block_ns.value_or(0)) / 1000;
         return task;
       },
       [](const Alloc&) { return Task{}; }, [](const Free&) { return Task{}; }, [](const Record&) { return Task{}; },

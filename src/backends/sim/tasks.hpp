@@ -18,10 +18,12 @@ namespace weir::sim {
 
 /// What was said of a launch, with its own blocks and threads where time goes by blocks.
 std::optional<model::KernelCost> said_of(const Launch& launch, const Costs& costs);
+/// The same of any command that was made there.
+std::optional<model::KernelCost> said_of(const Op& op, SourceLocation where, const Costs& costs);
 
 /// Kernels whose cost nobody said last as long as the bytes of their uses take: their names are added to `estimated`. Work::nothing
 /// for what keeps no engine busy. What fits on no multiprocessor takes one whole.
-model::Task task_of(const Op& op, std::span<const Region> uses, const model::Profile& profile, const Costs& costs,
-                    std::set<std::string, std::less<>>& estimated);
+model::Task task_of(const Op& op, std::span<const Region> uses, SourceLocation where, const model::Profile& profile,
+                    const Costs& costs, std::set<std::string, std::less<>>& estimated);
 
 }  // namespace weir::sim

@@ -1,0 +1,55 @@
+// How long host functions and foreign work last on simulated devices: as was said of their lines.
+#include <chrono>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <weir/recorder.hpp>
+#include <weir/sim.hpp>
+#include <weir/weir.hpp>
+
+namespace {
+
+double us_since(std::chrono::steady_clock::time_point begin, weir::Device device) {
+  return std::chrono::duration<double, std::micro>(weir::host_now(device) - begin).count();
+}
+
+std::string line_of(weir::SourceLocation where) { return "clock_functions_test.cpp:" + std::to_string(where.line()); }
+
+}  // namespace
+
+TEST(SimulatedFunctions, last_as_was_said_of_their_lines_one_at_a_time) {
+  const weir::Device device = weir::device("sim:h200");
+  const weir::Stream s(device), t(device);
+  s.synchronize();
+  weir::Recorder recorder;
+  const weir::SourceLocation here = weir::SourceLocation::current();
+  weir::sim::set_cost(line_of(here), {.ns = 5e6});
+  const auto begin = weir::host_now(device);
+  for (const weir::StreamRef stream : {weir::StreamRef(s), weir::StreamRef(t), weir::StreamRef(s)})
+    weir::host_call({stream, here}, [] {});
+  weir::host_call(t, [] {});
+  device.synchronize();
+  EXPECT_NEAR(us_since(begin, device), 15'000, 100);
+  const weir::sim::Prediction predicted = weir::sim::predict(recorder.finish(), {.gains = false});
+  EXPECT_NEAR(predicted.makespan_us, us_since(begin, device), 1);
+}
+
+TEST(SimulatedFunctions, foreign_work_and_functions_of_graphs_too) {
+  const weir::Device device = weir::device("sim:h200");
+  const weir::Stream s(device);
+  const weir::SourceLocation here = weir::SourceLocation::current();
+  weir::sim::set_cost(line_of(here), {.ns = 3e6});
+  const weir::Graph graph = weir::capture(s, [&] { weir::host_call({s, here}, [] {}); });
+  s.synchronize();
+  const auto begin = weir::host_now(device);
+  weir::external({s, here}, [](weir::NativeStream) {});
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_NEAR(us_since(begin, device), 6'000, 150);
+  weir::sim::set_cost(line_of(here), {.ns = 0});
+  const auto again = weir::host_now(device);
+  weir::host_call({s, here}, [] {});
+  s.synchronize();
+  EXPECT_LT(us_since(again, device), 100);
+}
