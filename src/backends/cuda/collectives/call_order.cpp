@@ -109,7 +109,11 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
     if (failures.in_doubt_beyond(part.behind, waiting.transport->tag())) return Answer::waits;
   }
   try {
-    return Handing(last_, *waiting.transport, call).done() ? Answer::handed : Answer::waits;
+    switch (Handing(last_, *waiting.transport, call).run()) {
+      case Handing::Outcome::handed: return Answer::handed;
+      case Handing::Outcome::waits: return Answer::waits;
+      case Handing::Outcome::is_over: break;
+    }
   } catch (const Error& error) {
     post(worker(),
          [call = CallRef(call), code = error.errc(), why = std::string(error.what())] { call->fail_all(code, why); });

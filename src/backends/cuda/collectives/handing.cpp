@@ -133,6 +133,7 @@ Handing::Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveC
 
 Handing::~Handing() {
   for (Target& target : targets_) {
+    if (!is_with_nccl_ && target.lane != nullptr && !target.direct) target.part->set_written_by_lane(false);
     if (!target.taken) continue;
     DeferredParts& deferred = target.part->queue().deferred();
     std::erase_if(deferred.parts, [](const auto& part) { return part->state() != NcclPart::State::deferred; });
@@ -140,16 +141,22 @@ Handing::~Handing() {
   }
 }
 
-bool Handing::done() {
+Handing::Outcome Handing::run() {
   const RoomCall room;
-  if (!take_parts()) return false;
+  if (!take_parts()) return Outcome::waits;
   transport_.make_ranks(where_);
+  for (Target& target : targets_) {
+    target.lane = transport_.ranks().lanes[target.rank];
+    if (!target.direct) target.part->set_written_by_lane(true);
+  }
+  if (!call_.open()) return Outcome::is_over;  // who fails it from here on leaves words to the lanes
   come_behind_all();
   stage();
   call_nccl();
   go_on();
+  is_with_nccl_ = true;
   watch_ends();
-  return true;
+  return Outcome::handed;
 }
 
 bool Handing::come_to_part(Target& target) {
@@ -170,7 +177,6 @@ bool Handing::take_parts() {
 
 /// NCCL's streams, and what they wait for before it.
 void Handing::come_behind_all() {
-  const NcclRanks& ranks = transport_.ranks();
   const bool nothing = moves_nothing(call_.share(0).request);
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     Target& target = targets_[i];
@@ -178,7 +184,6 @@ void Handing::come_behind_all() {
     const CollectiveRequest& request = share.request;
     const bool reduced = request.reduction != Reduction::none;
     CudaQueue& queue = target.part->queue();
-    target.lane = ranks.lanes[target.rank];
     target.beside = !target.direct || (!nothing && ((reads(share) && needs_staging(request.in, reduced)) ||
                                                     ((writes(share) || request.kind == CollectiveKind::broadcast) &&
                                                      needs_staging(request.out, reduced))));

@@ -20,9 +20,13 @@ class Handing {
   Handing(const Handing&) = delete;
   Handing& operator=(const Handing&) = delete;
 
-  /// False: a part is neither deferred nor held, and the thread that is about to hold it will say when. Throws weir::Error, and
-  /// then nothing more of it is done.
-  bool done();
+  enum class Outcome {
+    handed,
+    waits,   ///< a part is neither deferred nor held: the thread that is about to hold it will say when
+    is_over  ///< it failed before
+  };
+  /// Throws weir::Error, and then nothing more of it is done.
+  Outcome run();
 
  private:
   /// Where NCCL does one part, and what it moves for it.
@@ -53,6 +57,7 @@ class Handing {
   NcclTransport& transport_;
   detail::CollectiveCall& call_;
   const SourceLocation where_;
+  bool is_with_nccl_ = false;
   std::vector<Target> targets_;
   Staging staging_;
 };

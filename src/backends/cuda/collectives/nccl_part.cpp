@@ -94,14 +94,20 @@ void NcclPart::hold(SourceLocation where) {
 
 bool NcclPart::let_go(const std::shared_ptr<const Error>& failure) noexcept {
   if (over_.exchange(true, std::memory_order_seq_cst)) return false;
-  if (failure && !queue_.failures().failed()) detail::note_unseen(failure);
+  const FailureState& failures = queue_.failures();
+  if (failure && !failures.failed() && failures.is_unsettled(place_)) detail::note_unseen(failure);
   try {
     queue_.failures().settle(place_, failure);  // first: what runs next looks at the failures
   } catch (...) {
     // Without memory for the list of those that depend on it the streams stay in doubt.
   }
-  reach_word();
+  if (!written_by_lane_.load(std::memory_order_seq_cst)) reach_word();
   return true;
+}
+
+void NcclPart::set_written_by_lane(bool so) noexcept {
+  written_by_lane_.store(so, std::memory_order_seq_cst);
+  if (!so && over()) reach_word();
 }
 
 void NcclPart::reach_word() noexcept {

@@ -47,6 +47,9 @@ class NcclPart {
 
   /// Puts the wait for a word into the stream; by who has the queue's DeferredParts, or by its submitter.
   void hold(SourceLocation where);
+  /// From here on the lane's own write lets the stream go, behind what NCCL does: until then it may write to the user's memory,
+  /// whatever fails. False: it is not so any more, and nothing of it is with NCCL.
+  void set_written_by_lane(bool so) noexcept;
   void set_handed() { state_.store(State::handed, std::memory_order_release); }
   const SignalWord& word() const { return *word_.load(std::memory_order_acquire); }
   std::uint32_t count() const { return count_; }
@@ -61,6 +64,7 @@ class NcclPart {
   std::uint64_t place_;
   std::atomic<State> state_{State::deferred};
   std::atomic<bool> over_{false};
+  std::atomic<bool> written_by_lane_{false};
   std::atomic<SignalWord*> word_{nullptr};
   std::uint32_t count_ = 0;
 };

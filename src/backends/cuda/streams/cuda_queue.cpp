@@ -237,7 +237,7 @@ bool CudaQueue::done() {
     return true;
   }
   if (legacy_ && !device_.started()) return true;
-  if (!may_call_driver()) return false;
+  if (!may_call_driver() || deferred_.any()) return false;
   static_cast<void>(stream({}));
   const cudaError_t answer = ask();
   if (answer == cudaErrorNotReady) return false;
@@ -275,6 +275,7 @@ void CudaQueue::synchronize(const char* operation, SourceLocation where) {
   const std::uint64_t place =
       failures_.place();  // before the wait: what fails later has commands behind it that are pending
   wait_for_all(operation, where);
+  failures_.settle_tagged(place);
   if (const auto error = failures_.take(place)) detail::throw_seen(*error);
 }
 

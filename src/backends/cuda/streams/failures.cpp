@@ -60,6 +60,21 @@ void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
   }
 }
 
+void FailureState::settle_tagged(std::uint64_t place) {
+  if (!in_doubt()) return;
+  const detail::LockGuard guard(mutex());
+  std::vector<std::uint64_t> over;
+  for (const Unsettled& open : unsettled_) {
+    if (open.place <= place && open.tag != 0) over.push_back(open.place);
+  }
+  for (const std::uint64_t one : over) settle_locked(one, nullptr);
+}
+
+bool FailureState::is_unsettled(std::uint64_t place) const {
+  const detail::LockGuard guard(mutex());
+  return std::any_of(unsettled_.begin(), unsettled_.end(), [&](const Unsettled& open) { return open.place == place; });
+}
+
 bool FailureState::in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const {
   if (!in_doubt()) return false;
   const detail::LockGuard guard(mutex());
@@ -73,7 +88,7 @@ void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> erro
 }
 
 void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) {
-  std::erase_if(unsettled_, [&](const Unsettled& open) { return open.place == place; });
+  if (std::erase_if(unsettled_, [&](const Unsettled& open) { return open.place == place; }) == 0) return;
   if (error && place < failed_at_.load(std::memory_order_relaxed)) {
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
     error_ = error;

@@ -38,9 +38,12 @@ class FailureState {
   /// The driver has all of it by now: whatever becomes of the place, it and what depends on it alone need nobody else to go on,
   /// and fail before they do.
   void set_tag(std::uint64_t place, std::uint64_t tag);
+  /// The stream is through with what it had up to the place: what has a tag did not fail, and need not wait for who settles it.
+  void settle_tagged(std::uint64_t place);
+  bool is_unsettled(std::uint64_t place) const;
   /// Whether something up to the place is unsettled that has another tag, or none.
   bool in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const;
-  /// It ran, was skipped, or could not be submitted. Null error: nothing failed.
+  /// It ran, was skipped, or could not be submitted. Null error: nothing failed. The first time counts.
   void settle(std::uint64_t place, std::shared_ptr<const Error> error);
   /// This queue's later commands wait for `source`'s up to `place`.
   void depend_on(FailureState& source, std::uint64_t place);
