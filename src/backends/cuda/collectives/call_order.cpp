@@ -109,7 +109,7 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
     if (failures.in_doubt_beyond(part.behind, waiting.transport->tag())) return Answer::waits;
   }
   try {
-    switch (Handing(last_, *waiting.transport, call).run()) {
+    switch (Handing(last_, *waiting.transport, call, waiting_.size() > 1).run()) {
       case Handing::Outcome::handed: return Answer::handed;
       case Handing::Outcome::waits: return Answer::waits;
       case Handing::Outcome::is_over: break;

@@ -119,8 +119,8 @@ void wait_for(cudaStream_t stream, cudaEvent_t event, int device, SourceLocation
 
 }  // namespace
 
-Handing::Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call)
-    : last_(last), transport_(transport), call_(call), where_(call.share(0).where), staging_(where_) {
+Handing::Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call, bool hurry)
+    : last_(last), transport_(transport), call_(call), hurry_(hurry), where_(call.share(0).where), staging_(where_) {
   const auto parts = call.parts();
   targets_.reserve(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -339,7 +339,9 @@ void Handing::watch_ends() {
   for (const Target& target : targets_) handed->parts.push_back(target.part);
   for (const Target& target : targets_) {
     std::unique_ptr<Reached> reached = std::make_unique<PartEnd>(handed, target.end);
-    Poller::instance().add(target.lane, target.lane->device().index(), target.end->get(), reached);
+    // Those that wait for it are settled by it; else it is in nobody's way for a moment.
+    const auto hurry = hurry_ ? Poller::Hurry::yes : Poller::Hurry::no;
+    Poller::instance().add(target.lane, target.lane->device().index(), target.end->get(), reached, hurry);
   }
 }
 

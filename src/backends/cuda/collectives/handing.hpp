@@ -15,7 +15,8 @@ namespace weir::cuda {
 /// One call. Under the lock of CallOrder.
 class Handing {
  public:
-  Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call);
+  /// `hurry`: others may wait for its end.
+  Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call, bool hurry);
   ~Handing();
   Handing(const Handing&) = delete;
   Handing& operator=(const Handing&) = delete;
@@ -56,6 +57,7 @@ class Handing {
   LastHanded& last_;
   NcclTransport& transport_;
   detail::CollectiveCall& call_;
+  const bool hurry_;
   const SourceLocation where_;
   bool is_with_nccl_ = false;
   std::vector<Target> targets_;

@@ -52,14 +52,15 @@ void look_at(detail::CollectivePart& part, NcclPart& own) noexcept {
   own.attended.store(false, std::memory_order_release);
 }
 
+/// For who ends them, one way or the other. Nobody is at work on them then.
+std::vector<NcclLibrary::Comm> take_comms(NcclRanks& ranks) noexcept {
+  const detail::LockGuard guard(CallOrder::instance().lock());
+  return std::exchange(ranks.comms, {});
+}
+
 /// Waits for what stands before its collectives, so each has a thread of its own.
 void abort_all(NcclRanks& ranks) noexcept {
-  std::vector<NcclLibrary::Comm> comms;
-  {
-    const detail::LockGuard guard(CallOrder::instance().lock());
-    comms = std::exchange(ranks.comms, {});
-  }
-  for (NcclCommunicator* comm : comms) {
+  for (NcclCommunicator* comm : take_comms(ranks)) {
     try {
       start_thread([](void* one) { nccl().CommAbort(static_cast<NcclCommunicator*>(one)); }, comm);
     } catch (...) {
@@ -69,7 +70,7 @@ void abort_all(NcclRanks& ranks) noexcept {
 }
 
 void end_all(NcclRanks& ranks) noexcept {
-  for (NcclCommunicator* comm : std::exchange(ranks.comms, {})) nccl().CommDestroy(comm);
+  for (NcclCommunicator* comm : take_comms(ranks)) nccl().CommDestroy(comm);
   for (std::size_t i = 0; i < ranks.lanes.size(); ++i) {
     CudaQueue& lane = *ranks.lanes[i];
     if (i < ranks.scratch.size()) {
