@@ -111,6 +111,18 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream, int device) {
   const DeviceScope scope(device);
   return cudaEventRecord(event, stream);
 }
+cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
+  const auto write = [&] {
+    return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.word().reached), part.count(),
+                               CU_STREAM_WRITE_VALUE_DEFAULT);
+  };
+  CUresult answer = write();
+  if (answer != CUDA_SUCCESS) {
+    const DeviceScope scope(device);  // it may want the context to be current
+    answer = write();
+  }
+  return static_cast<cudaError_t>(answer);
+}
 void wait_for(cudaStream_t stream, cudaEvent_t event, int device, SourceLocation where) {
   if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) return;
   const DeviceScope scope(device);
@@ -318,11 +330,7 @@ void Handing::go_on() {
   for (Target& target : targets_) {
     NcclPart& part = *target.part;
     CudaDevice& device = target.lane->device();
-    if (!target.direct) {
-      const CUresult answer = driver().write_word(target.stream, reinterpret_cast<CUdeviceptr>(&part.word().reached),
-                                                  part.count(), CU_STREAM_WRITE_VALUE_DEFAULT);
-      check(static_cast<cudaError_t>(answer), handing, target.lane->label(), where_);
-    }
+    if (!target.direct) check(write_word(target.stream, part, device.index()), handing, target.lane->label(), where_);
     target.end = std::make_shared<StockEvent>(device, false, where_);
     check(record(target.end->get(), target.stream, device.index()), handing, target.lane->label(), where_);
     if (target.direct) {

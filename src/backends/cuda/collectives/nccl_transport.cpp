@@ -18,6 +18,9 @@ namespace {
 
 constexpr const char* making = "weir::communicators";
 constexpr std::size_t scratch_bytes = 256;
+/// The streams of one priority share hardware queues (R182): a lane must not be in one behind a stream that waits for it. Few streams
+/// have this priority; those of waits between backends have the greatest.
+constexpr int lane_priority = -4;
 
 std::atomic<std::uint64_t> next_tag{1};
 
@@ -128,6 +131,7 @@ void NcclTransport::make_ranks(SourceLocation where) {
     QueueOptions options;
     options.kind = QueueOptions::Kind::internal;
     options.blocking = false;
+    options.priority = lane_priority;
     options.label = "collectives on " + device->name();
     all.lanes.push_back(&device->open_queue(options));
     all.scratch.push_back(device->default_pool().allocate(*all.lanes.back(), scratch_bytes, making, where));
