@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "collectives/ranks.hpp"
+#include "support/child.hpp"
 
 namespace weir_test {
 namespace {
@@ -232,6 +233,22 @@ TEST(CollectivesGpus, nothing_behind_a_failure_runs_on_bad_data) {
   weir::all_reduce(ranks.streams[0], again, inout(x[0]));
   weir::all_reduce(ranks.streams[1], other, inout(x[1]));
   EXPECT_EQ(x[1].to_host(), ints(8, 3));
+}
+
+/// One rank is there, and commands behind it; the other one never comes.
+WEIR_SCENE(collectives_end_with_a_rank_that_waits) {
+  static const Ranks ranks(2);
+  static const auto x = ranks.zeros<int>(8);
+  static const Marker after;
+  weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+  mark(ranks.streams[0], after);
+  weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+}
+
+TEST(CollectivesGpus, a_process_may_end_with_a_rank_that_waits) {
+  WEIR_NEEDS_GPUS
+  const Outcome outcome = play("collectives_end_with_a_rank_that_waits");
+  EXPECT_TRUE(ended_well(outcome)) << outcome.output;
 }
 
 }  // namespace

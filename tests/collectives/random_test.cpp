@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 
+#include <weir/host_call.hpp>
 #include <weir/launch.hpp>
 
 #include "collectives/ranks.hpp"
@@ -44,12 +45,14 @@ class Program {
   void run(int steps) {
     for (int step = 0; step < steps; ++step) {
       const std::size_t a = pick(arrays);
-      switch (pick(6)) {
+      comms_ = pick(2) == 0 ? &ranks_.comms : &more_.comms;
+      switch (pick(7)) {
         case 0: add(a, pick(size())); break;
         case 1: all_reduce(a); break;
         case 2: broadcast(a, pick(size())); break;
         case 3: all_gather(a, (a + 1) % arrays); break;
         case 4: exchange(a, pick(size()), pick(size())); break;
+        case 5: weir::host_call(stream(pick(size())), [] {}); break;  // what comes behind it may still fail
         default: switch_streams(pick(size())); break;
       }
     }
@@ -83,7 +86,7 @@ class Program {
   }
   void all_reduce(std::size_t a) {
     each_rank([&](std::size_t r) {
-      weir::all_reduce(stream(r), ranks_.comms[r], inout(arrays_[a][r]));
+      weir::all_reduce(stream(r), (*comms_)[r], inout(arrays_[a][r]));
       weir::launch(stream(r), count, Reduce{}, inout(arrays_[a][r]));
     });
     std::vector<int> sum(count);
@@ -94,9 +97,8 @@ class Program {
     for (auto& one : model_[a]) one = sum;
   }
   void broadcast(std::size_t a, std::size_t root) {
-    each_rank([&](std::size_t r) {
-      weir::broadcast(stream(r), ranks_.comms[r], inout(arrays_[a][r]), static_cast<int>(root));
-    });
+    each_rank(
+        [&](std::size_t r) { weir::broadcast(stream(r), (*comms_)[r], inout(arrays_[a][r]), static_cast<int>(root)); });
     const auto value = model_[a][root];
     for (auto& one : model_[a]) one = value;
   }
@@ -104,7 +106,7 @@ class Program {
   void all_gather(std::size_t a, std::size_t to) {
     const std::size_t part = count / size();
     each_rank([&](std::size_t r) {
-      weir::all_gather(stream(r), ranks_.comms[r], in(arrays_[a][r].slice(0, part)),
+      weir::all_gather(stream(r), (*comms_)[r], in(arrays_[a][r].slice(0, part)),
                        out(arrays_[to][r].slice(0, part * size())));
     });
     std::vector<int> all;
@@ -117,8 +119,8 @@ class Program {
     const std::size_t b = (a + 1) % arrays;
     for (const auto& [me, other] : {std::pair{r, q}, std::pair{q, r}}) {
       weir::CollectiveGroup group;
-      weir::send(stream(me), ranks_.comms[me], in(arrays_[a][me]), static_cast<int>(other));
-      weir::receive(stream(me), ranks_.comms[me], out(arrays_[b][me]), static_cast<int>(other));
+      weir::send(stream(me), (*comms_)[me], in(arrays_[a][me]), static_cast<int>(other));
+      weir::receive(stream(me), (*comms_)[me], out(arrays_[b][me]), static_cast<int>(other));
       group.end();
     }
     model_[b][r] = model_[a][q];
@@ -127,7 +129,8 @@ class Program {
 
   std::mt19937& random_;
   Ranks ranks_;
-  Ranks more_;  ///< for their streams
+  Ranks more_;  ///< for their streams, too
+  const std::vector<weir::Communicator>* comms_ = nullptr;
   std::vector<bool> second_ = std::vector<bool>(7);
   std::vector<std::vector<weir::Array<int>>> arrays_;
   std::vector<std::vector<std::vector<int>>> model_;
