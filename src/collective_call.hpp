@@ -50,7 +50,7 @@ struct CollectiveShare {
   SourceLocation where;
 };
 
-/// One collective of ranks of this process. Counted: by the core while it is pending, by each queue that has a part, and by the
+/// One collective, of the ranks of this process that take part. Counted: by the core while it is pending, by each queue that has a part, and by the
 /// transport while it has something to do with it.
 class CollectiveCall {
  public:
@@ -73,6 +73,12 @@ class CollectiveCall {
   virtual CollectiveShare share(std::size_t index) const = 0;
   /// Does elements [begin, end) of what is to be done; several threads may, for different ones.
   virtual void run(std::size_t begin, std::size_t end) noexcept = 0;
+  /// Of a call whose other ranks are elsewhere, is_told(): a part's stream has come to it, and had failed by `failure` unless
+  /// that is null. By whoever runs the queue; the first time counts.
+  virtual void arrived(CollectivePart&, std::shared_ptr<const Error> /*failure*/) noexcept {}
+  /// The same: a host thread waits for its part, and may do some of what there is to do.
+  virtual void help() noexcept {}
+  bool is_told() const { return is_told_; }
   std::size_t extent() const { return extent_; }
   /// How many elements are worth a thread's while.
   std::size_t grain() const { return grain_; }
@@ -104,6 +110,7 @@ class CollectiveCall {
   virtual ~CollectiveCall() = default;
   std::size_t extent_ = 0;
   std::size_t grain_ = 1;
+  bool is_told_ = false;
 
  private:
   enum : int { is_open, is_running, is_failed, is_over };

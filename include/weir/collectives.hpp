@@ -50,7 +50,8 @@ class Communicator {
   int size(SourceLocation where = SourceLocation::current()) const;
   Device device(SourceLocation where = SourceLocation::current()) const;
   const std::string& name(SourceLocation where = SourceLocation::current()) const;
-  /// What carries its data: "shared memory" among CPU devices of one process, "NCCL" among its GPUs.
+  /// What carries its data: "shared memory" among CPU devices of one process, "NCCL" among its GPUs, "sockets" or "MPI (...)"
+  /// between processes.
   std::string_view transport(SourceLocation where = SourceLocation::current()) const;
   std::chrono::nanoseconds timeout(SourceLocation where = SourceLocation::current()) const;
 
@@ -61,7 +62,7 @@ class Communicator {
   /// What is pending fails on all ranks (rank_failed, naming this line), and later calls throw. Never waits.
   void abort(SourceLocation where = SourceLocation::current()) const;
   /// Once this failed: a communicator of the ranks that did not. Each of them calls it. Throws not_ready while nothing has
-  /// failed, rank_failed for a rank that did. Never waits.
+  /// failed, rank_failed for a rank that did, not_supported where the ranks are processes. Never waits.
   Communicator without_failed(SourceLocation where = SourceLocation::current()) const;
 
   /// For the library.
@@ -78,7 +79,10 @@ class Communicator {
 /// no transport of this build connects, naming what to install.
 std::vector<Communicator> communicators(const std::vector<Device>& devices, const CommunicatorOptions& options = {},
                                         SourceLocation where = SourceLocation::current());
-/// One rank a process: the only rank, where no launcher says otherwise. Throws not_supported under a launcher of several.
+/// One rank a process: the only rank, where no launcher says otherwise; under `weir ranks` this process's rank of the job, of as
+/// many communicators as the ranks make in the same order. Waits until all ranks have called it: collective_timeout after
+/// options.timeout. Throws not_supported under mpirun and srun, where weir::mpi::communicator makes ranks, and for devices
+/// that are not of the CPU under `weir ranks`.
 Communicator communicator(Device device, const CommunicatorOptions& options = {},
                           SourceLocation where = SourceLocation::current());
 

@@ -7,6 +7,7 @@
 #include "core/collectives/circle.hpp"
 #include "core/collectives/communicator_state.hpp"
 #include "core/observers.hpp"
+#include "core/ranks/ranked_state.hpp"
 
 namespace weir::detail {
 
@@ -98,6 +99,20 @@ CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const C
   }
 }
 
+CommunicatorState::CommunicatorState(Device device, std::size_t size, const CommunicatorOptions& options,
+                                     SourceLocation where)
+    : id(next_communicator.fetch_add(1, std::memory_order_relaxed)),
+      name(options.name.empty() ? "communicator " + std::to_string(id) : options.name),
+      timeout(std::min<std::chrono::nanoseconds>(options.timeout, longest_timeout)),
+      transport(device.state()->backend->open_transport({device.index()})),
+      size_(size) {
+  if (!transport) {
+    throw Error(Errc::not_supported, "weir::communicator", "'" + name + "'",
+                "collectives of several processes run on CPU devices, and this is " + device.name(), where);
+  }
+  ranks.resize(size, {.device = device, .calls = 0, .last = {}, .left = false, .failed = false, .splits = 0});
+}
+
 std::string CommunicatorState::describe(int rank) const {
   return "communicator '" + name + "', rank " + std::to_string(rank) + " of " + std::to_string(size_);
 }
@@ -106,6 +121,7 @@ std::string CommunicatorState::table() const {
   std::string text;
   for (std::size_t r = 0; r < size_; ++r) {
     const Rank& rank = ranks[r];
+    if (ranked && !rank.last) continue;  // who knows of it is not asked here
     text += "\n  rank " + std::to_string(r) + " (" + rank.device.name() +
             "): " + (rank.last ? text_of(*rank.last) : std::string("has called nothing"));
     if (rank.left) text += "; its communicator is gone";
@@ -133,6 +149,7 @@ void CommunicatorState::note(Errc code, const std::string& what) {
 
 void CommunicatorState::fail(Errc code, const std::string& what) {
   note(code, what);
+  if (ranked) return ranked->fail(Inquiry::aborted, failure->code, failure->text);
   const std::string text = what + table();
   for_each_pending([&](LocalCall& call) { call.stop_with(code, text, call.ranks().size(), nullptr); });
   open.clear();
@@ -202,6 +219,10 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     refuse(rank, operation, offer.where);
   }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) {
+    if (ranked) {
+      throw Error(Errc::capture_unsupported, operation, describe(rank),
+                  "ranks of several processes cannot be captured: the call becomes no node", offer.where);
+    }
     if (!transport->traits().captured) {
       throw Error(Errc::capture_unsupported, operation, describe(rank),
                   "collectives by " + std::string(transport->name()) +
@@ -211,6 +232,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     call_captured(rank, offer);
     return nullptr;
   }
+  if (ranked) return call_ranked(rank, offer, {regions, uses}, leader, made);
   for (const auto& one : captured) {
     const auto mine_of = std::find(one->ranks.begin(), one->ranks.end(), rank) - one->ranks.begin();
     if (mine_of == static_cast<std::ptrdiff_t>(one->ranks.size()) || one->offers[static_cast<std::size_t>(mine_of)])
@@ -231,17 +253,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     part.place = leader->place;
     part.reports_seen = leader->reports_seen;
   }
-  Command command;
-  command.where = offer.where;
-  command.uses = {regions, uses};
-  command.op = Collective{.part = &part,
-                          .call = name_of(request.kind),
-                          .communicator = id,
-                          .number = call->number(),
-                          .rank = rank,
-                          .size = static_cast<int>(size_),
-                          .peer = request.peer,
-                          .bytes = larger_bytes(request)};
+  Command command = command_of(rank, offer, call->number(), part, {regions, uses});
   call->offer(index) = offer;
   try {
     submit(offer.stream, command, operation);
@@ -264,8 +276,70 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   return &part;
 }
 
+Command CommunicatorState::command_of(int rank, const Offer& offer, std::uint64_t number, CollectivePart& part,
+                                      std::span<const Region> uses) const {
+  const CollectiveRequest& request = offer.request;
+  Command command;
+  command.where = offer.where;
+  command.uses = uses;
+  command.op = Collective{.part = &part,
+                          .call = name_of(request.kind),
+                          .communicator = id,
+                          .number = number,
+                          .rank = rank,
+                          .size = static_cast<int>(size_),
+                          .peer = request.peer,
+                          .bytes = larger_bytes(request)};
+  return command;
+}
+
+/// The other ranks' calls are made in their processes: this one's is all there is here.
+const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
+                                                     const CollectivePart* leader, CallReference* made) {
+  const CollectiveRequest& request = offer.request;
+  Rank& mine = ranks[static_cast<std::size_t>(rank)];
+  forget_what_is_over();
+  auto* const first = leader == nullptr ? nullptr : dynamic_cast<RankedCall*>(leader->call);
+  CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
+                                    first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
+                                    ranked->engine()));
+  CollectivePart& part = call->parts()[0];
+  if (first != nullptr) {
+    part.placed = true;
+    part.place = leader->place;
+    part.reports_seen = leader->reports_seen;
+  }
+  call->offer(0) = offer;
+  complete.push_back(call);
+  try {
+    Command command = command_of(rank, offer, call->number(), part, uses);
+    submit(offer.stream, command, operation_of(request.kind));
+  } catch (...) {
+    complete.pop_back();
+    throw;
+  }
+  if (!is_pair(request.kind)) ++mine.calls;
+  mine.last = offer;
+  if (made != nullptr) *made = call;
+  // A rank's send to itself and its receive do not follow each other.
+  const bool own_receive = request.kind == CollectiveKind::receive && request.peer == rank;
+  ranked->add(call, lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0));
+  watch_from_now(*this);
+  return &part;
+}
+
 void CommunicatorState::leave(int rank) noexcept {
   try {
+    if (ranked) {
+      {
+        const LockGuard guard(mutex);
+        ranks[static_cast<std::size_t>(rank)].left = true;
+        forget_what_is_over();
+        ranked->leave(ranks[static_cast<std::size_t>(rank)].calls);
+      }
+      ranked->flush();
+      return;
+    }
     const LockGuard guard(mutex);
     Rank& mine = ranks[static_cast<std::size_t>(rank)];
     mine.left = true;
@@ -299,6 +373,7 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
   using Time = std::chrono::steady_clock::time_point;
   const LockGuard guard(mutex);
   forget_what_is_over();
+  if (ranked) return failure ? Time::max() : ranked->look(*this, now);
   // Who is not ready yet cannot have waited too long before that.
   bool pending = false;
   Time next = now + timeout;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/collectives/communicator_state.hpp"
+#include "core/ranks/environment.hpp"
+#include "core/ranks/ranked_state.hpp"
 
 namespace weir {
 
@@ -98,6 +100,10 @@ Member& Communicator::member(const char* operation, SourceLocation where) const 
   UniqueLock lock(split->mutex);
   const auto until = std::chrono::steady_clock::now() + member.state->timeout;
   while (split->results.empty()) {
+    if (member.state->ranked) {
+      const LockGuard guard(member.state->mutex);
+      if (member.state->failure) member.state->refuse(member.rank, operation, where);
+    }
     if (split->all_chose.wait_until(lock, until) == std::cv_status::timeout && split->results.empty()) {
       std::string missing;
       for (std::size_t r = 0; r < split->choices.size(); ++r) {
@@ -127,7 +133,8 @@ const std::string& Communicator::name(SourceLocation where) const {
   return member("weir::Communicator::name", where).state->name;
 }
 std::string_view Communicator::transport(SourceLocation where) const {
-  return member("weir::Communicator::transport", where).state->transport->name();
+  const CommunicatorState& state = *member("weir::Communicator::transport", where).state;
+  return state.ranked ? state.ranked->transport() : state.transport->name();
 }
 std::chrono::nanoseconds Communicator::timeout(SourceLocation where) const {
   return member("weir::Communicator::timeout", where).state->timeout;
@@ -146,9 +153,17 @@ Communicator Communicator::split(int color, int key, SourceLocation where) const
     const std::size_t number = state.ranks[static_cast<std::size_t>(mine.rank)].splits++;
     if (state.splits.size() <= number) state.splits.push_back(std::make_shared<CommunicatorState::Split>());
     split = state.splits[number];
+    if (state.ranked) {
+      const LockGuard choosing(split->mutex);
+      split->choices.resize(state.size());
+      split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
+      state.ranked->split(number, color, key);
+    }
     for (const auto& rank : state.ranks) devices.push_back(rank.device);
   }
   auto made = std::make_unique<Member>(mine.state, mine.rank);
+  made->split = split;
+  if (state.ranked) return Communicator(std::move(made));  // the others are told, and tell
   const LockGuard guard(split->mutex);
   split->choices.resize(state.size());
   split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
@@ -156,7 +171,6 @@ Communicator Communicator::split(int color, int key, SourceLocation where) const
     decide(*split, state, devices, where);
     split->all_chose.notify_all();
   }
-  made->split = split;
   return Communicator(std::move(made));
 }
 
@@ -177,6 +191,10 @@ Communicator Communicator::without_failed(SourceLocation where) const {
   const Member& mine = member(operation, where);
   CommunicatorState& state = *mine.state;
   const LockGuard guard(state.mutex);
+  if (state.ranked) {
+    throw Error(Errc::not_supported, operation, state.describe(mine.rank),
+                "ranks of several processes cannot go on without those that failed", where);
+  }
   if (!state.failure) throw Error(Errc::not_ready, operation, state.describe(mine.rank), "nothing has failed", where);
   if (state.survivors_of.empty()) {  // the first one says who they are
     for (std::size_t r = 0; r < state.size(); ++r) {
@@ -212,12 +230,18 @@ std::vector<Communicator> communicators(const std::vector<Device>& devices, cons
 Communicator communicator(Device device, const CommunicatorOptions& options, SourceLocation where) {
   constexpr const char* operation = "weir::communicator";
   enter(operation, where);
+  if (options.timeout <= std::chrono::nanoseconds(0)) {
+    throw Error(Errc::invalid_value, operation, "timeout", "it is not positive", where);
+  }
+  if (has_job_in_environment()) return make_from_environment(device, options, operation, where);
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
     const char* value = std::getenv(variable);
     if (value == nullptr || std::string_view(value) == "1") continue;
     throw Error(Errc::not_supported, operation, device.name(),
                 std::string(variable) + " is " + value +
-                    ": this build has no transport between processes; weir::communicators makes ranks of one process",
+                    ": ranks that mpirun or srun started are of weir::mpi::communicator (<weir/mpi.hpp>), those of "
+                    "weir ranks of "
+                    "this call; weir::communicators makes ranks of one process",
                 where);
   }
   return std::move(communicators({device}, options, where).front());

@@ -24,6 +24,7 @@
 namespace weir::detail {
 
 class LocalCall;
+class RankedState;
 struct CapturedCall;
 struct PendingCall;
 
@@ -91,6 +92,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   const std::string name;
   const std::chrono::nanoseconds timeout;
   std::unique_ptr<CollectiveTransport> transport;
+  std::shared_ptr<RankedState> ranked;  ///< what there is of the others, where they are other processes; else null
 
   Mutex mutex;
   std::vector<Rank> ranks WEIR_GUARDED_BY(mutex);
@@ -104,6 +106,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::vector<std::shared_ptr<Split>> splits WEIR_GUARDED_BY(mutex);
 
   CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options, SourceLocation where);
+
+  /// Of `size` processes, of which this one has a single rank.
+  CommunicatorState(Device device, std::size_t size, const CommunicatorOptions& options, SourceLocation where);
 
   std::size_t size() const { return size_; }
   std::string describe(int rank) const;
@@ -125,6 +130,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
  private:
   CallReference find_call(int rank, const Offer& offer, bool& fresh) WEIR_NEEDS(mutex);
+  const CollectivePart* call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
+                                    const CollectivePart* leader, CallReference* made) WEIR_NEEDS(mutex);
+  Command command_of(int rank, const Offer& offer, std::uint64_t number, CollectivePart& part,
+                     std::span<const Region> uses) const;
   void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);
   void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
   void forget_what_is_over() WEIR_NEEDS(mutex);
@@ -134,8 +143,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   const std::size_t size_;
 };
 
-/// One collective: the offers of its ranks, of which a send and its receive are two.
-class LocalCall final : public CollectiveCall {
+/// One collective: the offers of its ranks here, of which a send and its receive are two.
+class LocalCall : public CollectiveCall {
  public:
   LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks);
 
@@ -158,12 +167,16 @@ class LocalCall final : public CollectiveCall {
   void prepare();
   /// Tells observers that each stream comes behind the others, as the last call has it.
   void tell_order() const;
+  /// Their queues go on.
+  void let_parts_go() noexcept;
   /// Stops it, with an error for each part; false if it runs or is over. `own`: of one part, whose stream has one already.
   bool stop_with(Errc code, const std::string& text, std::size_t index,
                  const std::shared_ptr<const Error>& own) noexcept;
 
- private:
+ protected:
   ~LocalCall() override = default;
+
+ private:
   const std::shared_ptr<CommunicatorState> communicator_;
   const std::uint64_t number_;
   const std::vector<int> ranks_;

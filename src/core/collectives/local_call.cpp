@@ -136,6 +136,10 @@ void LocalCall::tell_order() const {
   }
 }
 
+void LocalCall::let_parts_go() noexcept {
+  for (CollectivePart& part : parts()) communicator_->transport->let_go(part);
+}
+
 bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
                           const std::shared_ptr<const Error>& own) noexcept {
   if (!stop()) return false;

@@ -208,6 +208,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void run_share(ShareRecord& record, Runner& runner);
   void run_chunks(detail::CollectiveCall& call, Runner& runner);
   bool park(CollectiveRecord& record);
+  void come_to(detail::CollectivePart& part);
   CpuQueue* collective_lane(std::uint64_t& number) const;
   void help_source(CpuQueue& source, std::uint64_t sequence, Runner& runner);
   void park_head();

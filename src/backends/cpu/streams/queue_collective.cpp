@@ -43,13 +43,18 @@ void take_chunks_in_loop(void* context, std::size_t, std::size_t, Runner&) {
 
 }  // namespace
 
+/// What stands before the part is over.
+void CpuQueue::come_to(CollectivePart& part) {
+  if (part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) return;
+  part.ready_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+  if (part.call->is_told()) part.call->arrived(part, failures_.inherited_at(part.place, part.reports_seen));
+}
+
 /// True if the queue belongs to nobody until its part is let go; false if it was.
 bool CpuQueue::park(CollectiveRecord& record) {
   CollectivePart& part = *record.part;
   CollectiveCall& call = *part.call;
-  if (part.ready_nanoseconds.load(std::memory_order_relaxed) == 0) {
-    part.ready_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
-  }
+  come_to(part);
   if (Queue* lane = call.lane.load(std::memory_order_acquire)) {
     help_in(static_cast<CpuQueue&>(*lane), call.lane_number.load(std::memory_order_relaxed));
   }
@@ -74,6 +79,10 @@ bool CpuQueue::take_part(CollectiveRecord& record, Runner& runner, bool worker) 
   if (!worker) {
     if (Queue* lane = call.lane.load(std::memory_order_acquire)) {
       help_source(static_cast<CpuQueue&>(*lane), call.lane_number.load(std::memory_order_relaxed), runner);
+    }
+    if (call.is_told()) {
+      come_to(part);
+      call.help();
     }
   }
   if (park(record)) return false;

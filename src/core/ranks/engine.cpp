@@ -1,0 +1,200 @@
+// What one communicator has to do among processes.
+#include "core/ranks/engine.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "core/ranks/ranked_state.hpp"
+
+namespace weir::detail {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds patience_with_cancelling{100};
+std::atomic<bool> some_engine_stopped{false};
+
+}  // namespace
+
+RankEngine::RankEngine(std::shared_ptr<SharedLink> link, Place place, std::weak_ptr<RankedState> owner)
+    : link_(std::move(link)), place_(std::move(place)), owner_(std::move(owner)) {}
+RankEngine::~RankEngine() = default;
+
+void RankEngine::add(CallReference call, std::size_t lane) {
+  auto operation = std::make_unique<RankOperation>(std::move(call), lane);
+  {
+    const LockGuard guard(mutex_);
+    added_.push_back(std::move(operation));
+  }
+  news_.store(true, std::memory_order_release);
+  RankProgress::instance().wake();
+}
+
+void RankEngine::stop(Errc code, const std::string& text, const LocalCall* call, std::shared_ptr<const Error> own) {
+  {
+    const LockGuard guard(mutex_);
+    if (!stop_) stop_ = Stop{code, text, call, std::move(own)};
+  }
+  some_engine_stopped.store(true);
+  news_.store(true, std::memory_order_release);
+  RankProgress::instance().wake();
+}
+
+bool RankEngine::any_stopped() { return some_engine_stopped.load(); }
+void RankEngine::wake() { RankProgress::instance().wake(); }
+
+RankOperation::Ends RankEngine::ends_of(const RankOperation& operation) const {
+  const std::uint32_t tag = 2 * place_.context + (operation.lane() == 0 ? 0 : 1);
+  return {*link_->link, place_.members, place_.rank, tag, place_.compare};
+}
+
+RankEngine::Look RankEngine::look() {
+  const LockGuard guard(link_->mutex);
+  return look_locked();
+}
+
+RankEngine::Look RankEngine::look_locked() {
+  if (news_.exchange(false, std::memory_order_acq_rel)) {
+    const LockGuard guard(mutex_);
+    for (Operation& one : added_) lanes_[one->lane()].push_back(std::move(one));
+    added_.clear();
+  }
+  bool stopped = false;
+  {
+    const LockGuard guard(mutex_);
+    stopped = stop_.has_value();
+  }
+  Look look;
+  if (stopped) {
+    stop_all(look);
+    return look;
+  }
+  for (auto& [number, lane] : lanes_) look_at_lane(lane, look);
+  return look;
+}
+
+void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
+  while (!lane.empty()) {
+    RankOperation& operation = *lane.front();
+    if (operation.noted()) return;
+    auto outcome = RankOperation::Outcome::waits;
+    try {
+      if (!operation.started()) {
+        if (operation.arrival().nanoseconds.load(std::memory_order_acquire) == 0) return;
+        if (operation.arrival().failure) return note(operation, outcome);
+        operation.start(ends_of(operation), scratch_[operation.lane()]);
+        look.moved = true;
+      }
+      outcome = operation.step(ends_of(operation), look.moved);
+    } catch (...) {
+      return note(operation, outcome);
+    }
+    if (outcome != RankOperation::Outcome::done) {
+      look.pending = true;
+      look.bytes += operation.bytes_moving();
+      if (outcome != RankOperation::Outcome::waits) note(operation, outcome);
+      return;
+    }
+    scratch_[operation.lane()].reset();
+    finish(operation);
+    lane.pop_front();
+  }
+}
+
+/// The communicator is told by the library's thread, which holds no lock then.
+void RankEngine::note(RankOperation& operation, RankOperation::Outcome outcome) {
+  LocalCall& call = operation.call();
+  call.retain();
+  const LockGuard guard(mutex_);
+  incidents_.push_back({CallReference(&call), outcome, operation.culprit()});
+  operation.set_noted();
+  RankProgress::instance().wake();
+}
+
+void RankEngine::tell_incidents() {
+  std::vector<Incident> incidents;
+  {
+    const LockGuard guard(mutex_);
+    incidents.swap(incidents_);
+  }
+  const auto owner = owner_.lock();
+  if (!owner) return;
+  for (const Incident& one : incidents) {
+    if (one.outcome != RankOperation::Outcome::waits) {
+      owner->went_wrong(*one.call, one.outcome == RankOperation::Outcome::different, one.culprit);
+    } else {
+      owner->stream_failed(*one.call, static_cast<RankedCall&>(*one.call).arrival->failure);
+    }
+  }
+}
+
+void RankEngine::finish(RankOperation& operation) {
+  LocalCall& call = operation.call();
+  if (!call.begin()) return;
+  call.end();
+  call.let_parts_go();
+}
+
+/// Each is let go when nothing of its memory is under way any more.
+void RankEngine::stop_all(Look& look) {
+  const auto now = Clock::now();
+  if (stopped_at_ == Clock::time_point{}) {
+    stopped_at_ = now;
+    link_->link->abandon();
+  }
+  Stop stop;
+  {
+    const LockGuard guard(mutex_);
+    stop = *stop_;
+  }
+  for (auto& [number, lane] : lanes_) {
+    while (!lane.empty()) {
+      RankOperation& operation = *lane.front();
+      if (operation.started() && !operation.cancel(*link_->link)) {
+        if (now - stopped_at_ < patience_with_cancelling) {
+          look.pending = true;
+          break;
+        }
+        operation.abandon();
+        scratch_[number].abandon();
+      }
+      LocalCall& call = operation.call();
+      const bool own = &call == stop.call;
+      call.stop_with(stop.code, stop.text, own ? 0 : 1, own ? stop.own : nullptr);
+      lane.pop_front();
+      look.moved = true;
+    }
+  }
+}
+
+void RankEngine::drive(RankedCall& call) noexcept {
+  RankProgress& progress = RankProgress::instance();
+  progress.driven(true);
+  auto moved_at = Clock::now();
+  std::size_t bytes = 0;
+  while (call.open()) {
+    if (!link_->mutex.try_lock()) {
+      std::this_thread::yield();
+    } else {
+      Look look;
+      try {
+        look = look_locked();
+      } catch (...) {
+      }
+      link_->mutex.unlock();
+      bytes = look.bytes;
+      if (look.moved) {
+        moved_at = Clock::now();
+        continue;
+      }
+      if (!look.pending) break;  // it waits for another stream, which this thread would keep from its processor
+    }
+    if (Clock::now() - moved_at > RankProgress::patience(bytes) / 4) break;
+    std::this_thread::yield();
+  }
+  progress.driven(false);
+  if (call.open()) progress.wake();
+}
+
+}  // namespace weir::detail

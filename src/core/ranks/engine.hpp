@@ -1,0 +1,116 @@
+// What one communicator has to do among processes, and the thread that does it while nobody else does.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ranks/operation.hpp"
+#include "ranks/place.hpp"
+
+namespace weir::detail {
+
+class RankedState;
+
+/// Operations of one lane run one after the other, in the order of their calls; they begin when their streams have come to
+/// them. Thread rule: add(), stop(), wake() by any thread; the rest under the link's lock.
+class RankEngine : public std::enable_shared_from_this<RankEngine> {
+ public:
+  struct Place {
+    std::vector<int> members;  ///< the job's ranks
+    int rank;                  ///< this one's place among them
+    std::uint32_t context;
+    bool compare;
+  };
+  RankEngine(std::shared_ptr<SharedLink> link, Place place, std::weak_ptr<RankedState> owner);
+  ~RankEngine();
+
+  const Place& place() const { return place_; }
+  RankLink& link() const { return *link_->link; }
+  void add(CallReference call, std::size_t lane);
+  /// All that is there, and all that comes, fails: soon, by another thread. `own`: of the stream that `call` is in.
+  void stop(Errc code, const std::string& text, const LocalCall* call, std::shared_ptr<const Error> own);
+  /// Whether one was, in this process.
+  static bool any_stopped();
+  void wake();
+  /// By a host thread that waits for the call: does what there is to do for as long as something happens.
+  void drive(RankedCall& call) noexcept;
+
+  /// Tells the communicator what went wrong since the last time. Without any lock.
+  void tell_incidents();
+
+  struct Look {
+    bool moved = false;
+    bool pending = false;   ///< something has begun and is not over
+    std::size_t bytes = 0;  ///< that are about to move
+  };
+  Look look();
+
+ private:
+  using Operation = std::unique_ptr<RankOperation>;
+  struct Incident {
+    CallReference call;
+    RankOperation::Outcome outcome;  ///< waits: its stream had failed, or there is no memory
+    int culprit;
+  };
+  struct Stop {
+    Errc code;
+    std::string text;
+    const LocalCall* call;
+    std::shared_ptr<const Error> own;
+  };
+  Look look_locked() WEIR_NEEDS(link_->mutex);
+  void look_at_lane(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
+  static void finish(RankOperation& operation);
+  void note(RankOperation& operation, RankOperation::Outcome outcome);
+  void stop_all(Look& look) WEIR_NEEDS(link_->mutex);
+  RankOperation::Ends ends_of(const RankOperation& operation) const;
+
+  const std::shared_ptr<SharedLink> link_;
+  const Place place_;
+  const std::weak_ptr<RankedState> owner_;
+  std::map<std::size_t, std::deque<Operation>> lanes_;  ///< guarded by the link's lock, as the next
+  std::map<std::size_t, RankScratch> scratch_;
+  std::chrono::steady_clock::time_point stopped_at_{};
+
+  Mutex mutex_;
+  std::vector<Operation> added_ WEIR_GUARDED_BY(mutex_);
+  std::vector<Incident> incidents_ WEIR_GUARDED_BY(mutex_);
+  std::optional<Stop> stop_ WEIR_GUARDED_BY(mutex_);
+  std::atomic<bool> news_{false};
+};
+
+/// The library's thread for collectives among processes: it looks at all engines, at once while something moves, seldom
+/// while a peer is late, and never while nothing is pending. Never destroyed.
+class RankProgress {
+ public:
+  static RankProgress& instance();
+  void add(const std::shared_ptr<RankEngine>& engine);
+  void wake();
+  /// A host thread does the work for now.
+  void driven(bool by_host) { drivers_.fetch_add(by_host ? 1 : -1, std::memory_order_relaxed); }
+  /// Waits until nothing is pending in any engine, for `longest` at most. False: something still is.
+  bool settle(std::chrono::milliseconds longest);
+  /// How long it is looked without a pause although nothing happens.
+  static std::chrono::nanoseconds patience(std::size_t bytes);
+
+ private:
+  void run();
+  RankEngine::Look look_at_all(std::vector<std::shared_ptr<RankEngine>>& engines);
+  void sleep(std::chrono::nanoseconds longest);
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::weak_ptr<RankEngine>> engines_ WEIR_GUARDED_BY(mutex_);
+  bool started_ WEIR_GUARDED_BY(mutex_) = false;
+  bool woken_ WEIR_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> asleep_{false};
+  std::atomic<int> drivers_{0};
+};
+
+}  // namespace weir::detail

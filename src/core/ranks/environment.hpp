@@ -1,0 +1,18 @@
+// Ranks that a launcher's environment describes.
+#pragma once
+
+#include <memory>
+
+#include <weir/collectives.hpp>
+
+#include "core/ranks/engine.hpp"
+
+namespace weir::detail {
+
+/// Whether `weir ranks`, or who does as it does, started this process.
+bool has_job_in_environment();
+/// This process's rank. Waits until all have come. Throws collective_timeout, invalid_value.
+Communicator make_from_environment(Device device, const CommunicatorOptions& options, const char* operation,
+                                   SourceLocation where);
+
+}  // namespace weir::detail

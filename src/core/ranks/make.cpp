@@ -1,0 +1,108 @@
+// Communicators whose ranks are processes: made, and by the environment of a launcher.
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/ranks/environment.hpp"
+#include "core/ranks/ranked_state.hpp"
+#include "ranks/socket_link.hpp"
+
+namespace weir::detail {
+
+std::shared_ptr<CommunicatorState> make_ranked_state(Device device, const CommunicatorOptions& options,
+                                                     RankEngine::Place place, std::shared_ptr<SharedLink> link,
+                                                     std::shared_ptr<Control> control, SourceLocation where) {
+  auto state = std::make_shared<CommunicatorState>(device, place.members.size(), options, where);
+  state->ranked = std::make_shared<RankedState>(state, std::move(place), std::move(link), std::move(control));
+  state->ranked->start();
+  watch(state);
+  return state;
+}
+
+Communicator make_ranked(Device device, const CommunicatorOptions& options, int rank, int size,
+                         std::shared_ptr<SharedLink> link, std::shared_ptr<Control> control, SourceLocation where) {
+  // What has begun goes to its end when the process does: the others need it.
+  static const bool registered = std::atexit(settle_ranks) == 0;
+  static_cast<void>(registered);
+  RankEngine::Place place{.members = {}, .rank = rank, .context = 0, .compare = control->checks()};
+  for (int r = 0; r < size; ++r) place.members.push_back(r);
+  auto state = make_ranked_state(device, options, std::move(place), std::move(link), control, where);
+  control->start();
+  return Communicator(std::make_unique<Member>(std::move(state), rank));
+}
+
+namespace {
+
+std::string text_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+/// The variable's number; -1 where it is none within the bounds.
+int number_of(const char* name, int lowest, int highest) {
+  const std::string text = text_of(name);
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= lowest && number <= highest ? number
+                                                                                                           : -1;
+}
+
+}  // namespace
+
+bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty(); }
+
+void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); }
+bool ranks_failed() { return RankEngine::any_stopped(); }
+bool wants_checks() {
+  const std::string value = text_of("WEIR_CHECK");
+  return !value.empty() && value != "0";
+}
+
+Communicator make_from_environment(Device device, const CommunicatorOptions& options, const char* operation,
+                                   SourceLocation where) {
+  const auto refuse = [&](Errc code, const std::string& why) {
+    throw Error(code, operation, device.name(), why, where);
+  };
+  const auto need = [&](const char* name, int lowest, int highest) {
+    const int number = number_of(name, lowest, highest);
+    if (number < 0) {
+      refuse(Errc::invalid_value, std::string(name) + " is \"" + text_of(name) + "\": it is a number of " +
+                                      std::to_string(lowest) + " to " + std::to_string(highest) +
+                                      " (weir ranks sets it)");
+    }
+    return number;
+  };
+  const int size = need("WORLD_SIZE", 1, static_cast<int>(most_ranks));
+  const int rank = need("RANK", 0, size - 1);
+  const int port = need("WEIR_JOB_PORT", 1, 65535);
+  std::string address = text_of("MASTER_ADDR");
+  if (address.empty() || address == "localhost") address = "127.0.0.1";
+  static std::atomic<std::uint64_t> jobs{0};
+  Control::Settings settings;
+  settings.rank = rank;
+  settings.size = size;
+  settings.secret = text_of("WEIR_JOB_SECRET");
+  settings.job = jobs.fetch_add(1);
+  settings.address = address;
+  settings.port = port;
+  settings.checks = wants_checks();
+  settings.deadline = RankClock::now() + std::min<std::chrono::nanoseconds>(options.timeout, std::chrono::hours(24));
+  const RankClock::time_point deadline = settings.deadline;
+  const std::string secret = settings.secret;
+  try {
+    if (rank == 0) settings.listening = listen_at(address, port).first;
+    auto [data, data_port] = listen_at(address == "127.0.0.1" ? address : "0.0.0.0", 0);
+    settings.data_port = data_port;
+    auto control = std::make_shared<Control>(std::move(settings));
+    auto link = std::make_unique<SocketLink>(rank, control->peers(), std::move(data), secret, deadline);
+    return make_ranked(device, options, rank, size, std::make_shared<SharedLink>(std::move(link)), std::move(control),
+                       where);
+  } catch (const SocketError& error) {
+    refuse(RankClock::now() >= deadline ? Errc::collective_timeout : Errc::not_supported, error.what);
+  }
+  return Communicator();
+}
+
+}  // namespace weir::detail

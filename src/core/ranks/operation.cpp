@@ -1,0 +1,154 @@
+// One collective among processes, from the call to its end.
+#include "core/ranks/operation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/ranks/engine.hpp"
+
+namespace weir::detail {
+
+RankedCall::RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
+                       std::shared_ptr<RankArrival> its_arrival, std::shared_ptr<RankEngine> engine)
+    : LocalCall(std::move(communicator), number, {rank}), arrival(std::move(its_arrival)), engine_(std::move(engine)) {
+  is_told_ = true;
+}
+
+void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) noexcept {
+  if (arrival->nanoseconds.load(std::memory_order_relaxed) != 0) return;  // another part of the unit came first
+  arrival->failure = std::move(failure);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  arrival->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                             std::memory_order_release);
+  engine_->wake();
+}
+
+void RankedCall::help() noexcept { engine_->drive(*this); }
+
+RankOperation::RankOperation(CallReference call, std::size_t lane)
+    : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
+
+void RankOperation::start(const Ends& ends, RankScratch& scratch) {
+  plan_ = plan_of(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()), ends.compare, scratch);
+  started_ = true;
+  begin_phase(ends);
+}
+
+void RankOperation::begin_phase(const Ends& ends) {
+  legs_ = std::vector<Leg>(phase_ < plan_.size() ? plan_[phase_].messages.size() : 0);
+  // Who waits already is served first.
+  for (const bool receives : {true, false}) {
+    for (std::size_t i = 0; i < legs_.size(); ++i) {
+      legs_[i].message = plan_[phase_].messages[i];
+      if (legs_[i].message.receives == receives) begin(legs_[i], ends);
+    }
+  }
+}
+
+void RankOperation::begin(Leg& leg, const Ends& ends) {
+  const RankMessage& message = leg.message;
+  const int peer = ends.members[static_cast<std::size_t>(message.peer)];
+  const std::size_t with_head = is_long(message) ? 0 : message.bytes;
+  if (message.receives) {
+    leg.room.reset(new std::byte[sizeof(Head) + most_with_head]);
+    ends.link.receive(leg.first, peer, ends.tag, leg.room.get(), sizeof(Head) + most_with_head);
+    return;
+  }
+  leg.room.reset(new std::byte[sizeof(Head) + with_head]);
+  const Head head{fingerprint_, number_, message.bytes};
+  std::memcpy(leg.room.get(), &head, sizeof head);
+  if (with_head > 0) std::memcpy(leg.room.get() + sizeof head, message.data, with_head);
+  ends.link.send(leg.first, peer, ends.tag, leg.room.get(), sizeof head + with_head);
+  if (is_long(message)) ends.link.send(leg.rest, peer, ends.tag, message.data, message.bytes);
+}
+
+/// The first message has arrived: whether it is of this call.
+bool RankOperation::take_head(Leg& leg, const Ends& ends) {
+  Head head;
+  const std::size_t with_head = is_long(leg.message) ? 0 : leg.message.bytes;
+  if (leg.first.bytes != sizeof head + with_head) return false;
+  std::memcpy(&head, leg.room.get(), sizeof head);
+  if (head.fingerprint != fingerprint_ || head.number != number_ || head.bytes != leg.message.bytes) return false;
+  if (with_head > 0) std::memcpy(leg.message.data, leg.room.get() + sizeof head, with_head);
+  if (is_long(leg.message)) {
+    ends.link.receive(leg.rest, ends.members[static_cast<std::size_t>(leg.message.peer)], ends.tag, leg.message.data,
+                      leg.message.bytes);
+  }
+  return true;
+}
+
+RankOperation::Outcome RankOperation::look(Transfer& transfer, RankLink& link) {
+  using State = Transfer::State;
+  if (transfer.state == State::under_way) link.test(transfer);
+  switch (transfer.state) {
+    case State::under_way: return Outcome::waits;
+    case State::too_long: return Outcome::different;
+    case State::failed: return Outcome::lost;
+    default: return Outcome::done;
+  }
+}
+
+RankOperation::Outcome RankOperation::step(Leg& leg, const Ends& ends) {
+  if (leg.stage == Leg::Stage::first) {
+    const Outcome outcome = look(leg.first, ends.link);
+    if (outcome != Outcome::done) return outcome;
+    if (leg.message.receives && !take_head(leg, ends)) return Outcome::different;
+    leg.stage = is_long(leg.message) ? Leg::Stage::rest : Leg::Stage::over;
+  }
+  if (leg.stage == Leg::Stage::rest) {
+    const Outcome outcome = look(leg.rest, ends.link);
+    if (outcome != Outcome::done) return outcome;
+    leg.stage = Leg::Stage::over;
+  }
+  return Outcome::done;
+}
+
+RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
+  for (;;) {
+    bool waits = false;
+    for (Leg& leg : legs_) {
+      if (leg.stage == Leg::Stage::over) continue;
+      const Leg::Stage before = leg.stage;
+      const Outcome outcome = step(leg, ends);
+      moved = moved || leg.stage != before;
+      waits = waits || outcome == Outcome::waits;
+      if (outcome == Outcome::waits || outcome == Outcome::done) continue;
+      culprit_ = leg.message.peer;
+      return outcome;
+    }
+    if (waits) return Outcome::waits;
+    if (phase_ < plan_.size() && plan_[phase_].then) plan_[phase_].then();
+    moved = true;
+    if (++phase_ >= plan_.size()) return Outcome::done;
+    begin_phase(ends);
+  }
+}
+
+std::size_t RankOperation::bytes_moving() const {
+  std::size_t bytes = 0;
+  for (const Leg& leg : legs_) {
+    if (leg.stage == Leg::Stage::rest) bytes += leg.message.bytes;
+  }
+  return bytes;
+}
+
+bool RankOperation::cancel(RankLink& link) {
+  bool all = true;
+  for (Leg& leg : legs_) {
+    for (Transfer* transfer : {&leg.first, &leg.rest}) {
+      if (transfer->state == Transfer::State::under_way && !link.cancel(*transfer)) all = false;
+    }
+  }
+  return all;
+}
+
+void RankOperation::abandon() {
+  for (const CollectiveOperand* operand : {&call_->offer(0)->request.in, &call_->offer(0)->request.out}) {
+    if (operand->storage != nullptr) retain(operand->storage);
+  }
+  for (Leg& leg : legs_) static_cast<void>(leg.room.release());
+  new std::vector<Leg>(std::move(legs_));  // the link has their addresses
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,110 @@
+// One collective among processes, from the call to its end.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/collectives/communicator_state.hpp"
+#include "core/ranks/plan.hpp"
+#include "ranks/link.hpp"
+
+namespace weir::detail {
+
+class RankEngine;
+
+/// When a stream came to its part; parts of one unit share it.
+struct RankArrival {
+  std::atomic<std::int64_t> nanoseconds{0};  ///< on the steady clock; 0: not yet
+  std::shared_ptr<const Error> failure;      ///< what the stream had failed by; written before
+};
+
+/// This rank's part of a collective whose other ranks are other processes.
+class RankedCall final : public LocalCall {
+ public:
+  RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
+             std::shared_ptr<RankArrival> arrival, std::shared_ptr<RankEngine> engine);
+  void arrived(CollectivePart& part, std::shared_ptr<const Error> failure) noexcept override;
+  void help() noexcept override;
+
+  const std::shared_ptr<RankArrival> arrival;
+  // Of who looks for late ranks.
+  std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
+  int asked = 0;
+  std::int64_t reported_nanoseconds = 0;
+
+ private:
+  const std::shared_ptr<RankEngine> engine_;
+};
+
+/// How far it is. Thread rule: whoever has the link's lock.
+class RankOperation {
+ public:
+  struct Ends {
+    RankLink& link;
+    const std::vector<int>& members;  ///< the job's ranks, by the communicator's
+    int rank;                         ///< this one
+    std::uint32_t tag;
+    bool compare;
+  };
+  enum class Outcome : std::uint8_t { waits, done, different, lost };
+
+  RankOperation(CallReference call, std::size_t lane);
+  LocalCall& call() const { return *call_; }
+  const RankArrival& arrival() const { return *static_cast<RankedCall&>(*call_).arrival; }
+  std::size_t lane() const { return lane_; }
+  bool started() const { return started_; }
+  /// It cannot go on: somebody was told.
+  bool noted() const { return noted_; }
+  void set_noted() { noted_ = true; }
+  void start(const Ends& ends, RankScratch& scratch);
+  /// `moved`: something has happened.
+  Outcome step(const Ends& ends, bool& moved);
+  /// Which rank it was.
+  int culprit() const { return culprit_; }
+  /// Bytes that are about to move, for who decides how long to look.
+  std::size_t bytes_moving() const;
+  /// Gives up what is under way. False: not all of it, ask again.
+  bool cancel(RankLink& link);
+  /// What cannot be given up may go on for ever: its memory is lost.
+  void abandon();
+
+ private:
+  struct Head {
+    std::uint64_t fingerprint;
+    std::uint64_t number;
+    std::uint64_t bytes;
+  };
+  static constexpr std::size_t most_with_head = 2048;
+  /// One message: its head, with the bytes of a short one; and those of a longer one.
+  struct Leg {
+    RankMessage message;
+    Transfer first;
+    Transfer rest;
+    enum class Stage : std::uint8_t { first, rest, over } stage = Stage::first;
+    std::unique_ptr<std::byte[]> room;
+  };
+  static bool is_long(const RankMessage& message) { return message.bytes > most_with_head; }
+
+  void begin_phase(const Ends& ends);
+  void begin(Leg& leg, const Ends& ends);
+  Outcome step(Leg& leg, const Ends& ends);
+  bool take_head(Leg& leg, const Ends& ends);
+  static Outcome look(Transfer& transfer, RankLink& link);
+
+  CallReference call_;
+  const std::size_t lane_;
+  const std::uint64_t number_;
+  const std::uint64_t fingerprint_;
+  bool started_ = false;
+  bool noted_ = false;
+  RankPlan plan_;
+  std::size_t phase_ = 0;
+  std::vector<Leg> legs_;
+  int culprit_ = -1;
+};
+
+}  // namespace weir::detail

@@ -1,0 +1,51 @@
+// A collective among processes, as one rank has it: phases of messages, and what is done with them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/collectives/communicator_state.hpp"
+
+namespace weir::detail {
+
+/// Memory that goes from one collective to the next.
+class RankScratch {
+ public:
+  std::byte* take(std::size_t bytes);
+  /// All of it is free again.
+  void reset();
+  /// Some of it may still be written by others: it is lost.
+  void abandon();
+
+ private:
+  struct Block {
+    std::unique_ptr<std::byte[]> data;
+    std::size_t bytes;
+    bool used;
+  };
+  std::vector<Block> blocks_;
+};
+
+struct RankMessage {
+  int peer;  ///< a rank of the communicator
+  std::byte* data;
+  std::size_t bytes;
+  bool receives;
+};
+struct RankPhase {
+  std::vector<RankMessage> messages = {};
+  std::function<void()> then = {};  ///< once all are over; throws nothing
+};
+using RankPlan = std::vector<RankPhase>;
+
+/// What this rank of `size` does for the call. Inputs with strides are read now. Folds are in the order of ranks, on every
+/// rank alike. `compare`: a phase goes first in which all ranks compare what they call.
+RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch);
+
+/// Equal for calls that fit together; never 0.
+std::uint64_t fingerprint_of(const Offer& offer);
+
+}  // namespace weir::detail

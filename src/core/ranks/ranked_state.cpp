@@ -1,0 +1,235 @@
+// A communicator whose other ranks are other processes.
+#include "core/ranks/ranked_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::detail {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kept_calls = 64;
+constexpr std::chrono::milliseconds patience_before_asking{100};
+constexpr std::chrono::seconds patience_with_verdicts{2};  ///< from a report on; then this rank decides alone
+
+std::string seconds_of(std::chrono::nanoseconds time) {
+  std::string text = std::to_string(std::chrono::duration<double>(time).count());
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+RankedState::RankedState(const std::shared_ptr<CommunicatorState>& communicator, RankEngine::Place place,
+                         std::shared_ptr<SharedLink> link, std::shared_ptr<Control> control)
+    : communicator_(communicator), place_(std::move(place)), link_(std::move(link)), control_(std::move(control)) {}
+
+void RankedState::start() {
+  engine_ = std::make_shared<RankEngine>(link_, place_, weak_from_this());
+  RankProgress::instance().add(engine_);
+  control_->attach(place_.context, weak_from_this());
+}
+
+int RankedState::rank_here(int rank_of_job) const {
+  const auto found = std::find(place_.members.begin(), place_.members.end(), rank_of_job);
+  return found == place_.members.end() ? -1 : static_cast<int>(found - place_.members.begin());
+}
+
+void RankedState::add(const CallReference& call, std::size_t lane) {
+  const Offer& offer = *call->offer(0);
+  past_.push_back({call->number(), fingerprint_of(offer), offer, static_cast<RankedCall&>(*call).arrival});
+  if (past_.size() > kept_calls) past_.pop_front();
+  engine_->add(call, lane);
+}
+
+void RankedState::leave(std::uint64_t calls) { control_->leave(place_.context, calls); }
+
+void RankedState::fail(Inquiry reason, Errc code, const std::string& what) {
+  engine_->stop(code, what, nullptr, nullptr);
+  control_->report(place_.context, reason, 0, -1, what);
+}
+
+void RankedState::split(std::uint64_t number, int color, int key) {
+  control_->split(place_.context, number, color, key);
+}
+
+/// Asks the others about a call that waits. False: nobody answers, and it has waited too long.
+bool RankedState::ask(RankedCall& call, Clock::time_point now, std::chrono::nanoseconds timeout) {
+  const Clock::time_point ready{std::chrono::nanoseconds(call.arrival->nanoseconds.load(std::memory_order_acquire))};
+  if (call.reported_nanoseconds != 0) {
+    return now < Clock::time_point(std::chrono::nanoseconds(call.reported_nanoseconds)) + patience_with_verdicts;
+  }
+  if (now >= ready + timeout) {
+    if (!control_->decides()) return false;
+    call.reported_nanoseconds = now.time_since_epoch() / std::chrono::nanoseconds(1);
+    control_->report(place_.context, Inquiry::late, call.number(), -1,
+                     "nobody came within " + seconds_of(timeout) + " s of ");
+  } else if (call.number() != 0 && now >= ready + patience_before_asking * (1 << (3 * std::min(call.asked, 4)))) {
+    ++call.asked;
+    control_->report(place_.context, Inquiry::stuck, call.number(), -1, {});
+  }
+  return true;
+}
+
+Clock::time_point RankedState::look(CommunicatorState& communicator, Clock::time_point now) {
+  bool pending = false;
+  for (const CallReference& one : communicator.complete) {
+    if (!one->open()) continue;
+    pending = true;
+    auto& call = static_cast<RankedCall&>(*one);
+    if (call.arrival->nanoseconds.load(std::memory_order_acquire) == 0) continue;
+    if (ask(call, now, communicator.timeout)) continue;
+    const std::string what = "nobody came within " + seconds_of(communicator.timeout) +
+                             " s, and the process that would say who is missing, rank 0's, is gone";
+    communicator.note(Errc::collective_timeout, what);
+    engine_->stop(Errc::collective_timeout, communicator.failure->text, nullptr, nullptr);
+    break;
+  }
+  return pending ? now + std::min<std::chrono::nanoseconds>(communicator.timeout, patience_with_pending)
+                 : Clock::time_point::max();
+}
+
+void RankedState::stream_failed(LocalCall& call, const std::shared_ptr<const Error>& failure) {
+  const auto communicator = communicator_.lock();
+  if (!communicator) return;
+  const std::string why = failure ? failure->what() : "there is no memory for the collective";
+  const std::string what = communicator->describe(place_.rank) + " failed before it came to this: " + why;
+  {
+    const LockGuard guard(communicator->mutex);
+    if (!communicator->failure) {
+      communicator->ranks[static_cast<std::size_t>(place_.rank)].failed = true;
+      communicator->note(Errc::rank_failed, what);
+    }
+    engine_->stop(communicator->failure->code, communicator->failure->text, failure ? &call : nullptr, failure);
+  }
+  control_->report(place_.context, Inquiry::stream_failed, call.number(),
+                   place_.members[static_cast<std::size_t>(place_.rank)], what);
+}
+
+void RankedState::went_wrong(LocalCall& call, bool different, int culprit) {
+  const int of_job = place_.members[static_cast<std::size_t>(std::max(culprit, 0))];
+  const std::string ranks = "rank " + std::to_string(place_.rank) + " and rank " + std::to_string(culprit);
+  const std::string who = "rank " + std::to_string(culprit);
+  const std::string what =
+      different ? ranks + " call different things" : who + " is gone: its connection for data was closed";
+  if (control_->decides()) {
+    control_->report(place_.context, different ? Inquiry::mismatch : Inquiry::died, call.number(),
+                     different ? -1 : of_job, what);
+    return;
+  }
+  verdict(different ? Errc::collective_mismatch : Errc::rank_failed, {}, what);
+}
+
+RankListener::Answer RankedState::answer(std::uint64_t call) {
+  Answer answer;
+  const auto communicator = communicator_.lock();
+  if (!communicator) return answer;
+  const LockGuard guard(communicator->mutex);
+  const CommunicatorState::Rank& mine = communicator->ranks[static_cast<std::size_t>(place_.rank)];
+  answer.calls = mine.calls;
+  answer.last = mine.device.name() + "): " + (mine.last ? text_of(*mine.last) : std::string("has called nothing"));
+  for (const Past& past : past_) {
+    if (past.number != call || call == 0) continue;
+    answer.fingerprint = past.fingerprint;
+    answer.call = text_of(past.offer);
+    answer.state = past.arrival->nanoseconds.load() != 0 ? CallState::ready : CallState::not_ready;
+  }
+  if (call != 0 && call <= mine.calls && answer.fingerprint == 0) answer.state = CallState::over;
+  return answer;
+}
+
+void RankedState::verdict(Errc code, const std::vector<int>& failed, const std::string& what) {
+  const auto communicator = communicator_.lock();
+  if (!communicator) return;
+  {
+    const LockGuard guard(communicator->mutex);
+    if (communicator->failure) return;
+    communicator->failure = CommunicatorState::Failure{code, what};
+    for (const int rank : failed) {
+      const int here = rank_here(rank);
+      if (here >= 0) communicator->ranks[static_cast<std::size_t>(here)].failed = true;
+    }
+    engine_->stop(code, what, nullptr, nullptr);
+  }
+  end_splits(*communicator);
+}
+
+void RankedState::left(int rank, std::uint64_t calls) {
+  const auto communicator = communicator_.lock();
+  const int here = rank_here(rank);
+  if (!communicator || here < 0 || here == place_.rank) return;
+  const LockGuard guard(communicator->mutex);
+  CommunicatorState::Rank& theirs = communicator->ranks[static_cast<std::size_t>(here)];
+  theirs.left = true;
+  theirs.calls = calls;
+  if (communicator->failure || communicator->ranks[static_cast<std::size_t>(place_.rank)].calls <= calls) return;
+  theirs.failed = true;
+  communicator->note(Errc::rank_failed,
+                     "the communicator of rank " + std::to_string(here) + " was destroyed before it called this");
+  engine_->stop(Errc::rank_failed, communicator->failure->text, nullptr, nullptr);
+}
+
+void RankedState::dead(int rank, const std::string& why) {
+  const int here = rank_here(rank);
+  if (here < 0) return;
+  {
+    const auto communicator = communicator_.lock();
+    if (!communicator) return;
+    const LockGuard guard(communicator->mutex);
+    if (communicator->ranks[static_cast<std::size_t>(here)].left) return;
+  }
+  verdict(Errc::rank_failed, {rank}, "rank " + std::to_string(here) + " is gone: " + why);
+}
+
+/// Those who wait for a split hear that the communicator failed.
+void RankedState::end_splits(CommunicatorState& communicator) {
+  std::vector<std::shared_ptr<CommunicatorState::Split>> splits;
+  {
+    const LockGuard guard(communicator.mutex);
+    splits = communicator.splits;
+  }
+  for (const auto& split : splits) {
+    const LockGuard guard(split->mutex);
+    split->all_chose.notify_all();
+  }
+}
+
+void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices) {
+  const auto communicator = communicator_.lock();
+  if (!communicator || choices.size() != place_.members.size()) return;
+  std::shared_ptr<CommunicatorState::Split> split;
+  std::vector<Device> devices;
+  {
+    const LockGuard guard(communicator->mutex);
+    if (number >= communicator->splits.size()) return;
+    split = communicator->splits[static_cast<std::size_t>(number)];
+    devices.push_back(communicator->ranks[static_cast<std::size_t>(place_.rank)].device);
+  }
+  const Choice& mine = choices[static_cast<std::size_t>(place_.rank)];
+  std::vector<std::size_t> order;
+  for (std::size_t r = 0; r < choices.size(); ++r) {
+    if (choices[r].color == mine.color) order.push_back(r);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return choices[a].key < choices[b].key; });
+  RankEngine::Place place{
+      .members = {}, .rank = 0, .context = static_cast<std::uint32_t>(mine.context), .compare = place_.compare};
+  for (const std::size_t r : order) {
+    if (static_cast<int>(r) == place_.rank) place.rank = static_cast<int>(place.members.size());
+    place.members.push_back(place_.members[r]);
+  }
+  const int rank = place.rank;
+  auto made = make_ranked_state(
+      devices.front(),
+      {.name = communicator->name + "/" + std::to_string(mine.color), .timeout = communicator->timeout},
+      std::move(place), link_, control_, {});
+  const LockGuard guard(split->mutex);
+  split->results.resize(choices.size());
+  split->results[static_cast<std::size_t>(place_.rank)] = {std::move(made), rank};
+  split->all_chose.notify_all();
+}
+
+}  // namespace weir::detail

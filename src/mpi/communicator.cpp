@@ -1,0 +1,140 @@
+// Communicators over MPI: MPI is initialised and finalised, and its ranks find each other.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <weir/mpi.hpp>
+
+#include "mpi/mpi_link.hpp"
+#include "ranks/control.hpp"
+#include "ranks/place.hpp"
+
+namespace weir::mpi {
+
+namespace {
+
+using detail::Control;
+using detail::RankClock;
+using detail::SocketError;
+
+constexpr const char* operation = "weir::mpi::communicator";
+
+[[noreturn]] void refuse(Errc code, Device device, const std::string& why, SourceLocation where) {
+  throw Error(code, operation, device.name(), why, where);
+}
+
+void finalize() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return;
+  if (detail::ranks_failed()) {
+    // The others may never come to MPI_Finalize, which would wait for them.
+    std::fflush(nullptr);
+    return;
+  }
+  detail::settle_ranks();
+  MPI_Finalize();
+}
+
+void initialize(Device device, SourceLocation where) {
+  static std::mutex mutex;
+  const std::lock_guard guard(mutex);
+  int initialized = 0, finalized = 0, level = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) refuse(Errc::not_supported, device, "MPI is finalised already", where);
+  MPI_Initialized(&initialized);
+  if (initialized == 0) {
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+      refuse(Errc::not_supported, device, "MPI_Init_thread failed", where);
+    }
+    std::atexit(finalize);
+  }
+  MPI_Query_thread(&level);
+  if (level == MPI_THREAD_MULTIPLE) return;
+  refuse(
+      Errc::not_supported, device,
+      "MPI was initialised with less than MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or leave it to this call",
+      where);
+}
+
+/// What rank 0 tells the others, by MPI.
+struct Meeting {
+  char address[64];
+  char secret[64];
+  int port;
+  int good;
+};
+
+bool on_one_host(MPI_Comm comm, int size) {
+  MPI_Comm here = MPI_COMM_NULL;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+  int count = 0;
+  MPI_Comm_size(here, &count);
+  MPI_Comm_free(&here);
+  int all = 0;
+  const int alone = count == size ? 1 : 0;
+  MPI_Allreduce(&alone, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
+}
+
+Communicator join(Device device, MPI_Comm comm, int rank, int size, const CommunicatorOptions& options,
+                  SourceLocation where) {
+  Control::Settings settings;
+  settings.rank = rank;
+  settings.size = size;
+  settings.checks = detail::wants_checks();
+  Meeting meeting{};
+  const bool one_host = on_one_host(comm, size);
+  std::string why = "rank 0 cannot listen";
+  if (rank == 0) {
+    try {
+      const std::string address = one_host ? "127.0.0.1" : detail::own_address();
+      auto [listening, port] = detail::listen_at(address, 0);
+      settings.listening = std::move(listening);
+      meeting.port = port;
+      std::strncpy(meeting.address, address.c_str(), sizeof meeting.address - 1);
+      std::strncpy(meeting.secret, detail::random_secret().c_str(), sizeof meeting.secret - 1);
+      meeting.good = 1;
+    } catch (const SocketError& error) {
+      why = error.what;
+    }
+  }
+  MPI_Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, comm);
+  if (meeting.good == 0) refuse(Errc::not_supported, device, why, where);
+  settings.address = meeting.address;
+  settings.port = meeting.port;
+  settings.secret = meeting.secret;
+  settings.deadline = RankClock::now() + std::min<std::chrono::nanoseconds>(options.timeout, std::chrono::hours(24));
+  auto link = std::make_shared<detail::SharedLink>(std::make_unique<MpiLink>(comm));
+  auto control = std::make_shared<Control>(std::move(settings));
+  return detail::make_ranked(device, options, rank, size, std::move(link), std::move(control), where);
+}
+
+}  // namespace
+
+Communicator communicator(Device device, MPI_Comm comm, const CommunicatorOptions& options, SourceLocation where) {
+  detail::check_call(operation, where);
+  if (options.timeout <= std::chrono::nanoseconds(0)) {
+    throw Error(Errc::invalid_value, operation, "timeout", "it is not positive", where);
+  }
+  initialize(device, where);
+  if (comm == MPI_COMM_NULL) refuse(Errc::invalid_value, device, "the MPI communicator is MPI_COMM_NULL", where);
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  if (size == 1) return std::move(weir::communicators({device}, options, where).front());
+  MPI_Comm own = MPI_COMM_NULL;
+  if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) refuse(Errc::not_supported, device, "MPI_Comm_dup failed", where);
+  try {
+    return join(device, own, rank, size, options, where);
+  } catch (const SocketError& error) {
+    refuse(Errc::collective_timeout, device, error.what, where);
+  }
+}
+
+}  // namespace weir::mpi

@@ -1,0 +1,103 @@
+// The connections by which the processes of a job know of each other: who lives, who has called what, and who decides why a
+// communicator failed. A star: one TCP connection from each rank to rank 0.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <weir/error.hpp>
+
+#include "ranks/sockets.hpp"
+
+namespace weir::detail {
+
+/// Why a rank asks what the others do.
+enum class Inquiry : std::uint8_t { stuck, late, mismatch, died, stream_failed, aborted, last = aborted };
+
+/// A communicator, to the control: it answers, and is told. Ranks are the job's. Called by the control's thread alone.
+class RankListener {
+ public:
+  enum class CallState : std::uint8_t { not_called, not_ready, ready, over, last = over };
+  struct Answer {
+    std::uint64_t calls = 0;
+    CallState state = CallState::not_called;
+    std::uint64_t fingerprint = 0;  ///< of the call that was asked for; 0: not known
+    std::string call;               ///< its text
+    std::string last;               ///< the text of the last call
+  };
+  struct Choice {
+    int color = 0;
+    int key = 0;
+    std::uint64_t context = 0;  ///< the number of the communicator that it becomes a rank of
+  };
+
+  virtual ~RankListener() = default;
+  virtual Answer answer(std::uint64_t call) = 0;
+  /// `what`: the reason and the table of ranks.
+  virtual void verdict(Errc code, const std::vector<int>& failed, const std::string& what) = 0;
+  virtual void left(int rank, std::uint64_t calls) = 0;
+  /// Nobody decides any more: rank 0's process died.
+  virtual void dead(int rank, const std::string& why) = 0;
+  /// Of each rank of the communicator.
+  virtual void split(std::uint64_t number, const std::vector<Choice>& choices) = 0;
+};
+
+class Control {
+ public:
+  struct Settings {
+    int rank = 0;
+    int size = 1;
+    std::string secret;
+    std::uint64_t job = 0;        ///< which of the jobs that use one port one after the other
+    Socket listening = Socket();  ///< rank 0's
+    std::string address;          ///< the others': where that is
+    int port = 0;
+    int data_port = 0;  ///< where this rank listens for data; 0: nowhere
+    bool checks = false;
+    RankClock::time_point deadline;
+  };
+  struct Peer {
+    std::string host;
+    std::string address;
+    int data_port = 0;
+  };
+
+  /// Waits until all ranks have come. Throws SocketError: who did not.
+  explicit Control(Settings settings);
+  /// Tells the others that this rank is through, unless its process dies first. Waits for half a second at most.
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  const std::vector<Peer>& peers() const;
+  /// Whether some rank wants each call compared before it moves data.
+  bool checks() const;
+  /// Connections that did not know the secret.
+  std::size_t refused() const;
+  /// Messages for communicator `number` go to the listener; 0 is the one of all ranks.
+  void attach(std::uint64_t number, std::weak_ptr<RankListener> listener);
+  /// From here on it listens.
+  void start();
+
+  // By any thread. None waits.
+  void report(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, const std::string& what);
+  void leave(std::uint64_t communicator, std::uint64_t calls);
+  void split(std::uint64_t communicator, std::uint64_t number, int color, int key);
+  /// Until what was said is out, for half a second at most.
+  void flush() const;
+  /// False: rank 0 is gone, so that nobody decides.
+  bool decides() const;
+
+ private:
+  class Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+/// How long a process may be silent before it counts as dead: WEIR_RANK_SILENCE in seconds, or 10. Throws SocketError.
+std::chrono::milliseconds rank_silence();
+
+}  // namespace weir::detail

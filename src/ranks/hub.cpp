@@ -1,0 +1,259 @@
+// Rank 0's side of the control: gathers what ranks say, and decides what becomes of communicators.
+#include "ranks/hub.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weir::detail {
+
+namespace {
+
+constexpr std::chrono::milliseconds patience_with_answers{400};
+constexpr std::size_t most_open_splits = 1024;
+
+bool is_pair(std::uint64_t call) { return call == 0; }
+
+}  // namespace
+
+Hub::Hub(std::vector<std::string> hosts, Send send) : send_(std::move(send)) {
+  for (std::string& host : hosts) ranks_.push_back({.host = std::move(host)});
+  Members all(ranks_.size());
+  std::iota(all.begin(), all.end(), 0);
+  members_.emplace(0, std::move(all));
+}
+
+void Hub::tell(const Members& members, const ControlMessage& message) {
+  for (const int rank : members) {
+    if (!gone(rank)) send_(rank, message);
+  }
+}
+
+bool Hub::take(int rank, const ControlMessage& message) {
+  switch (message.type) {
+    case Type::alive: return true;
+    case Type::report: return take_report(message);
+    case Type::answer: return take_answer(rank, message);
+    case Type::split: return take_split(rank, message);
+    case Type::left: {
+      if (!message.has(3, 0)) return false;
+      const auto found = members_.find(message.numbers[0]);
+      if (found == members_.end()) return false;
+      ranks_[static_cast<std::size_t>(rank)].left.insert(message.numbers[0]);
+      tell(found->second, {Type::left, {message.numbers[0], static_cast<std::uint64_t>(rank), message.numbers[2]}});
+      close_answered();
+      return true;
+    }
+    case Type::bye:
+      ranks_[static_cast<std::size_t>(rank)].gone = true;
+      close_answered();
+      return true;
+    default: return false;
+  }
+}
+
+bool Hub::take_report(const ControlMessage& message) {
+  if (!message.has(4, 1) || message.numbers[1] > static_cast<std::uint64_t>(Inquiry::last)) return false;
+  if (!members_.contains(message.numbers[0])) return false;
+  const std::uint64_t blamed = message.numbers[3];
+  open(message.numbers[0], static_cast<Inquiry>(message.numbers[1]), message.numbers[2],
+       blamed < ranks_.size() ? static_cast<int>(blamed) : -1, message.texts[0]);
+  return true;
+}
+
+bool Hub::take_answer(int rank, const ControlMessage& message) {
+  if (!message.has(4, 2)) return false;
+  if (message.numbers[2] > static_cast<std::uint64_t>(RankListener::CallState::last)) return false;
+  const auto found = inquests_.find(message.numbers[0]);
+  if (found == inquests_.end()) return true;  // it was too late
+  found->second.answers[rank] = {.calls = message.numbers[1],
+                                 .state = static_cast<RankListener::CallState>(message.numbers[2]),
+                                 .fingerprint = message.numbers[3],
+                                 .call = message.texts[0],
+                                 .last = message.texts[1]};
+  close_answered();
+  return true;
+}
+
+bool Hub::take_split(int rank, const ControlMessage& message) {
+  if (!message.has(4, 0)) return false;
+  const auto members = members_.find(message.numbers[0]);
+  if (members == members_.end() || splits_.size() >= most_open_splits) return false;
+  if (std::find(members->second.begin(), members->second.end(), rank) == members->second.end()) return false;
+  const auto key = std::pair(message.numbers[0], message.numbers[1]);
+  auto& choices = splits_[key];
+  choices[rank] = {.color = static_cast<int>(static_cast<std::int64_t>(message.numbers[2])),
+                   .key = static_cast<int>(static_cast<std::int64_t>(message.numbers[3]))};
+  if (choices.size() < members->second.size()) return true;
+  std::map<int, std::uint64_t> contexts;
+  const Members all = members->second;
+  for (const int one : all) {
+    if (!contexts.contains(choices[one].color)) contexts[choices[one].color] = next_context_++;
+  }
+  ControlMessage told{Type::splits, {key.first, key.second}};
+  for (const int one : all) {
+    RankListener::Choice& choice = choices[one];
+    choice.context = contexts[choice.color];
+    members_[choice.context].push_back(one);
+    told.numbers.push_back(static_cast<std::uint64_t>(static_cast<std::int64_t>(choice.color)));
+    told.numbers.push_back(static_cast<std::uint64_t>(static_cast<std::int64_t>(choice.key)));
+    told.numbers.push_back(choice.context);
+  }
+  for (const auto& [color, context] : contexts) {
+    Members& theirs = members_[context];
+    std::stable_sort(theirs.begin(), theirs.end(), [&](int a, int b) { return choices[a].key < choices[b].key; });
+  }
+  splits_.erase(key);
+  tell(all, told);
+  return true;
+}
+
+void Hub::died(int rank, const std::string& why) {
+  Rank& one = ranks_[static_cast<std::size_t>(rank)];
+  if (one.gone) return;
+  one.gone = true;
+  one.why = why;
+  for (const auto& [communicator, members] : members_) {
+    const auto at = std::find(members.begin(), members.end(), rank);
+    if (at == members.end() || one.left.contains(communicator)) continue;
+    open(communicator, Inquiry::died, 0, rank,
+         "rank " + std::to_string(at - members.begin()) + " (" + one.host + ") is gone: " + why);
+  }
+  close_answered();
+}
+
+void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what) {
+  if (failed_.contains(communicator)) return;
+  for (auto& [id, inquest] : inquests_) {
+    if (inquest.communicator != communicator) continue;
+    if (inquest.reason == Inquiry::stuck && reason != Inquiry::stuck) {
+      inquest.reason = reason;
+      inquest.blamed = blamed;
+      inquest.what = std::move(what);
+    }
+    return;
+  }
+  const std::uint64_t id = next_inquest_++;
+  inquests_.emplace(
+      id, Inquest{communicator, reason, call, blamed, std::move(what), RankClock::now() + patience_with_answers});
+  tell(members_[communicator], {Type::question, {id, communicator, call}});
+}
+
+bool Hub::all_answered(const Inquest& inquest) const {
+  const Members& members = members_.at(inquest.communicator);
+  return std::all_of(members.begin(), members.end(), [&](int rank) {
+    return gone(rank) || ranks_[static_cast<std::size_t>(rank)].left.contains(inquest.communicator) ||
+           inquest.answers.contains(rank);
+  });
+}
+
+void Hub::close_answered() {
+  for (auto at = inquests_.begin(); at != inquests_.end();) {
+    if (!all_answered(at->second)) {
+      ++at;
+      continue;
+    }
+    const Inquest inquest = std::move(at->second);
+    at = inquests_.erase(at);
+    decide(inquest);
+  }
+}
+
+void Hub::look(RankClock::time_point now) {
+  for (auto at = inquests_.begin(); at != inquests_.end();) {
+    if (at->second.until > now) {
+      ++at;
+      continue;
+    }
+    const Inquest inquest = std::move(at->second);
+    at = inquests_.erase(at);
+    decide(inquest);
+  }
+}
+
+std::string Hub::difference(const Inquest& inquest) const {
+  if (is_pair(inquest.call)) return {};
+  const Members& members = members_.at(inquest.communicator);
+  int first = -1;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto answer = inquest.answers.find(members[i]);
+    if (answer == inquest.answers.end() || answer->second.fingerprint == 0) continue;
+    if (first < 0) first = static_cast<int>(i);
+    const RankListener::Answer& one = inquest.answers.at(members[static_cast<std::size_t>(first)]);
+    if (one.fingerprint == answer->second.fingerprint) continue;
+    return "rank " + std::to_string(first) + " calls " + one.call + ", rank " + std::to_string(i) + " " +
+           answer->second.call;
+  }
+  return {};
+}
+
+std::string Hub::missing(const Inquest& inquest, std::vector<std::uint64_t>& failed) const {
+  const Members& members = members_.at(inquest.communicator);
+  std::string text;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto answer = inquest.answers.find(members[i]);
+    const char* why = nullptr;
+    if (gone(members[i])) {
+      why = "its process is gone";
+    } else if (answer == inquest.answers.end()) {
+      why = "its process does not answer";
+    } else if (is_pair(inquest.call)) {
+      continue;
+    } else if (answer->second.state == RankListener::CallState::not_called) {
+      why = "it did not call";
+    } else if (answer->second.state == RankListener::CallState::not_ready) {
+      why = "its stream did not come to it";
+    } else {
+      continue;
+    }
+    failed.push_back(static_cast<std::uint64_t>(members[i]));
+    text += (text.empty() ? "rank " : ", rank ") + std::to_string(i) + " (" + why + ")";
+  }
+  return text;
+}
+
+std::string Hub::table(const Inquest& inquest) const {
+  const Members& members = members_.at(inquest.communicator);
+  std::string text;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(members[i])];
+    const auto answer = inquest.answers.find(members[i]);
+    text += "\n  rank " + std::to_string(i) + " (" + rank.host;
+    if (answer != inquest.answers.end()) {
+      text += ", " + answer->second.last;
+    } else {
+      text += !rank.why.empty() ? "): is gone" : rank.gone ? "): has ended" : "): does not answer";
+    }
+    if (rank.left.contains(inquest.communicator)) text += "; its communicator is gone";
+  }
+  return text;
+}
+
+void Hub::decide(const Inquest& inquest) {
+  std::vector<std::uint64_t> failed;
+  if (inquest.blamed >= 0) failed.push_back(static_cast<std::uint64_t>(inquest.blamed));
+  std::string what = inquest.what;
+  Errc code = Errc::rank_failed;
+  const bool may_differ =
+      inquest.reason == Inquiry::stuck || inquest.reason == Inquiry::late || inquest.reason == Inquiry::mismatch;
+  const std::string different = may_differ ? difference(inquest) : std::string();
+  if (!different.empty() || inquest.reason == Inquiry::mismatch) {
+    code = Errc::collective_mismatch;
+    failed.clear();  // nobody is to blame
+    if (!different.empty()) what = different;
+  } else if (inquest.reason == Inquiry::stuck) {
+    return;
+  } else if (inquest.reason == Inquiry::late) {
+    code = Errc::collective_timeout;
+    const std::string who = missing(inquest, failed);
+    what += who.empty() ? "the data of the others" : "those who are missing: " + who;
+  }
+  failed_.insert(inquest.communicator);
+  ControlMessage told{Type::verdict, {inquest.communicator, static_cast<std::uint64_t>(code)}, {}};
+  told.numbers.insert(told.numbers.end(), failed.begin(), failed.end());
+  what += table(inquest);
+  // In pieces: a text of a message is bounded, and a table of many ranks is long.
+  for (std::size_t at = 0; at < what.size(); at += longest_text) told.texts.push_back(what.substr(at, longest_text));
+  tell(members_.at(inquest.communicator), told);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,184 @@
+// How the ranks of a job find each other.
+#include "ranks/join.hpp"
+
+#include <algorithm>
+#include <list>
+#include <thread>
+
+#include <poll.h>
+
+namespace weir::detail {
+
+namespace {
+
+using Type = ControlMessage::Type;
+
+constexpr std::uint64_t protocol = 1;
+constexpr std::size_t longest_hello = 1024;
+constexpr std::size_t most_strangers = 256;  ///< connections that have yet to say who they are
+constexpr std::chrono::seconds patience_with_strangers{5};
+constexpr std::chrono::milliseconds between_attempts{20};
+
+int milliseconds_until(RankClock::time_point when) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - RankClock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
+}
+
+ControlMessage hello_of(const Control::Settings& settings) {
+  return {Type::hello,
+          {protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size), settings.job,
+           static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u},
+          {settings.secret, own_host_name()}};
+}
+
+/// Rank 0, until all have come.
+class Gathering {
+ public:
+  explicit Gathering(Control::Settings& settings) : settings_(settings) {
+    const auto size = static_cast<std::size_t>(settings.size);
+    for (std::size_t r = 0; r < size; ++r) joined_.connections.emplace_back(Socket());
+    joined_.peers.resize(size);
+    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port};
+    joined_.checks = settings.checks;
+  }
+
+  Joined run() {
+    std::size_t missing = joined_.peers.size() - 1;
+    while (missing > 0) {
+      if (RankClock::now() >= settings_.deadline) throw SocketError{"these ranks did not come: " + names_of_missing()};
+      wait();
+      for (Socket one = accept_from(settings_.listening); one.open(); one = accept_from(settings_.listening)) {
+        if (strangers_.size() >= most_strangers) strangers_.pop_front();
+        strangers_.push_back({Connection(std::move(one), longest_hello), RankClock::now() + patience_with_strangers});
+      }
+      for (auto at = strangers_.begin(); at != strangers_.end();) {
+        const Look look = look_at(*at);
+        missing -= look == Look::joined ? 1 : 0;
+        at = look == Look::waits ? std::next(at) : strangers_.erase(at);
+      }
+    }
+    settings_.listening.close();  // nobody else has to come
+    welcome();
+    return std::move(joined_);
+  }
+
+ private:
+  struct Stranger {
+    Connection connection;
+    RankClock::time_point until;
+  };
+  enum class Look { waits, refused, joined };
+
+  void wait() {
+    std::vector<pollfd> files = {{settings_.listening.get(), POLLIN, 0}};
+    for (const Stranger& one : strangers_) files.push_back({one.connection.socket().get(), POLLIN, 0});
+    poll(files.data(), files.size(), std::min(milliseconds_until(settings_.deadline), 200));
+  }
+
+  Look look_at(Stranger& stranger) {
+    Connection& connection = stranger.connection;
+    const bool open = connection.move();
+    const std::optional<ControlMessage> hello = connection.reader().next();
+    if (!hello) {
+      if (open && !connection.reader().broken() && RankClock::now() < stranger.until) return Look::waits;
+      ++joined_.refused;
+      return Look::refused;
+    }
+    const bool makes_sense = hello->type == Type::hello && hello->has(6, 2) && hello->numbers[0] == protocol &&
+                             same_secret(hello->texts[0], settings_.secret);
+    if (!makes_sense) {
+      ++joined_.refused;
+      return Look::refused;
+    }
+    const std::uint64_t rank = hello->numbers[1];
+    // A rank of the next job comes again when this one has its ranks.
+    if (hello->numbers[2] != joined_.peers.size() || hello->numbers[3] != settings_.job) return Look::refused;
+    if (rank == 0 || rank >= joined_.peers.size() || !open) return Look::refused;
+    Connection& place = joined_.connections[static_cast<std::size_t>(rank)];
+    if (place.open()) return Look::refused;
+    joined_.peers[static_cast<std::size_t>(rank)] = {hello->texts[1], peer_address(connection.socket()),
+                                                     static_cast<int>(hello->numbers[4] & 0xffff)};
+    joined_.checks = joined_.checks || hello->numbers[5] != 0;
+    place = std::move(connection);
+    place.reader().allow(longest_frame);
+    return Look::joined;
+  }
+
+  std::string names_of_missing() const {
+    std::string names;
+    for (std::size_t r = 1; r < joined_.connections.size(); ++r) {
+      if (!joined_.connections[r].open()) names += (names.empty() ? "" : ", ") + std::to_string(r);
+    }
+    return names;
+  }
+
+  void welcome() {
+    ControlMessage told{Type::welcome, {joined_.checks ? 1u : 0u}};
+    for (const Control::Peer& peer : joined_.peers) {
+      told.numbers.push_back(static_cast<std::uint64_t>(peer.data_port));
+      told.texts.push_back(peer.host);
+      told.texts.push_back(peer.address);
+    }
+    for (Connection& connection : joined_.connections) {
+      if (connection.open()) connection.queue(told);
+    }
+    // The others go on when they have it. Who is gone by now is found by the control.
+    for (Connection& connection : joined_.connections) {
+      while (connection.open() && connection.has_to_write() && RankClock::now() < settings_.deadline) {
+        if (!connection.move()) break;
+        pollfd file{connection.socket().get(), POLLOUT, 0};
+        if (connection.has_to_write()) poll(&file, 1, 100);
+      }
+    }
+  }
+
+  Control::Settings& settings_;
+  Joined joined_;
+  std::list<Stranger> strangers_;
+};
+
+/// The welcome, or nothing where rank 0 closed the connection: it is busy with another job.
+std::optional<ControlMessage> knock(const Control::Settings& settings, Connection& connection) {
+  connection.queue(hello_of(settings));
+  while (RankClock::now() < settings.deadline) {
+    const bool open = connection.move();
+    if (std::optional<ControlMessage> message = connection.reader().next()) return message;
+    if (!open || connection.reader().broken()) return std::nullopt;
+    pollfd file{connection.socket().get(), static_cast<short>(POLLIN | (connection.has_to_write() ? POLLOUT : 0)), 0};
+    poll(&file, 1, milliseconds_until(settings.deadline));
+  }
+  return std::nullopt;
+}
+
+Joined connect(const Control::Settings& settings) {
+  const auto size = static_cast<std::size_t>(settings.size);
+  while (RankClock::now() < settings.deadline) {
+    Socket socket = connect_to(settings.address, settings.port, settings.deadline);
+    if (socket.open()) {
+      Connection connection(std::move(socket));
+      const std::optional<ControlMessage> welcome = knock(settings, connection);
+      if (welcome && welcome->type == Type::welcome && welcome->has(1 + size, 2 * size)) {
+        Joined joined;
+        joined.checks = welcome->numbers[0] != 0;
+        for (std::size_t r = 0; r < size; ++r) {
+          joined.peers.push_back(
+              {welcome->texts[2 * r], welcome->texts[2 * r + 1], static_cast<int>(welcome->numbers[1 + r] & 0xffff)});
+        }
+        joined.peers[0].address = settings.address;
+        joined.connections.push_back(std::move(connection));
+        return joined;
+      }
+    }
+    std::this_thread::sleep_for(between_attempts);
+  }
+  throw SocketError{"rank 0 did not answer at " + settings.address + ":" + std::to_string(settings.port) +
+                    ", or not all ranks came"};
+}
+
+}  // namespace
+
+Joined join_job(Control::Settings& settings) {
+  return settings.rank == 0 ? Gathering(settings).run() : connect(settings);
+}
+
+}  // namespace weir::detail

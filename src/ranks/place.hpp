@@ -1,0 +1,44 @@
+// What a communicator of several processes is made of.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include <weir/collectives.hpp>
+
+#include "ranks/control.hpp"
+#include "ranks/link.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::detail {
+
+/// A lock that may be asked for.
+class WEIR_LOCK LinkMutex {
+ public:
+  void lock() WEIR_TAKES() { mutex_.lock(); }
+  void unlock() WEIR_GIVES() { mutex_.unlock(); }
+  bool try_lock() WEIR_TOLD_CLANG(try_acquire_capability(true)) { return mutex_.try_lock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// A link with the lock of its one thread. A communicator's splits share it, with tags of their own.
+struct SharedLink {
+  explicit SharedLink(std::unique_ptr<RankLink> its_link) : link(std::move(its_link)) {}
+  LinkMutex mutex;
+  const std::unique_ptr<RankLink> link;
+};
+
+/// The communicator of all ranks that `control` joins, of which this process has one. Starts the control.
+Communicator make_ranked(Device device, const CommunicatorOptions& options, int rank, int size,
+                         std::shared_ptr<SharedLink> link, std::shared_ptr<Control> control, SourceLocation where);
+
+/// Whether a communicator of several processes has failed in this one.
+bool ranks_failed();
+/// Waits until what has begun among processes is over, for two seconds at most.
+void settle_ranks();
+/// Whether the checker is asked for: ranks compare their calls before data moves.
+bool wants_checks();
+
+}  // namespace weir::detail

@@ -1,0 +1,44 @@
+// This process as a rank of a job.
+#ifdef WEIR_TEST_MPI
+#include <weir/mpi.hpp>
+#endif
+
+#include "ranks/world.hpp"
+
+#include <cstdlib>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+namespace ranks_test {
+
+namespace {
+
+std::optional<weir::Communicator> shared_one;
+
+bool has(const char* variable) { return std::getenv(variable) != nullptr; }
+
+/// All ranks take leave before their processes end.
+class TakesLeave : public ::testing::Environment {
+ public:
+  void TearDown() override { shared_one.reset(); }
+};
+const auto* const takes_leave = ::testing::AddGlobalTestEnvironment(new TakesLeave);
+
+}  // namespace
+
+bool is_rank() { return has("WEIR_JOB_SECRET") || has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE"); }
+
+weir::Communicator make(const weir::CommunicatorOptions& options) {
+#ifdef WEIR_TEST_MPI
+  if (!has("WEIR_JOB_SECRET")) return weir::mpi::communicator(weir::device("cpu"), MPI_COMM_WORLD, options);
+#endif
+  return weir::communicator(weir::device("cpu"), options);
+}
+
+weir::Communicator& shared() {
+  if (!shared_one) shared_one = make({.name = "shared"});
+  return *shared_one;
+}
+
+}  // namespace ranks_test
