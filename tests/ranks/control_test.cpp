@@ -1,0 +1,243 @@
+// What comes from outside is not trusted: messages, whole or damaged, strangers, and a hub that hears nonsense.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "ranks/control.hpp"
+#include "ranks/hub.hpp"
+#include "ranks/join.hpp"
+#include "ranks/message.hpp"
+#include "ranks/socket_link.hpp"
+
+namespace {
+
+using weir::detail::Connection;
+using weir::detail::Control;
+using weir::detail::ControlMessage;
+using weir::detail::FrameReader;
+using weir::detail::Hub;
+using weir::detail::Inquiry;
+using weir::detail::RankClock;
+using weir::detail::Socket;
+using weir::detail::SocketError;
+using weir::detail::SocketLink;
+using weir::detail::Transfer;
+using Type = ControlMessage::Type;
+
+ControlMessage some_message(std::mt19937& random) {
+  ControlMessage message;
+  message.type = static_cast<Type>(random() % (static_cast<unsigned>(Type::last) + 1));
+  for (unsigned i = random() % 8; i > 0; --i) message.numbers.push_back(random() % 4 == 0 ? random() : random() % 4);
+  for (unsigned i = random() % 4; i > 0; --i) message.texts.push_back(std::string(random() % 50, 'x'));
+  return message;
+}
+
+Control::Settings settings_of(int rank, int size, int port, const std::string& secret = "secret") {
+  Control::Settings settings;
+  settings.rank = rank;
+  settings.size = size;
+  settings.secret = secret;
+  settings.address = "127.0.0.1";
+  settings.port = port;
+  settings.deadline = RankClock::now() + std::chrono::seconds(60);
+  return settings;
+}
+
+}  // namespace
+
+TEST(ControlMessages, come_back_as_they_were) {
+  std::mt19937 random(1);
+  FrameReader reader;
+  for (int i = 0; i < 2000; ++i) {
+    const ControlMessage message = some_message(random);
+    const std::string frame = weir::detail::frame_of(message);
+    reader.add(frame.substr(0, frame.size() / 2));
+    EXPECT_FALSE(reader.next());
+    reader.add(frame.substr(frame.size() / 2));
+    const auto read = reader.next();
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->type, message.type);
+    EXPECT_EQ(read->numbers, message.numbers);
+    EXPECT_EQ(read->texts, message.texts);
+  }
+}
+
+TEST(ControlMessages, a_text_that_is_too_long_is_cut) {
+  const std::string frame = weir::detail::frame_of({Type::report, {}, {std::string(100'000, 'x')}});
+  const auto read = weir::detail::parse_message(std::string_view(frame).substr(4));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->texts.at(0).size(), weir::detail::longest_text);
+}
+
+TEST(ControlMessages, damaged_ones_are_refused_or_read_and_never_more) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 100'000; ++i) {
+    std::string frame = weir::detail::frame_of(some_message(random));
+    for (unsigned n = 1 + random() % 4; n > 0; --n) frame[random() % frame.size()] = static_cast<char>(random());
+    if (random() % 3 == 0) frame.resize(random() % frame.size());
+    FrameReader reader(1024);
+    reader.add(frame);
+    while (reader.next()) {
+    }
+  }
+}
+
+TEST(ControlMessages, a_length_beyond_the_bound_is_no_message) {
+  FrameReader reader(1024);
+  reader.add({"\xff\xff\xff\x7f", 4});
+  EXPECT_FALSE(reader.next());
+  EXPECT_TRUE(reader.broken());
+}
+
+TEST(ControlHub, hears_any_nonsense) {
+  std::mt19937 random(3);
+  std::size_t told = 0;
+  for (int round = 0; round < 300; ++round) {
+    Hub hub({"a", "b", "c"}, [&](int rank, const ControlMessage& message) {
+      EXPECT_GE(rank, 0);
+      EXPECT_LT(rank, 3);
+      // What it says can be read.
+      const std::string frame = weir::detail::frame_of(message);
+      EXPECT_TRUE(weir::detail::parse_message(std::string_view(frame).substr(4)));
+      ++told;
+    });
+    for (int i = 0; i < 300; ++i) {
+      const ControlMessage message = some_message(random);
+      if (message.type == Type::bye && random() % 100 != 0) continue;  // there would soon be nobody left
+      hub.take(static_cast<int>(random() % 3), message);
+      if (random() % 1000 == 0) hub.died(static_cast<int>(random() % 3), "it was killed");
+      if (random() % 20 == 0) hub.look(RankClock::now() + std::chrono::seconds(10));
+    }
+  }
+  EXPECT_GT(told, 1000u);
+}
+
+TEST(ControlHub, asks_all_ranks_before_it_says_who_did_not_come) {
+  std::vector<std::pair<int, ControlMessage>> told;
+  Hub hub({"a", "b", "c"}, [&](int rank, const ControlMessage& message) { told.emplace_back(rank, message); });
+  hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::late), 1, 4096}, {"nobody came within 3 s of "}});
+  ASSERT_EQ(told.size(), 3u);
+  for (const auto& [rank, message] : told) EXPECT_EQ(message.type, Type::question);
+  const std::uint64_t inquest = told[0].second.numbers[0];
+  told.clear();
+  hub.take(0, {Type::answer, {inquest, 1, 2, 77}, {"barrier", "cpu): barrier"}});
+  hub.take(2, {Type::answer, {inquest, 1, 1, 77}, {"barrier", "cpu): barrier"}});
+  EXPECT_TRUE(told.empty());
+  hub.take(1, {Type::answer, {inquest, 0, 0, 0}, {"", "cpu): has called nothing"}});
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].second.type, Type::verdict);
+  EXPECT_EQ(told[0].second.numbers[1], static_cast<std::uint64_t>(weir::Errc::collective_timeout));
+  EXPECT_EQ(
+      told[0].second.texts.at(0),
+      "nobody came within 3 s of those who are missing: rank 1 (it did not call), rank 2 (its stream did not come "
+      "to it)\n  rank 0 (a, cpu): barrier\n  rank 1 (b, cpu): has called nothing\n  rank 2 (c, cpu): barrier");
+}
+
+TEST(ControlHub, tells_calls_that_differ_from_calls_that_are_late) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  const auto ask = [&](std::uint64_t fingerprint) {
+    told.clear();
+    hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::stuck), 1, 4096}, {""}});
+    const std::uint64_t inquest = told.at(0).numbers[0];
+    told.clear();
+    hub.take(0, {Type::answer, {inquest, 1, 2, 77}, {"barrier", "cpu): barrier"}});
+    hub.take(1, {Type::answer, {inquest, 1, 2, fingerprint}, {"broadcast", "cpu): broadcast"}});
+  };
+  ask(77);
+  EXPECT_TRUE(told.empty());  // they only wait
+  ask(78);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].numbers[1], static_cast<std::uint64_t>(weir::Errc::collective_mismatch));
+  EXPECT_NE(told[0].texts.at(0).find("rank 0 calls barrier, rank 1 broadcast"), std::string::npos);
+}
+
+TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
+  auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+  std::atomic<bool> over{false};
+  std::thread strangers([port = port, &over] {
+    std::mt19937 random(4);
+    std::vector<Socket> silent;
+    for (int i = 0; i < 60; ++i) {
+      Socket one = weir::detail::connect_to("127.0.0.1", port, RankClock::now() + std::chrono::seconds(5));
+      if (!one.open()) break;
+      std::string bytes(random() % 2000, '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      if (i % 3 == 0) bytes = weir::detail::frame_of({Type::hello, {1, 1, 2, 0, 0, 0}, {"not the secret", "x"}});
+      if (i % 3 == 1) bytes.clear();
+      send(one.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (i % 2 == 0) silent.push_back(std::move(one));
+    }
+    over.store(true);
+  });
+  std::unique_ptr<Control> other;
+  std::thread second([&other, &over, port = port] {
+    while (!over.load()) std::this_thread::yield();  // behind all of them
+    other = std::make_unique<Control>(settings_of(1, 2, port));
+  });
+  Control::Settings settings = settings_of(0, 2, port);
+  settings.listening = std::move(listening);
+  const Control control(std::move(settings));
+  strangers.join();
+  second.join();
+  EXPECT_GE(control.refused(), 20u);  // those with a wrong secret, at least
+  EXPECT_EQ(control.peers().size(), 2u);
+  // Nobody can come any more.
+  EXPECT_FALSE(weir::detail::connect_to("127.0.0.1", port, RankClock::now() + std::chrono::seconds(5)).open());
+}
+
+TEST(ControlJoin, who_did_not_come_is_named) {
+  auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+  Control::Settings settings = settings_of(0, 3, port);
+  settings.listening = std::move(listening);
+  settings.deadline = RankClock::now() + std::chrono::milliseconds(100);
+  try {
+    const Control control(std::move(settings));
+    FAIL() << "nobody was missed";
+  } catch (const SocketError& error) {
+    EXPECT_EQ(error.what, "these ranks did not come: 1, 2");
+  }
+}
+
+TEST(ControlLink, a_peer_that_sends_nonsense_is_lost_and_harms_nobody) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 60; ++round) {
+    auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+    const std::vector<Control::Peer> peers = {{"a", "127.0.0.1", port}, {"b", "127.0.0.1", 0}};
+    Socket hostile;
+    std::thread other([&, port = port] {
+      hostile = weir::detail::connect_to("127.0.0.1", port, RankClock::now() + std::chrono::seconds(20));
+      std::string bytes = weir::detail::frame_of({Type::hello, {1}, {"secret"}});
+      for (int i = 0; i < 40; ++i) {
+        // Heads that make sense in part, and bytes that make none.
+        std::uint32_t head[6] = {static_cast<std::uint32_t>(random() % 5),   static_cast<std::uint32_t>(random() % 3),
+                                 static_cast<std::uint32_t>(random() % 300), 0,
+                                 static_cast<std::uint32_t>(random() % 4),   0};
+        bytes.append(reinterpret_cast<const char*>(head), sizeof head);
+        bytes.append(random() % 300, static_cast<char>(random()));
+      }
+      send(hostile.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      shutdown(hostile.get(), SHUT_WR);
+    });
+    SocketLink link(0, peers, std::move(listening), "secret", RankClock::now() + std::chrono::seconds(20));
+    other.join();
+    std::vector<std::byte> to(100), from(20'000);
+    Transfer receives[3], sends;
+    for (std::uint32_t tag = 0; tag < 3; ++tag) link.receive(receives[tag], 1, tag, to.data(), to.size());
+    link.send(sends, 1, 0, from.data(), from.size());
+    const auto over = [](const Transfer& one) { return one.state != Transfer::State::under_way; };
+    while (!over(receives[0]) || !over(receives[1]) || !over(receives[2])) {
+      for (Transfer& one : receives) link.test(one);
+    }
+    EXPECT_TRUE(link.cancel(sends));
+  }
+}

@@ -1,0 +1,103 @@
+// Faults among processes: each survivor has the right error, whose text says who and where.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+/// Three ranks run the scene; what they print.
+std::string run(const std::string& scene, const std::string& before = {}) {
+  const auto gates = std::filesystem::temp_directory_path() / ("weir-ranks-" + std::to_string(getpid()) + "-" + scene);
+  std::filesystem::remove_all(gates);
+  std::filesystem::create_directory(gates);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = "WEIR_TEST_GATES=" + gates.string() + " " + before +
+                              " timeout 60 " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw -- " + self +
+                              " --gtest_brief=1 --gtest_filter=Scene." + scene + " 2>&1";
+  std::string out;
+  {
+    const std::unique_ptr<FILE, int (*)(FILE*)> program(popen(command.c_str(), "r"), &pclose);
+    std::array<char, 4096> room;
+    while (const std::size_t got = fread(room.data(), 1, room.size(), program.get())) out.append(room.data(), got);
+  }
+  std::filesystem::remove_all(gates);
+  return out;
+}
+
+void expect(const std::string& out, const std::vector<int>& survivors, const std::string& code,
+            const std::vector<std::string>& words) {
+  for (const int rank : survivors) {
+    EXPECT_NE(out.find("rank " + std::to_string(rank) + " saw " + code), std::string::npos)
+        << code << " of rank " << rank << " in\n"
+        << out;
+  }
+  for (const std::string& word : words) EXPECT_NE(out.find(word), std::string::npos) << word << " in\n" << out;
+  for (const char* wrong : {"saw nothing", "went on", "may call again"}) {
+    EXPECT_EQ(out.find(wrong), std::string::npos) << out;
+  }
+}
+
+const std::vector<int> others = {0, 2}, all = {0, 1, 2};
+
+}  // namespace
+
+TEST(Faults, a_killed_rank) {
+  expect(run("killed"), others, "rank_failed",
+         {"rank 1 (", "is gone: its connection was closed", "all_reduce of 8 x float, Plus [", "scenes_test.cpp:"});
+}
+TEST(Faults, a_killed_first_rank_that_would_decide) {
+  expect(run("killed_first_rank"), {1, 2}, "rank_failed", {"rank 0 is gone"});
+}
+TEST(Faults, a_process_that_ended_without_a_word) { expect(run("ended"), others, "rank_failed", {"rank 1 ("}); }
+TEST(Faults, a_stopped_process_is_missed_when_it_is_silent) {
+  expect(run("stopped", "WEIR_RANK_SILENCE=2"), others, "rank_failed", {"nothing was heard of it for 2 s"});
+}
+TEST(Faults, a_late_rank) {
+  expect(run("late"), all, "collective_timeout",
+         {"nobody came within 1 s of those who are missing: rank 1 (it did not call)", "cpu): barrier ["});
+}
+TEST(Faults, a_rank_whose_stream_is_held) {
+  expect(run("stream_held"), all, "collective_timeout", {"rank 1 (its stream did not come to it)"});
+}
+TEST(Faults, different_counts) {
+  expect(run("count"), all, "collective_mismatch", {"all_reduce of 7 x float", "all_reduce of 8 x float"});
+  expect(run("large_count"), all, "collective_mismatch",
+         {"all_reduce of 99999 x float", "all_reduce of 100000 x float"});
+}
+TEST(Faults, different_types) { expect(run("type"), all, "collective_mismatch", {"8 x int", "8 x float"}); }
+TEST(Faults, different_operations) { expect(run("operation"), all, "collective_mismatch", {"Plus", "Maximum"}); }
+TEST(Faults, different_roots) { expect(run("root", "WEIR_CHECK=1"), all, "collective_mismatch", {"root 0", "root 1"}); }
+TEST(Faults, different_kinds) {
+  expect(run("kind"), all, "collective_mismatch", {"broadcast of 8", "all_reduce of 8"});
+}
+TEST(Faults, two_communicators_in_opposite_order) {
+  const std::string out = run("opposite_order");
+  // Who hears first of the other communicator's end has that for a reason.
+  for (const char* rank : {"rank 0 saw ", "rank 1 saw ", "rank 2 saw "}) {
+    EXPECT_NE(out.find(rank), std::string::npos) << out;
+  }
+  EXPECT_NE(out.find("saw collective_timeout"), std::string::npos) << out;
+  EXPECT_NE(out.find("its stream did not come to it"), std::string::npos) << out;
+  EXPECT_EQ(out.find("saw nothing"), std::string::npos) << out;
+}
+TEST(Faults, a_stream_that_failed_before) {
+  expect(run("stream_failed"), others, "rank_failed", {"failed before it came to this", "the disk is full"});
+}
+TEST(Faults, an_abort) { expect(run("aborted"), others, "rank_failed", {"rank 1 aborted it"}); }
+TEST(Faults, a_communicator_that_was_destroyed_early) {
+  expect(run("left"), others, "rank_failed", {"the communicator of rank 1 was destroyed before it called this"});
+}
+TEST(Faults, a_call_is_compared_before_it_moves_data_if_the_checker_is_asked_for) {
+  expect(run("compared", "WEIR_CHECK=1"), all, "collective_mismatch",
+         {"broadcast of 4 x float", "broadcast of 8 x float"});
+}

@@ -1,0 +1,193 @@
+// What goes wrong between processes. Each scene is run by all ranks of a job that faults_test.cpp starts, and prints what its
+// rank saw.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "ranks/world.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A file that all ranks know: who waits for it goes on when another rank has opened it. The job ends a gate that stays shut.
+class SharedGate {
+ public:
+  explicit SharedGate(const std::string& name) : path_(std::string(std::getenv("WEIR_TEST_GATES")) + "/" + name) {}
+  void open() const { std::ofstream(path_).put('x'); }
+  void wait() const {
+    while (!std::filesystem::exists(path_)) std::this_thread::sleep_for(5ms);
+  }
+
+ private:
+  std::string path_;
+};
+
+const char* name_of(weir::Errc code) {
+  switch (code) {
+    case weir::Errc::rank_failed: return "rank_failed";
+    case weir::Errc::collective_timeout: return "collective_timeout";
+    case weir::Errc::collective_mismatch: return "collective_mismatch";
+    default: return "something else";
+  }
+}
+
+class Scene : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ranks_test::is_rank() || std::getenv("WEIR_TEST_GATES") == nullptr)
+      GTEST_SKIP() << "faults_test.cpp starts it";
+    open(60s);
+  }
+  void open(std::chrono::nanoseconds timeout) {
+    comm_ = ranks_test::make({.name = "grads", .timeout = timeout});
+    rank_ = comm_->rank();
+    weir::barrier(s_, *comm_);
+    s_.synchronize();
+    // Nobody goes wrong while another one has yet to come out of the barrier.
+    const std::string name = std::to_string(++opened_) + "-";
+    SharedGate(name + std::to_string(rank_)).open();
+    for (int r = 0; r < comm_->size(); ++r) SharedGate(name + std::to_string(r)).wait();
+  }
+  /// Calls, waits, and prints the error. Nothing behind the call may run, and later calls throw at once.
+  void fails(const std::function<void()>& call) {
+    bool ran = false;
+    try {
+      call();
+      weir::host_call(s_, [&ran] { ran = true; });
+      s_.synchronize();
+      std::printf("rank %d saw nothing\n", rank_);
+    } catch (const weir::Error& error) {
+      tell(error);
+    }
+    try {
+      s_.synchronize();
+    } catch (const weir::Error&) {
+    }
+    if (ran) std::printf("rank %d went on\n", rank_);
+    try {
+      weir::barrier(s_, *comm_);
+      std::printf("rank %d may call again\n", rank_);
+    } catch (const weir::Error&) {
+    }
+    std::fflush(stdout);
+  }
+  void tell(const weir::Error& error) const {
+    std::printf("rank %d saw %s: %s\n", rank_, name_of(static_cast<weir::Errc>(error.code().value())), error.what());
+    std::fflush(stdout);
+  }
+  void sum() {
+    fails([this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
+  }
+
+  weir::Stream s_{weir::device("cpu")};
+  weir::Array<float> x_ = weir::zeros<float>(s_, 8);
+  std::optional<weir::Communicator> comm_;
+  int rank_ = 0;
+  int opened_ = 0;
+};
+
+}  // namespace
+
+TEST_F(Scene, killed) {
+  if (rank_ == 1) kill(getpid(), SIGKILL);
+  sum();
+}
+TEST_F(Scene, killed_first_rank) {
+  if (rank_ == 0) kill(getpid(), SIGKILL);
+  sum();
+}
+TEST_F(Scene, ended) {
+  if (rank_ == 1) std::_Exit(0);
+  sum();
+}
+TEST_F(Scene, stopped) {
+  const auto ids = weir::zeros<int>(s_, static_cast<std::size_t>(comm_->size()));
+  const auto own = weir::full<int>(s_, 1, getpid());
+  weir::all_gather(s_, *comm_, weir::in(own), weir::out(ids));
+  const int stopped = ids.to_host()[1];
+  weir::barrier(s_, *comm_);
+  s_.synchronize();
+  if (rank_ == 1) raise(SIGSTOP);
+  sum();
+  if (rank_ == 0) kill(stopped, SIGKILL);
+}
+TEST_F(Scene, late) {
+  open(1s);
+  if (rank_ == 1) SharedGate("failed").wait();
+  sum();
+  SharedGate("failed").open();
+}
+TEST_F(Scene, stream_held) {
+  open(1s);
+  if (rank_ == 1) weir::host_call(s_, [] { SharedGate("failed").wait(); });
+  sum();
+  SharedGate("failed").open();
+}
+TEST_F(Scene, count) {
+  fails([this] { weir::all_reduce(s_, *comm_, weir::inout(x_.slice(0, rank_ == 1 ? 7 : 8))); });
+}
+TEST_F(Scene, large_count) {
+  const auto large = weir::zeros<float>(s_, 100'000);
+  fails([&, this] { weir::all_reduce(s_, *comm_, weir::inout(large.slice(0, rank_ == 1 ? 99'999 : 100'000))); });
+}
+TEST_F(Scene, type) {
+  const auto y = weir::zeros<int>(s_, 8);
+  if (rank_ == 1) fails([&, this] { weir::all_reduce(s_, *comm_, weir::inout(y)); });
+  if (rank_ != 1) sum();
+}
+TEST_F(Scene, operation) {
+  if (rank_ == 1) fails([this] { weir::all_reduce(s_, *comm_, weir::inout(x_), weir::Maximum{}); });
+  if (rank_ != 1) sum();
+}
+TEST_F(Scene, root) {
+  fails([this] { weir::broadcast(s_, *comm_, weir::inout(x_), rank_ == 1 ? 1 : 0); });
+}
+TEST_F(Scene, kind) {
+  if (rank_ == 1) fails([this] { weir::broadcast(s_, *comm_, weir::inout(x_), 2); });
+  if (rank_ != 1) sum();
+}
+TEST_F(Scene, opposite_order) {
+  const weir::Communicator second = ranks_test::make({.name = "second", .timeout = 1s});
+  open(1s);
+  const auto y = weir::zeros<float>(s_, 8);
+  if (rank_ != 1) {
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+    fails([&, this] { weir::all_reduce(s_, second, weir::inout(y)); });
+  } else {
+    weir::all_reduce(s_, second, weir::inout(y));
+    fails([this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
+  }
+}
+TEST_F(Scene, stream_failed) {
+  if (rank_ == 1) weir::host_call(s_, [] { throw std::runtime_error("the disk is full"); });
+  sum();
+}
+TEST_F(Scene, aborted) {
+  if (rank_ == 1) comm_->abort();
+  sum();
+}
+TEST_F(Scene, left) {
+  if (rank_ == 1) {
+    comm_.reset();
+    return;
+  }
+  sum();
+}
+TEST_F(Scene, compared) {
+  // The root sends and goes on, where nobody compares.
+  if (rank_ == 0) fails([this] { weir::broadcast(s_, *comm_, weir::inout(x_), 0); });
+  if (rank_ != 0) fails([this] { weir::broadcast(s_, *comm_, weir::inout(x_.slice(0, 4)), 0); });
+}
