@@ -19,6 +19,11 @@ target_include_directories(weir_tool PRIVATE ${PROJECT_SOURCE_DIR}/apps/weir)
 target_compile_definitions(weir_tool PRIVATE WEIR_VERSION="${PROJECT_VERSION}"
                            WEIR_CUDA_TRACE_PLACE="${weir_cuda_trace_place}")
 target_link_libraries(weir_tool PRIVATE weir::tools weir::weir CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
+option(WEIR_TOOL_MPI "Demos of the tool run under mpirun, if weir::mpi is built: the tool needs MPI's library then" ON)
+if(TARGET weir_mpi AND WEIR_TOOL_MPI)
+  target_link_libraries(weir_tool PRIVATE weir::mpi)
+  target_compile_definitions(weir_tool PRIVATE WEIR_TOOL_WITH_MPI)
+endif()
 # All kernels of the demos, of selftest and of calibrate.
 weir_kernel_sources(weir_tool ${kernels})
 if(NOT WEIR_WITH_CUDA)

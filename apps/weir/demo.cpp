@@ -103,7 +103,7 @@ std::string overlap_note(weir::Device device) {
 }
 
 Exit finish_demo(const Session& session, const DemoResult& result) {
-  if (session.json) session.print(result.json);
+  if (session.json && result.speaks) session.print(result.json);
   return result.good ? Exit::ok : Exit::wrong;
 }
 

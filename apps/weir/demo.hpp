@@ -16,6 +16,7 @@ struct DemoResult {
   double many_ms = 0;
   bool good = false;  ///< correct, or all rules kept
   Json json = {};
+  bool speaks = true;  ///< one of several processes prints for all
 };
 
 struct VaddOptions {

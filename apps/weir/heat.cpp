@@ -1,12 +1,18 @@
 // `weir demo heat`: heat flows over a plate that is cut between ranks. What neighbours need of each other moves while the rest
 // is computed.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#ifdef WEIR_TOOL_WITH_MPI
+#include <weir/mpi.hpp>
+#endif
 
 #include <weir/collectives.hpp>
 #include <weir/copy.hpp>
@@ -114,16 +120,19 @@ class OnePlate {
 
 class CutPlate {
  public:
-  CutPlate(const std::vector<weir::Device>& devices, std::size_t size)
-      : device_(devices.front()), ranks_(weir::communicators(devices, {.name = "heat"})) {
-    const std::size_t rows = size - 2, count = devices.size();
-    for (std::size_t r = 0; r < count; ++r) {
-      bands_.emplace_back(devices[r], rows * (r + 1) / count - rows * r / count, size);
+  /// Ranks of this process: all there are, or one of those of other processes.
+  CutPlate(std::vector<weir::Communicator> ranks, std::size_t size)
+      : device_(ranks.front().device()), ranks_(std::move(ranks)) {
+    const std::size_t rows = size - 2, count = static_cast<std::size_t>(ranks_.front().size());
+    for (const weir::Communicator& one : ranks_) {
+      const auto r = static_cast<std::size_t>(one.rank());
+      bands_.emplace_back(one.device(), rows * (r + 1) / count - rows * r / count, size);
     }
+    first_element_ = rows * static_cast<std::size_t>(ranks_.front().rank()) / count * size;
   }
 
   double run(std::int64_t steps) {
-    for (Band& band : bands_) band.begin(&band == &bands_.front());
+    for (std::size_t i = 0; i < bands_.size(); ++i) bands_[i].begin(ranks_[i].rank() == 0);
     synchronize();
     const Stopwatch watch(device_);
     for (std::int64_t step = 0; step < steps; ++step) run_step();
@@ -131,14 +140,22 @@ class CutPlate {
     return watch.milliseconds();
   }
   bool equals(const std::vector<double>& expected) const {
-    std::size_t at = 0;
+    std::size_t at = first_element_;
     for (const Band& band : bands_) {
       const std::vector<double> part = band.temperatures();
       if (at + part.size() > expected.size()) return false;
       if (std::memcmp(part.data(), expected.data() + at, part.size() * sizeof(double)) != 0) return false;
       at += part.size();
     }
-    return at == expected.size();
+    return at == expected.size() || ranks_.back().rank() + 1 < ranks_.back().size();
+  }
+  /// All ranks say whether theirs is right.
+  bool all_equal(bool mine) const {
+    if (ranks_.size() == static_cast<std::size_t>(ranks_.front().size())) return mine;
+    const weir::Stream s(device_);
+    const auto right = weir::full<int>(s, 1, mine ? 1 : 0);
+    weir::all_reduce(s, ranks_.front(), weir::inout(right), weir::Minimum{});
+    return right.to_host()[0] == 1;
   }
 
  private:
@@ -146,7 +163,7 @@ class CutPlate {
     for (Band& band : bands_) band.step_outer();
     weir::CollectiveGroup neighbours;  // one unit: they send to each other
     for (std::size_t r = 0; r < bands_.size(); ++r) {
-      bands_[r].exchange(ranks_[r], r > 0, r + 1 < bands_.size());
+      bands_[r].exchange(ranks_[r], ranks_[r].rank() > 0, ranks_[r].rank() + 1 < ranks_[r].size());
     }
     neighbours.end();
     for (Band& band : bands_) band.step_inner();
@@ -158,7 +175,29 @@ class CutPlate {
   weir::Device device_;
   std::vector<weir::Communicator> ranks_;
   std::vector<Band> bands_;
+  std::size_t first_element_ = 0;  ///< of the plate's, that is here
 };
+
+bool says_several(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) != "1";
+}
+/// This process's rank, if `weir ranks`, mpirun or srun started several; else ranks of this process.
+std::vector<weir::Communicator> ranks_of(const Session& session, const std::vector<weir::Device>& devices) {
+  std::vector<weir::Communicator> ranks;
+  if (std::getenv("WEIR_JOB_SECRET") != nullptr) {
+    ranks.push_back(weir::communicator(session.device(), {.name = "heat"}));
+    return ranks;
+  }
+#ifdef WEIR_TOOL_WITH_MPI
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    if (!says_several(variable)) continue;
+    ranks.push_back(weir::mpi::communicator(session.device(), MPI_COMM_WORLD, {.name = "heat"}));
+    return ranks;
+  }
+#endif
+  return weir::communicators(devices, {.name = "heat"});
+}
 
 /// One for each rank: the devices of the session's kind, in turn.
 std::vector<weir::Device> devices_of(const Session& session, std::int64_t ranks) {
@@ -184,17 +223,26 @@ DemoResult run_heat(const Session& session, const HeatOptions& o) {
   check_range("--steps", o.steps, 1, 1'000'000);
   check_range("--ranks", o.ranks, 0, 1024);
   check_range("--repeat", o.repeat, 1, 10'000);
-  const std::vector<weir::Device> devices = devices_of(session, o.ranks);
+  std::vector<weir::Device> devices = devices_of(session, o.ranks);
+  std::vector<weir::Communicator> ranks = ranks_of(session, devices);
+  const bool alone = ranks.size() == static_cast<std::size_t>(ranks.front().size());
+  if (!alone && o.ranks != 0) throw UsageError("--ranks: who started this process has said how many there are");
+  if (!alone) devices.assign(static_cast<std::size_t>(ranks.front().size()), session.device());
+  const bool speaks = alone || ranks.front().rank() == 0;
   if (static_cast<std::int64_t>(devices.size()) > o.size - 2) {
     throw UsageError(fmt::format("--ranks {}: a plate of {} rows has {} for them", devices.size(), o.size, o.size - 2));
   }
   check_memory("--size", o.size * o.size, 4, 1, devices[0]);
-  session.say(fmt::format("heat: a plate of {} x {} doubles, {} steps, on {} ranks: {}\n",
-                          grouped(static_cast<std::uint64_t>(o.size)), grouped(static_cast<std::uint64_t>(o.size)),
-                          o.steps, devices.size(), names_of(devices)));
+  const auto say = [&](const std::string& text) {
+    if (speaks) session.say(text);
+  };
+  say(fmt::format("heat: a plate of {} x {} doubles, {} steps, on {} ranks: {}\n",
+                  grouped(static_cast<std::uint64_t>(o.size)), grouped(static_cast<std::uint64_t>(o.size)), o.steps,
+                  devices.size(),
+                  alone ? names_of(devices) : "processes, by " + std::string(ranks.front().transport())));
   Progress progress("heat", static_cast<std::size_t>(2 * o.repeat + 2));
   OnePlate whole(devices[0], static_cast<std::size_t>(o.size));
-  CutPlate cut(devices, static_cast<std::size_t>(o.size));
+  CutPlate cut(std::move(ranks), static_cast<std::size_t>(o.size));
   Times one, many;
   bool equal = true;
   std::vector<double> expected;
@@ -209,11 +257,12 @@ DemoResult run_heat(const Session& session, const HeatOptions& o) {
     one.add(one_ms);
     many.add(many_ms);
   }
+  equal = cut.all_equal(equal);
   const double speedup = ratio(one, many);
-  session.say(fmt::format("  one device, one stream   {:>9.2f} ms\n  {:<22}   {:>9.2f} ms\n", one.median(),
-                          fmt::format("{} ranks", devices.size()), many.median()) +
-              fmt::format("  speed-up {:.2f}, bit for bit {}\n  ", speedup, equal ? "equal" : "DIFFERENT") +
-              fmt::format(how_measured, o.repeat));
+  say(fmt::format("  one device, one stream   {:>9.2f} ms\n  {:<22}   {:>9.2f} ms\n", one.median(),
+                  fmt::format("{} ranks", devices.size()), many.median()) +
+      fmt::format("  speed-up {:.2f}, bit for bit {}\n  ", speedup, equal ? "equal" : "DIFFERENT") +
+      fmt::format(how_measured, o.repeat));
   return {.name = "heat",
           .what = fmt::format("{} x {}, {} ranks", grouped(static_cast<std::uint64_t>(o.size)),
                               grouped(static_cast<std::uint64_t>(o.size)), devices.size()),
@@ -227,7 +276,8 @@ DemoResult run_heat(const Session& session, const HeatOptions& o) {
                    {"one_device_ms", thousandths(one.median())},
                    {"ranks_ms", thousandths(many.median())},
                    {"speedup", thousandths(speedup)},
-                   {"equal", equal}}};
+                   {"equal", equal}},
+          .speaks = speaks};
 }
 
 void add_heat(const Command& demo, Session& session) {
@@ -237,8 +287,11 @@ void add_heat(const Command& demo, Session& session) {
       "for;\n"
       "these move from rank to rank while the rows between are computed. The result is compared, bit for bit, with "
       "that\n"
-      "of one device. Ranks take the devices in turn: WEIR_CPU_DEVICES=2 splits the CPU into two.\n"
-      "\nExample:  WEIR_CPU_DEVICES=2 weir demo heat --size 4096");
+      "of one device. Ranks take the devices in turn: WEIR_CPU_DEVICES=2 splits the CPU into two. Under mpirun, srun "
+      "and\n"
+      "weir ranks, each process is a rank.\n"
+      "\nExamples:  WEIR_CPU_DEVICES=2 weir demo heat --size 4096\n"
+      "           weir ranks -n 4 -- weir demo heat; mpirun -n 4 weir demo heat");
   const auto options = std::make_shared<HeatOptions>();
   command.number("--size", options->size, "Rows and columns of the plate");
   command.number("--steps", options->steps, "Steps of time in each run");

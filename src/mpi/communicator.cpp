@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -42,8 +41,8 @@ void finalize() {
 }
 
 void initialize(Device device, SourceLocation where) {
-  static std::mutex mutex;
-  const std::lock_guard guard(mutex);
+  static detail::Mutex mutex;
+  const detail::LockGuard guard(mutex);
   int initialized = 0, finalized = 0, level = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) refuse(Errc::not_supported, device, "MPI is finalised already", where);

@@ -1,8 +1,9 @@
 // What a communicator of several processes is made of.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
+#include <utility>
 
 #include <weir/collectives.hpp>
 
@@ -15,12 +16,19 @@ namespace weir::detail {
 /// A lock that may be asked for.
 class WEIR_LOCK LinkMutex {
  public:
-  void lock() WEIR_TAKES() { mutex_.lock(); }
-  void unlock() WEIR_GIVES() { mutex_.unlock(); }
-  bool try_lock() WEIR_TOLD_CLANG(try_acquire_capability(true)) { return mutex_.try_lock(); }
+  void lock() WEIR_TAKES() {
+    while (taken_.test_and_set(std::memory_order_acquire)) taken_.wait(true, std::memory_order_relaxed);
+  }
+  void unlock() WEIR_GIVES() {
+    taken_.clear(std::memory_order_release);
+    taken_.notify_one();
+  }
+  bool try_lock() WEIR_TOLD_CLANG(try_acquire_capability(true)) {
+    return !taken_.test_and_set(std::memory_order_acquire);
+  }
 
  private:
-  std::mutex mutex_;
+  std::atomic_flag taken_;
 };
 
 /// A link with the lock of its one thread. A communicator's splits share it, with tags of their own.

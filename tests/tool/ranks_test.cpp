@@ -109,6 +109,15 @@ TEST(Ranks, a_signal_to_the_tool_reaches_all_of_them) {
   EXPECT_EQ(result.out, "got it\ngot it\n");
 }
 
+TEST(Ranks, heat_over_four_processes_is_bit_for_bit_that_of_one_device) {
+  const Result result = run({"ranks", "-n", "4", "--raw", "--", tool_test::tool_path(), "demo", "heat", "--size", "130",
+                             "--steps", "20", "--repeat", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("on 4 ranks: processes, by sockets"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("bit for bit equal"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("heat: "), result.out.rfind("heat: ")) << result.out;  // one of them prints
+}
+
 TEST(Ranks, mistakes_are_named) {
   const auto says = [](const std::vector<std::string>& words, const char* what) {
     const Result result = run(words);

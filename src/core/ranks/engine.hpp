@@ -74,9 +74,9 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   const std::shared_ptr<SharedLink> link_;
   const Place place_;
   const std::weak_ptr<RankedState> owner_;
-  std::map<std::size_t, std::deque<Operation>> lanes_;  ///< guarded by the link's lock, as the next
-  std::map<std::size_t, RankScratch> scratch_;
-  std::chrono::steady_clock::time_point stopped_at_{};
+  std::map<std::size_t, std::deque<Operation>> lanes_ WEIR_GUARDED_BY(link_->mutex);
+  std::map<std::size_t, RankScratch> scratch_ WEIR_GUARDED_BY(link_->mutex);
+  std::chrono::steady_clock::time_point stopped_at_ WEIR_GUARDED_BY(link_->mutex) = {};
 
   Mutex mutex_;
   std::vector<Operation> added_ WEIR_GUARDED_BY(mutex_);

@@ -36,8 +36,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   void fail(Inquiry reason, Errc code, const std::string& what);
   void split(std::uint64_t number, int color, int key);
   /// Looks for calls that wait too long: when to look again.
-  std::chrono::steady_clock::time_point look(CommunicatorState& communicator,
-                                             std::chrono::steady_clock::time_point now);
+  std::chrono::steady_clock::time_point look(CommunicatorState& communicator, std::chrono::steady_clock::time_point now)
+      WEIR_NEEDS(communicator.mutex);
 
   // By the library's thread, without a lock.
   void stream_failed(LocalCall& call, const std::shared_ptr<const Error>& failure);
