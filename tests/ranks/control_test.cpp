@@ -48,7 +48,7 @@ Control::Settings settings_of(int rank, int size, int port, const std::string& s
   settings.secret = secret;
   settings.address = "127.0.0.1";
   settings.port = port;
-  settings.deadline = RankClock::now() + std::chrono::seconds(60);
+  settings.deadline = RankClock::now() + std::chrono::seconds(20);
   return settings;
 }
 

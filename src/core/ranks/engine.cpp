@@ -13,6 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience_with_cancelling{100};
+constexpr std::chrono::microseconds patience_before_yielding{10};
 std::atomic<bool> some_engine_stopped{false};
 
 }  // namespace
@@ -190,8 +191,10 @@ void RankEngine::drive(RankedCall& call) noexcept {
       }
       if (!look.pending) break;  // it waits for another stream, which this thread would keep from its processor
     }
-    if (Clock::now() - moved_at > RankProgress::patience(bytes) / 4) break;
-    std::this_thread::yield();
+    const auto idle = Clock::now() - moved_at;
+    if (idle > RankProgress::patience(bytes) / 4) break;
+    // A busy machine would give the processor away for longer than a short message takes.
+    if (idle > patience_before_yielding) std::this_thread::yield();
   }
   progress.driven(false);
   if (call.open()) progress.wake();

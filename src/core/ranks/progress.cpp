@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds first_sleep{5};
 constexpr std::chrono::microseconds longest_sleep{500};  ///< while a peer is late
+constexpr std::chrono::microseconds longest_sleep_if_very_late{2000};
+constexpr std::chrono::milliseconds very_late{50};
 constexpr std::chrono::microseconds beside_host{50};
 
 }  // namespace
@@ -115,7 +117,8 @@ void RankProgress::run() {
     engines.clear();
     sleep(again.pending ? std::chrono::nanoseconds(pause) : std::chrono::nanoseconds(0));
     asleep_.store(false, std::memory_order_seq_cst);
-    if (again.pending) pause = std::min(2 * pause, longest_sleep);
+    const bool late = now - moved_at > very_late;
+    if (again.pending) pause = std::min(2 * pause, late ? longest_sleep_if_very_late : longest_sleep);
   }
 }
 
