@@ -62,7 +62,7 @@ template <class T>
                                 array.contiguous(), detail::shared_elements<T>, where);
 }
 
-/// The array of another process, in place, as memory of `stream` from here on. Asks the exporter, which answers at once,
+/// The array of another process, in place. Its home is `stream`, but any stream of the device may use it at once. Asks the exporter, which answers at once,
 /// whatever it computes; waits for no stream. `T` is the element type; with a const one the array is read-only, and on a CPU
 /// its pages are. The exporter keeps the memory until this array and its slices are gone and all work that was given them is done.
 /// Throws exporter_gone if the exporting process has ended or does not answer; already_freed if its array is gone;

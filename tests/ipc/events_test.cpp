@@ -186,6 +186,26 @@ TEST_P(IpcEvents, of_an_exporter_whose_child_lives_on_fail_all_the_same) {
   EXPECT_EQ(kill(child, SIGKILL), 0) << "it was there";
 }
 
+/// Ends while its stream waits for an event of a process that goes on.
+WEIR_SCENE(ipc_ends_while_a_stream_waits) {
+  const Talk test = test_process();
+  const weir::Event filled = weir::import_event(test_device(), test.hear<weir::EventHandle>());
+  const weir::Stream s(test_device());
+  s.wait(filled);
+  weir::host_call(s, [] {});
+}
+
+TEST_P(IpcEvents, hold_no_process_that_ends) {
+  Peer exporter("ipc_fills_behind_a_gate", device());
+  const auto handles = exporter->hear<Handles>();
+  Peer peer("ipc_ends_while_a_stream_waits", device());
+  peer->say(handles.event);
+  EXPECT_TRUE(peer.ends_well());
+  exporter->nod();
+  exporter->nod();
+  EXPECT_TRUE(exporter.ends_well()) << "who waited for it is gone, and it goes on";
+}
+
 /// A host function that fails, and an event behind it.
 WEIR_SCENE(ipc_fails) {
   const Talk test = test_process();

@@ -101,6 +101,8 @@ struct Imported {
 
 }  // namespace
 
+bool is_imported(const Storage& storage) { return storage.foreign.release == &Imported::drop; }
+
 ArrayHandle export_storage(Storage* storage, void* data, const Shape& shape, bool contiguous,
                            const SharedElements& elements, SourceLocation where) {
   constexpr const char* operation = "weir::export_array";

@@ -21,6 +21,9 @@ struct ForeignMemory {
 };
 Storage* adopt_storage(const ForeignMemory& memory, SourceLocation where);
 
+/// Whether it is an array of another process (core/ipc).
+bool is_imported(const Storage& storage);
+
 /// Every queue that was given the memory, the one of its home stream included.
 std::vector<QueuePlace> queues_of(Storage& storage);
 

@@ -68,19 +68,22 @@ Storages& storages() {
   return all;
 }
 
+/// In whose order memory begins and ends, as observers are told: that of another process was there before, for all streams.
+StreamRef told_home(const Storage& storage) { return is_imported(storage) ? StreamRef{} : storage.home; }
+
 /// What graphs make and free is told as their nodes.
 void observe_alloc(const Storage& storage, SourceLocation where) noexcept {
   if (!watched(Watch::memory) || storage.captured_in != 0) return;
   Command command;
   command.where = where;
   command.op = Alloc{storage.data, storage.bytes, storage.buffer, storage.pool, storage.kind == MemoryKind::pinned};
-  observe_memory(storage.home, command);
+  observe_memory(told_home(storage), command);
 }
 
 /// The end of a storage's memory: in the order of the stream named, else of its own, and behind all that were given it.
 struct FreeCommand {
   FreeCommand(const Storage& storage, const QueuePlace* users, StreamRef in_order_of, SourceLocation where)
-      : stream(in_order_of.id() != 0 ? in_order_of : storage.home) {
+      : stream(in_order_of.id() != 0 ? in_order_of : told_home(storage)) {
     for (const QueuePlace* user = users; user != nullptr; user = user->next) add(user->owner);
     if (storage.home.id() != 0) add(storage.home.id());
     command.where = where;
