@@ -266,8 +266,8 @@ class ArrayBase : public detail::ArrayTag {
 
   /// A new array on `stream` with the same elements. Asynchronous for device memory (W7).
   auto clone(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
-  /// The elements, as they are behind everything that any stream was given to do with the array, and behind all blocking
-  /// streams of its device (W15): needs no other wait. Read on the legacy stream, or on a stream of its own while a
+  /// The elements, read after all work with the array that any stream has been given so far, and after all blocking
+  /// streams of its device (W15): no other wait is needed. Read on the legacy stream, or on a stream of its own while a
   /// blocking stream of the device captures: another thread's capture goes on. What the array's streams failed by is
   /// thrown, and stays with them. Throws capture_unsupported on a thread that captures.
   std::vector<std::remove_cv_t<T>> to_host(SourceLocation where = SourceLocation::current()) const;

@@ -38,7 +38,7 @@ class BlockMemory {
   /// Throws Error(invalid_value) where a block takes more than its launch's shared_bytes.
   void* take_shared(std::size_t bytes, std::size_t alignment);
   void* take_private(std::size_t bytes, std::size_t alignment);
-  /// The end of what take_private() gave, and is given back last first; what is not goes with its block.
+  /// Gives back what take_private() gave, last first; memory that is not given back is released with its block.
   void give_private(void* data) noexcept;
 
  private:

@@ -69,7 +69,7 @@ struct FindingBuffer {
   std::uint32_t line = 0;
 };
 
-/// What would make a finding disappear.
+/// A change of the program that removes a finding.
 struct Mend {
   struct Line {
     bool before = true;  ///< else after the line
@@ -176,7 +176,7 @@ struct CheckStatistics {
 
 /// Checks the process from its construction to finish(), for any backend, and keeps no program: docs/checking.md. Nothing
 /// but refused calls (CheckMode::throw_error) changes for the program. Those are launches, copies, fills, host functions, external work and
-/// guards: what graphs' launches and ends of memory complete is printed. What is older than the checker counts as done.
+/// guards; findings that a graph's launch or the end of memory completes are printed. Work older than the checker counts as done.
 /// Thread rule: any threads may use Weir meanwhile, and ask; construction, finish() and destruction are one thread's.
 class Checker {
  public:
@@ -195,7 +195,7 @@ class Checker {
   void write_json(std::ostream& out) const;
   /// Forgets the findings, not what the program did.
   void clear();
-  /// Stops checking, and finds what only the end shows. Again: nothing.
+  /// Stops checking, and adds the findings that only the end shows. A second call does nothing.
   void finish();
   /// Whether a checker is watching this process.
   static bool armed();

@@ -35,9 +35,9 @@ void submit_collective(StreamRef stream, const Communicator& communicator, const
 }  // namespace detail
 
 /// One rank of a group of ranks, each a device. Its collectives run in the order of its calls, whatever their streams; all
-/// ranks make the same calls in the same order. Destroying it ends the rank: what all ranks have called by then is done, and
-/// what this one has not called fails for the others (rank_failed). Thread rule: any thread; who makes its calls from
-/// several orders them.
+/// ranks make the same calls in the same order. Destroying it ends the rank: collectives that all ranks have called by then
+/// complete, and those that this rank has not called fail for the others (rank_failed). Thread rule: any thread; a program that
+/// calls from several threads orders the calls itself.
 class Communicator {
  public:
   Communicator() noexcept;
@@ -59,7 +59,7 @@ class Communicator {
   /// its other calls. Returns at once; the first use of the result waits for ranks that have yet to call, so one thread that
   /// serves several ranks calls it for all of them first. Throws collective_timeout from that wait.
   Communicator split(int color, int key, SourceLocation where = SourceLocation::current()) const;
-  /// What is pending fails on all ranks (rank_failed, naming this line), and later calls throw. Never waits.
+  /// Pending collectives fail on all ranks (rank_failed, naming this line), and later calls throw. Never waits.
   void abort(SourceLocation where = SourceLocation::current()) const;
   /// Once this failed: a communicator of the ranks that did not. Each of them calls it. Throws not_ready while nothing has
   /// failed, rank_failed for a rank that did, not_supported where the ranks are processes. Never waits.
@@ -91,7 +91,7 @@ Communicator communicator(Device device, const CommunicatorOptions& options = {}
 class CollectiveGroup {
  public:
   explicit CollectiveGroup(SourceLocation where = SourceLocation::current());
-  /// Ends it, unless end() did. What end() would throw is lost; after an exception inside the group nothing is called.
+  /// Ends it, unless end() did. An exception of end() is dropped here; after an exception inside the group nothing is called.
   ~CollectiveGroup();
   CollectiveGroup(const CollectiveGroup&) = delete;
   CollectiveGroup& operator=(const CollectiveGroup&) = delete;
@@ -266,7 +266,7 @@ void reduce(StreamArg stream, const Communicator& communicator, const Argument<T
                              .peer = root});
 }
 
-/// y is everybody's x, in the order of ranks: size() times as long. x may be this rank's part of y.
+/// y is the x of all ranks, in the order of ranks: size() times as long. x may be this rank's part of y.
 template <class T>
 void all_gather(StreamArg stream, const Communicator& communicator, const Argument<const T>& x, const Argument<T>& y) {
   detail::submit_collective(
@@ -334,7 +334,7 @@ void all_to_all(StreamArg stream, const Communicator& communicator, const Argume
                              .receive_counts = receive_counts});
 }
 
-/// Moves nothing: what follows on any rank comes behind what was before on all.
+/// Moves no data: work behind it on any rank runs after the work before it on all ranks.
 inline void barrier(StreamArg stream, const Communicator& communicator) {
   detail::submit_collective(stream, communicator, {.kind = detail::CollectiveKind::barrier});
 }

@@ -23,8 +23,8 @@ enum class Dependencies : std::uint8_t {
 
 /// Makes a graph node by node. Calls take what weir::launch, copy, fill, ... take, without a stream, and check it at once;
 /// nothing runs. A node depends on nothing until depends() says so, or on what it conflicts with if dependencies are
-/// inferred. Arrays are kept alive. A call that throws leaves the graph as it was; what the body of a conditional node made
-/// before it threw is gone with the node. Thread rule: one thread at a time; any number of builders.
+/// inferred. Arrays are kept alive. A call that throws leaves the graph as it was; if the body of a conditional node throws,
+/// the node and everything in it are removed. Thread rule: one thread at a time; any number of builders.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Device device, Dependencies dependencies = Dependencies::explicit_only,
@@ -83,7 +83,7 @@ class GraphBuilder {
     detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function), uses...);
     return call.node();
   }
-  /// An array whose contents begin at this node. The memory is the graph's and the array's: it goes with the last of both.
+  /// An array whose contents begin at this node. Graph and array own the memory together: it is freed with the last of both.
   template <class T>
   std::pair<Array<T>, Node> allocate(const Shape& shape, SourceLocation where = SourceLocation::current()) {
     Call call(*this, where);
@@ -182,7 +182,7 @@ class GraphBuilder {
 
  private:
   struct State;
-  /// What makes one node. Unless it gets to it, nothing that it added stays.
+  /// Makes one node. If that throws, everything that it added is removed.
   class Call {
    public:
     Call(GraphBuilder& builder, SourceLocation where);

@@ -32,7 +32,7 @@ class GraphEdit {
   BlockExtent block_extent() const;
   /// The functor inside a launch's closure. Throws invalid_value if its type has another name.
   const void* functor(std::string_view type) const;
-  /// After the command. Throws invalid_value if none was made, as there is nothing to do.
+  /// To be called after the command. Throws invalid_value if there was none.
   void check_taken() const;
 
   /// For the library.

@@ -114,7 +114,7 @@ void check_bins(bool in_order, const char* operation, SourceLocation where);
 }  // namespace detail
 
 /// counts[b] = how many elements of x are in [lower + b * w, lower + (b + 1) * w), where w = (upper - lower) /
-/// counts.size(); elements outside of [lower, upper), and what is not a number, are not counted. Edges are exact for integers, and
+/// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Edges are exact for integers, and
 /// rounded as double for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
 /// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper.
 template <class X, class N, class Compiler = detail::ThisCompiler>

@@ -158,27 +158,27 @@ template <detail::host_memory_range R>
   return detail::guard_range<detail::range_element<R&>>(range, Access::read_write, where);
 }
 
-/// Host memory that is no array is about to be freed, or used for something else: what used it so far must be over.
+/// To be called before host memory that is no array is freed or reused: checkers then expect all earlier uses of it to be over.
 inline void host_gone(const void* data, std::size_t bytes, SourceLocation where = SourceLocation::current()) {
   if (detail::host_access_is_watched()) [[unlikely]]
     detail::tell_host_gone(data, bytes, where);
 }
 
-/// An order between host threads that the library cannot see, as by a mutex or a queue of the program's own: what comes behind
-/// take() comes after what came before every give() of this object so far. It synchronises nothing itself. give() may be
-/// called in host functions, too. Thread rule: any thread, several at once.
+/// Tells tools of an order between host threads that the library cannot see, as by a mutex or a queue of the program's own:
+/// everything after a take() comes after everything before each earlier give() of this object. It synchronises nothing itself.
+/// give() may be called in host functions, too. Thread rule: any thread, several at once.
 class HandOff {
  public:
   HandOff() = default;
   HandOff(const HandOff&) = delete;
   HandOff& operator=(const HandOff&) = delete;
 
-  /// What this thread has done so far comes before every later take().
+  /// Everything that this thread has done so far comes before every later take().
   void give(SourceLocation where = SourceLocation::current()) const noexcept {
     if (detail::host_access_is_watched()) [[unlikely]]
       detail::tell_hand_off(id_, true, where);
   }
-  /// What this thread does from here on comes after every give() so far.
+  /// Everything that this thread does from here on comes after every earlier give().
   void take(SourceLocation where = SourceLocation::current()) const noexcept {
     if (detail::host_access_is_watched()) [[unlikely]]
       detail::tell_hand_off(id_, false, where);

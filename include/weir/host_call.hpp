@@ -81,8 +81,8 @@ void enqueue_function(StreamRef stream, SourceLocation where, F&& function, cons
 
 /// Runs `function()` on the host after all earlier work of the stream and before all later (C13, R84, R85). Asynchronous.
 /// The function is owned: moved or copied in, destroyed after its call, or unrun if the stream failed before (R90). What it
-/// touches may be declared: in(x), out(x), inout(x). Any Weir call inside throws Error(not_permitted); what it throws is
-/// thrown, as the cause of Error(host_function_failed), by the next synchronisation. It may run on any thread.
+/// touches may be declared: in(x), out(x), inout(x). Any Weir call inside throws Error(not_permitted). An exception that the
+/// function throws becomes the cause of Error(host_function_failed), thrown by the next synchronisation. It may run on any thread.
 template <class F, class... U>
 void host_call(StreamArg stream, F&& function, const U&... uses) {
   static_assert(std::is_invocable_v<std::decay_t<F>&>,
@@ -97,8 +97,8 @@ void host_call(F&& function, SourceLocation where = SourceLocation::current()) {
   host_call(StreamArg(get_stream(where), where), static_cast<F&&>(function));
 }
 
-/// Work of a foreign library in stream order: on a GPU, `function(native_stream)` is called at once and enqueues what it
-/// likes on that stream; on the CPU it is called in stream order, like a host function. Declare what the work touches.
+/// Work of a foreign library in stream order: on a GPU, `function(native_stream)` is called at once and enqueues its work
+/// on that stream; on the CPU it is called in stream order, like a host function. Declare what the work touches.
 template <class F, class... U>
 void external(StreamArg stream, F&& function, const U&... uses) {
   static_assert(std::is_invocable_v<std::decay_t<F>&, NativeStream>,

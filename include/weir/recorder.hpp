@@ -11,7 +11,7 @@ namespace weir {
 
 struct RecorderOptions {
   std::size_t limit = Recording::default_limit;  ///< bytes of memory; commands after it is reached are not recorded
-  /// How long commands lasted becomes their cost. On simulated devices their cost is what was said of them (weir::sim::cost_of).
+  /// Measured durations become the commands' costs. On simulated devices the cost is the declared one (weir::sim::cost_of).
   bool times = true;
   bool host_times = false;  ///< what the host did between its calls, in real time, becomes work
 };
@@ -29,7 +29,7 @@ class Recorder {
 
   /// Stops, and gives what was recorded; to be called once. Commands that still run have no cost: synchronise first.
   Recording finish();
-  /// Commands that were not kept, since the limit was reached: the recording ends before the first of them.
+  /// How many commands were not kept because the limit was reached: the recording ends before the first of them.
   std::size_t dropped() const;
 
  private:

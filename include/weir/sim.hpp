@@ -19,9 +19,10 @@
 
 namespace weir::sim {
 
-/// The calling thread computes for so long, beside simulated devices: their clock does not know what a program does between its
-/// calls, unless WEIR_SIM_HOST=measured says that it is to take real time for it. Observers are told. Nothing happens otherwise,
-/// nor in host functions, whose times are the profile's and what set_cost() says of their lines. Throws invalid_value. Any thread.
+/// Tells the clock of simulated devices that the calling thread computes for this long: otherwise it does not know what a program
+/// does between its calls, unless WEIR_SIM_HOST=measured makes it count real time. Observers are told. Without simulated devices
+/// it does nothing; nor does it in host functions, whose times come from the profile and from what set_cost() says of their
+/// lines. Throws invalid_value. Any thread.
 void host_work(std::chrono::nanoseconds time, SourceLocation where = SourceLocation::current());
 
 /// What launches of a kernel cost on simulated devices from here on: `kernel` is the name that the launch was given, or the
@@ -42,7 +43,7 @@ std::vector<std::string> profile_names();
 /// One of them as a file, for another one to begin with. Throws unknown_device.
 std::string_view profile_text(std::string_view name);
 
-/// A field of the profile, such as "link.h2d_gb_s", and the value that it has instead.
+/// A field of the profile, such as "link.h2d_gb_s", and the value to use instead.
 struct Setting {
   std::string field;
   double value = 0;
@@ -107,7 +108,7 @@ struct PathPart {
   double end_us = 0;
 };
 
-/// What a change would make of the makespan.
+/// How a change would alter the makespan.
 struct Gain {
   std::string change;  ///< "--set link.h2d_gb_s=111", or what to do
   double makespan_us = 0;
@@ -148,8 +149,8 @@ Prediction timeline(Device device, SourceLocation where = SourceLocation::curren
 /// "link.h2d_gb_s=110". Throws invalid_value.
 Setting parse_setting(std::string_view text, SourceLocation where = SourceLocation::current());
 
-/// Whether "overlap(h2d, kernel) >= 0.8" or "makespan <= 7 ms" holds: empty, or what it is instead. The left side is makespan, host,
-/// busy(ENGINE) or overlap(ENGINE, ENGINE); times are in ns, us, ms or s. Throws invalid_value for what is none of these.
+/// Checks a condition such as "overlap(h2d, kernel) >= 0.8" or "makespan <= 7 ms": empty if it holds, else the actual value. The left side is makespan, host,
+/// busy(ENGINE) or overlap(ENGINE, ENGINE); times are in ns, us, ms or s. Throws invalid_value for anything else.
 std::string unmet(const Prediction& prediction, std::string_view expectation,
                   SourceLocation where = SourceLocation::current());
 

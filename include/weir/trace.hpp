@@ -83,7 +83,7 @@ struct Stream {
   bool legacy = false;
 };
 
-/// The host waited in a call.
+/// A wait of the host inside a call.
 struct HostWait {
   Text what = none;              ///< "stream s1", "event", "device cuda:0", "everything", "pageable copy"
   std::uint32_t stream = none;   ///< that it waited for, if it was one
@@ -260,7 +260,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// Names what its thread does while it lives, in the sessions that run meanwhile; and, in a build with CUDA, for tools that
+/// Names the work of its thread during its lifetime, in all sessions that run then; and, in a build with CUDA, for tools that
 /// read NVTX, such as Nsight, in the domain "Weir". Without either it costs two loads. Thread rule: ends on its thread, the
 /// last that began there first.
 class Range {
