@@ -12,13 +12,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <new>
 #include <thread>
 
 namespace weir::detail::ipc {
 
 namespace {
 
+constexpr std::chrono::milliseconds nap{10};
 constexpr int pause_when_full = 100;  ///< ms before it looks again whether there is a descriptor
 
 struct Address {
@@ -254,23 +257,34 @@ void Post::accept_one() {
 
 void Post::run() {
   for (;;) {
-    const std::vector<std::shared_ptr<Connection>> all = connections();
-    std::vector<pollfd> files{{wake_.load(), POLLIN, 0}, {full_ ? -1 : listening_.load(), POLLIN, 0}};
-    for (const auto& connection : all) {
-      const int events = connection->has_kept() ? POLLIN | POLLOUT : POLLIN;
-      files.push_back({connection->socket_.get(), static_cast<short>(events), 0});
+    try {
+      serve_once();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(nap);  // there will be memory again, or nobody can help
     }
-    if (::poll(files.data(), files.size(), full_ ? pause_when_full : -1) < 0) continue;
-    full_ = false;
-    std::uint64_t woken = 0;
-    if (files[0].revents != 0) static_cast<void>(::read(wake_.load(), &woken, sizeof woken));
-    if (files[1].revents != 0) accept_one();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const short seen = files[i + 2].revents;
-      if ((seen & POLLOUT) != 0) all[i]->send_kept();
-      // What arrived before the other's end is read first: a shut socket is readable until it is empty.
-      if ((seen & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0 && !all[i]->receive()) drop(all[i]);
-    }
+  }
+}
+
+void Post::serve_once() {
+  const std::vector<std::shared_ptr<Connection>> all = connections();
+  std::vector<pollfd> files{{wake_.load(), POLLIN, 0}, {full_ ? -1 : listening_.load(), POLLIN, 0}};
+  for (const auto& connection : all) {
+    const int events = connection->has_kept() ? POLLIN | POLLOUT : POLLIN;
+    files.push_back({connection->socket_.get(), static_cast<short>(events), 0});
+  }
+  if (::poll(files.data(), files.size(), full_ ? pause_when_full : -1) < 0) {
+    if (errno != EINTR) std::this_thread::sleep_for(nap);
+    return;
+  }
+  full_ = false;
+  std::uint64_t woken = 0;
+  if (files[0].revents != 0) static_cast<void>(::read(wake_.load(), &woken, sizeof woken));
+  if (files[1].revents != 0) accept_one();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const short seen = files[i + 2].revents;
+    if ((seen & POLLOUT) != 0) all[i]->send_kept();
+    // What arrived before the other's end is read first: a shut socket is readable until it is empty.
+    if ((seen & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0 && !all[i]->receive()) drop(all[i]);
   }
 }
 

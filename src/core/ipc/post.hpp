@@ -95,6 +95,7 @@ class Post {
   Post() = default;
   void start(const char* operation, SourceLocation where) WEIR_NEEDS(mutex_);
   [[noreturn]] void run();
+  void serve_once();
   void accept_one();
   std::vector<std::shared_ptr<Connection>> connections();
   void drop(const std::shared_ptr<Connection>& connection) noexcept;
