@@ -145,12 +145,46 @@ class DriverCapture {
 };
 
 /// A backend's instance of a form. The core owns it; close() when the user's graph is gone: pending replays finish first.
+/// A node of a form, and what is to take its place.
+struct NodeChange {
+  std::size_t node;
+  FormNode other;
+};
+
+/// Exchanges each change with its node of the form and calls update(node), which throws what is refused, before anything has
+/// changed. Then all are exchanged back.
+template <class F>
+void exchange_all(GraphForm& form, std::vector<NodeChange>& changes, F&& update) {
+  std::size_t done = 0;
+  try {
+    for (; done < changes.size(); ++done) {
+      std::swap(form.nodes[changes[done].node], changes[done].other);
+      update(changes[done].node);
+    }
+  } catch (...) {
+    std::swap(form.nodes[changes[done].node], changes[done].other);
+    while (done-- > 0) {
+      std::swap(form.nodes[changes[done].node], changes[done].other);
+      try {
+        update(changes[done].node);
+      } catch (...) {
+        // What a node did before, its device can do.
+      }
+    }
+    throw;
+  }
+}
+
 class GraphExecutable {
  public:
   virtual ~GraphExecutable() = default;
   /// The payload or the enabled flag of a node changed; replays that are launched from here on use it.
   /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
   virtual void update(const GraphForm& form, std::size_t node) = 0;
+  /// exchange_all() with update(): each replay has all of the changes, or none. Default: nobody launches meanwhile.
+  virtual void update_all(GraphForm& form, std::vector<NodeChange>& changes) {
+    exchange_all(form, changes, [&](std::size_t node) { update(form, node); });
+  }
   virtual void close() noexcept = 0;
   /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay, with a payload
   /// that is the node's alone. If it can, it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.

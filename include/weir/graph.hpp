@@ -85,8 +85,8 @@ class Graph {
   void update_host_call(Node node, F&& function, SourceLocation where = SourceLocation::current());
   /// All nodes do from here on what those of `other` do: kernels, arguments, extents, copies, fills, host functions, and
   /// whether they are enabled; priorities stay. Nodes stand for each other by the order in which they were added. As other
-  /// changes: replays that were launched before are not touched, and what fails changes nothing. Nodes change one after the
-  /// other: a replay that another thread launches meanwhile may have some of both. The error says what differs.
+  /// changes: replays that were launched before are not touched, and what fails changes nothing. All nodes change at once: a
+  /// replay that another thread launches meanwhile has all of the changes or none. The error says what differs.
   /// Throws wrong_device for a graph of another device; invalid_value for one of another topology, with other devices,
   /// events, conditions or memory of its own; not_supported if one holds what another library captured.
   void update(const Graph& other, SourceLocation where = SourceLocation::current());

@@ -1,7 +1,9 @@
 // Graphs as a whole: copies that go their own way, and updates by another graph of the same topology.
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -169,6 +171,45 @@ TEST_P(WholeGraphs, replays_before_an_update_are_what_they_were) {
   graph.launch(s);
   gate.open();
   EXPECT_EQ(x.to_host(s), (Values{106, 106, 106}));
+}
+
+/// Adds 1 unless all elements are equal.
+struct CountUnequal {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<const std::int64_t> x, weir::View<std::int64_t> count) const {
+    for (std::size_t i = 1; i < x.size(); ++i) {
+      if (x[i] != x[0]) {
+        count[0] += 1;
+        return;
+      }
+    }
+  }
+};
+
+TEST_P(WholeGraphs, an_update_beside_launches_of_another_thread_is_in_a_replay_as_a_whole_or_not_at_all) {
+  constexpr std::size_t nodes = 500;
+  const int wanted = on("cpu") ? 100 : 3;  // a driver takes its time for each node
+  const auto x = weir::zeros<std::int64_t>(s, nodes);
+  const auto count = weir::zeros<std::int64_t>(s, 1);
+  const auto make = [&](std::int64_t value) {
+    return weir::capture(s, [&] {
+      for (std::size_t i = 0; i < nodes; ++i) weir::fill(s, x.slice(i, i + 1), value);
+      weir::launch(s, 1, CountUnequal{}, weir::in(x), weir::inout(count));
+    });
+  };
+  weir::Graph graph = make(0);
+  const weir::Graph one = make(1);
+  const weir::Graph two = make(2);
+  s.synchronize();
+  std::atomic<int> rounds{0};
+  std::thread updates([&] {
+    for (; rounds < wanted; ++rounds) {
+      graph.update(one);
+      graph.update(two);
+    }
+  });
+  while (rounds < wanted) graph.launch(s);
+  updates.join();
+  EXPECT_EQ(count.to_host(s)[0], 0);
 }
 
 TEST_P(WholeGraphs, an_update_by_another_topology_is_refused_and_changes_nothing) {

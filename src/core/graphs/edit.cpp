@@ -20,6 +20,14 @@ namespace detail {
 
 namespace {
 
+[[noreturn]] void refuse_change(const std::string& object, const char* operation, SourceLocation where,
+                                const Error& error) {
+  throw Error(error.errc(), operation, object,
+              std::string("the graph stays as it was, for its device refused the change (") + error.what() +
+                  "): ask for what the device can do, or make another graph",
+              where, std::current_exception());
+}
+
 /// Puts a changed node into the executable, or the form back as it was.
 void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const char* operation, SourceLocation where) {
   FormNode& node = graph.form.nodes[index];
@@ -32,10 +40,7 @@ void apply_change(CoreGraph& graph, std::size_t index, FormNode changed, const c
     observe_change(graph, index);
   } catch (const Error& error) {
     std::swap(node, changed);
-    throw Error(error.errc(), operation, "node '" + name_of(node) + "'",
-                std::string("the graph stays as it was, for its device refused the change (") + error.what() +
-                    "): ask for what the device can do, or make another graph",
-                where, std::current_exception());
+    refuse_change("node '" + name_of(node) + "'", operation, where, error);
   } catch (...) {
     std::swap(node, changed);
     throw;
@@ -261,32 +266,26 @@ void Graph::update(const Graph& other, SourceLocation where) {
   const LockGuard guard(graph.edit_mutex);
   refuse_foreign(graph);
   check_alike(graph, wanted, operation, where);
-  std::vector<std::pair<std::size_t, FormNode>> before;
-  before.reserve(wanted.nodes.size());
-  try {
-    for (std::size_t i = 0; i < wanted.nodes.size(); ++i) {
-      const FormNode& here = graph.form.nodes[i];
-      FormNode& there = wanted.nodes[i];
-      const bool changes =
-          here.kind != NodeKind::record && here.kind != NodeKind::wait && here.payload.get() != there.payload.get();
-      if (!changes && here.enabled == there.enabled) continue;
-      before.emplace_back(i, here);
-      FormNode changed = here;
-      if (changes) changed.payload = std::move(there.payload);
-      changed.enabled = there.enabled;
-      changed.where = there.where;
-      apply_change(graph, i, std::move(changed), operation, where);
-    }
-  } catch (...) {
-    for (auto node = before.rbegin(); node != before.rend(); ++node) {
-      try {
-        apply_change(graph, node->first, std::move(node->second), operation, where);
-      } catch (...) {
-        // The one that was refused stayed as it was; what a node did before, its device can do.
-      }
-    }
-    throw;
+  std::vector<NodeChange> changes;
+  for (std::size_t i = 0; i < wanted.nodes.size(); ++i) {
+    const FormNode& here = graph.form.nodes[i];
+    FormNode& there = wanted.nodes[i];
+    const bool does_other =
+        here.kind != NodeKind::record && here.kind != NodeKind::wait && here.payload.get() != there.payload.get();
+    if (!does_other && here.enabled == there.enabled) continue;
+    changes.push_back({i, here});
+    FormNode& changed = changes.back().other;
+    if (does_other) changed.payload = std::move(there.payload);
+    changed.enabled = there.enabled;
+    changed.where = there.where;
+    if (does_other && here.payload) keep_until_launched_work_is_done(graph, *here.payload);
   }
+  try {
+    graph.executable->update_all(graph.form, changes);
+  } catch (const Error& error) {
+    refuse_change("graph on " + graph.on->name, operation, where, error);
+  }
+  for (const NodeChange& change : changes) observe_change(graph, change.node);
 }
 
 void Graph::resize(Node node, const Shape& extent, SourceLocation where) {

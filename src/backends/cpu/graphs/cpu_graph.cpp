@@ -73,18 +73,29 @@ void CpuGraph::release() noexcept {
 }
 
 void CpuGraph::update(const detail::GraphForm& form, std::size_t node) {
-  std::unique_ptr<Plan> copy;
-  std::shared_ptr<const detail::Payload> old;
+  std::shared_ptr<const detail::Payload> old;  // destroyed behind the lock, as it is declared before
   SpinGuard guard(launch_lock_);
-  if (!current_->has_step(node)) return;
+  old = update_current(form, node);
+}
+
+void CpuGraph::update_all(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) {
+  SpinGuard guard(launch_lock_);
+  // Called under the lock, at once. What the nodes did is in the changes by then: nothing is destroyed under it.
+  detail::exchange_all(form, changes, [&](std::size_t node) WEIR_NOT_ANALYSED { update_current(form, node); });
+}
+
+/// Returns what the node did before.
+std::shared_ptr<const detail::Payload> CpuGraph::update_current(const detail::GraphForm& form, std::size_t node) {
+  if (!current_->has_step(node)) return nullptr;
   if (current_->launches == 0) {
-    old = current_->payloads[node];  // destroyed behind the lock, as it is declared before
+    std::shared_ptr<const detail::Payload> old = current_->payloads[node];
     current_->set_step(node, form.nodes[node]);
-    return;
+    return old;
   }
-  copy = std::make_unique<Plan>(form);
+  auto copy = std::make_unique<Plan>(form);
   past_.push_back(std::move(current_));
   current_ = std::move(copy);
+  return nullptr;
 }
 
 bool CpuGraph::follows_elsewhere(const CpuQueue& queue) const {

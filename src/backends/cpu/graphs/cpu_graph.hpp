@@ -30,6 +30,7 @@ class CpuGraph final : public detail::GraphExecutable {
   CpuGraph(CpuDevice& device, const detail::GraphForm& form);
 
   void update(const detail::GraphForm& form, std::size_t node) override;
+  void update_all(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) override;
   /// The owner is gone; it goes with the last replay and the last ticket.
   void close() noexcept override { release(); }
 
@@ -111,6 +112,9 @@ class CpuGraph final : public detail::GraphExecutable {
   CpuQueue* timeline_;  ///< its counter numbers the replays
   std::vector<RecordNode> records_;
   std::vector<std::int32_t> record_of_node_;
+
+  std::shared_ptr<const detail::Payload> update_current(const detail::GraphForm& form, std::size_t node)
+      WEIR_NEEDS(launch_lock_);
 
   SpinLock launch_lock_;
   std::unique_ptr<Plan> current_ WEIR_GUARDED_BY(launch_lock_);

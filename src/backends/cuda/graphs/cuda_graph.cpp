@@ -238,6 +238,16 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
 
 void CudaGraph::update(const GraphForm& form, std::size_t index) {
   const detail::LockGuard guard(mutex_);
+  update_node(form, index);
+}
+
+void CudaGraph::update_all(GraphForm& form, std::vector<detail::NodeChange>& changes) {
+  const detail::LockGuard guard(mutex_);
+  // Called under the lock, at once.
+  detail::exchange_all(form, changes, [&](std::size_t index) WEIR_NOT_ANALYSED { update_node(form, index); });
+}
+
+void CudaGraph::update_node(const GraphForm& form, std::size_t index) {
   const FormNode& node = form.nodes[index];
   Applied& applied = applied_[index];
   guarded_made_ = false;

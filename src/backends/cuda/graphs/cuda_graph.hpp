@@ -34,6 +34,7 @@ class CudaGraph final : public detail::GraphExecutable {
   }
 
   void update(const detail::GraphForm& form, std::size_t node) override;
+  void update_all(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) override;
   bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
   void close() noexcept override;
   bool does_more() override;
@@ -75,6 +76,7 @@ class CudaGraph final : public detail::GraphExecutable {
   };
 
   ~CudaGraph() override;
+  void update_node(const detail::GraphForm& form, std::size_t index) WEIR_NEEDS(mutex_);
   bool set_launch(std::size_t index, int device, const Launch& launch) WEIR_NEEDS(mutex_);
   bool prepare_to_tell(std::size_t node, const Launch& launch) WEIR_NEEDS(mutex_);
   bool switch_on(std::size_t index, bool on) WEIR_NEEDS(mutex_);
