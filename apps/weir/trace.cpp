@@ -26,6 +26,7 @@ struct Options {
   std::string file;
   std::string other;
   std::string fail_if;
+  std::vector<std::string> files;
   bool cuda = false;
   bool graph_nodes = false;
 };
@@ -68,6 +69,22 @@ Exit print(const Session& session, const std::string& file, const Make& make) {
   const Timeline timeline = load(file);
   const auto made = make(timeline);
   session.print_text(session.json ? to_json(made, timeline) + "\n" : to_text(made, timeline));
+  return Exit::ok;
+}
+
+Exit merge(const Options& options) {
+  if (options.output.empty()) throw UsageError("-o FILE is required (see weir trace merge --help)");
+  std::vector<Timeline> timelines;
+  std::vector<std::string> names;
+  for (const std::string& file : options.files) {
+    timelines.push_back(load(file));
+    names.push_back(std::filesystem::path(file).stem().string());
+  }
+  try {
+    save(weir::trace::merge(timelines, names), options.output);
+  } catch (const weir::Error& error) {
+    throw UsageError(error.what());
+  }
   return Exit::ok;
 }
 
@@ -117,6 +134,10 @@ void add_trace(const Command& app, Session& session) {
   two.name("--fail-if", options->fail_if, "CONDITION",
            "Exit code 1 if it holds: \"makespan > 1.05x\", \"idle > 2 ms\"; of makespan, busy, idle, critical, "
            "host_waited, submission");
+  const Command all = command.add("merge", "Timelines of several processes as one, on one clock");
+  all.operands("FILE", options->files, "timelines, one for each rank");
+  all.name("-o,--output", options->output, "FILE", "where to write it: .html, .json or .pftrace");
+  all.when_given([&session, options] { session.run = [options] { return merge(*options); }; });
   command.when_given([&session, command, options] {
     if (command.command_given()) return;
     session.takes_program = true;

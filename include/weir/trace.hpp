@@ -103,6 +103,17 @@ struct NamedRange {
   std::int64_t end = 0;  ///< -1: it was open when the recording ended
 };
 
+/// A rank's part of a collective.
+struct CollectivePart {
+  std::uint32_t
+      command;  ///< its place in Timeline::commands, whose name is the call's and whose bytes are those of its larger side
+  std::uint32_t collective;    ///< a number that the parts of all ranks have in common, from 1 on
+  std::uint32_t communicator;  ///< a number, from 1 on
+  std::int32_t rank;
+  std::int32_t ranks;      ///< of the communicator
+  std::int32_t peer = -1;  ///< the root, or the other rank of a send or receive
+};
+
 /// What was recorded, ready to be looked at: pages, numbers and reasons are made from this alone.
 struct Timeline {
   std::string program;        ///< the command line
@@ -116,8 +127,11 @@ struct Timeline {
   std::vector<Stream> streams;
   std::vector<Command> commands;  ///< in the order of the calls; dependencies lead to earlier ones
   std::vector<Dependency> dependencies;
-  std::vector<HostWait> waits;     ///< by begin
-  std::vector<NamedRange> ranges;  ///< by begin
+  std::vector<HostWait> waits;              ///< by begin
+  std::vector<NamedRange> ranges;           ///< by begin
+  std::vector<CollectivePart> collectives;  ///< by command
+  std::int64_t origin = -1;  ///< nanoseconds of the machine's steady clock when it started; -1: not known
+  std::string machine;       ///< whose clock that is: another text after each start of a machine
 
   /// What places stand for: a text, and what a command waited for.
   std::string_view text(Text place) const { return place == none ? std::string_view() : texts[place]; }
@@ -147,6 +161,18 @@ struct Overlap {
   Lane second = Lane::copy_in;
   std::int64_t ns = 0;
 };
+/// Collectives of one kind, among as many ranks.
+struct Exchange {
+  std::string name;  ///< "all_reduce"
+  std::int32_t ranks = 0;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;  ///< of a rank's larger side, all together
+  std::int64_t ns = 0;      ///< from when the last rank came to when the last one was done, all together
+  double bus_bytes_per_second =
+      0;  ///< that a link moves meanwhile, as NCCL's tests count: for all_reduce 2 (n - 1) / n of the bytes
+  std::int64_t waited = 0;   ///< ns that ranks waited for the last one to come, all together
+  std::int32_t latest = -1;  ///< the rank that most of that was waited for; -1: no part but one was recorded
+};
 /// The numbers of a timeline: `weir trace summary`.
 struct Summary {
   std::uint64_t commands = 0;
@@ -160,6 +186,7 @@ struct Summary {
   std::int64_t critical = 0;                 ///< ns in which they ran
   std::int64_t host_waited = 0;              ///< ns, of all threads
   double submission = 0;                     ///< ns a command: the median time between two calls in a row of a thread
+  std::vector<Exchange> exchanges;
 };
 /// How long, what overlapped, and the critical path.
 Summary summarize(const Timeline& timeline);
@@ -180,9 +207,10 @@ enum class Reason : std::uint8_t {
   allocation,      ///< the host was held by a call that allocates or frees, and waited for the device
   work_queue,      ///< it stood behind another stream's work, which the device took from the same queue
   priority,        ///< its engine ran what came later, of a stream of higher priority
+  rank,            ///< a collective waited for the rank that came last
   unknown,
 };
-inline constexpr std::size_t reason_count = 12;
+inline constexpr std::size_t reason_count = 13;
 std::string_view to_text(Reason reason);
 
 /// A gap: `command` could have begun at `begin` but for the reason, and began at `end`.
@@ -275,6 +303,12 @@ class Range {
   std::int64_t begin_ = -1;
   bool told_ = false;  ///< to NVTX
 };
+
+/// Timelines of several processes as one, on one clock: that of their machine, or, of several machines, such that collectives end on
+/// all ranks at once. `names` come before the devices' names: "rank0". Collectives of several processes are matched by their order.
+/// Throws invalid_value where there is no such clock, or there are not as many names. `weir trace merge`.
+Timeline merge(std::span<const Timeline> timelines, std::span<const std::string> names,
+               SourceLocation where = SourceLocation::current());
 
 /// By the ending of the name, as SessionOptions::file. A file that was there is replaced only once all is written. Throws
 /// invalid_value where it cannot be written.

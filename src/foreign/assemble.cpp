@@ -116,7 +116,7 @@ class Assembler {
     command.pageable = told.pageable;
     command.bytes = told.bytes;
     if (const Call* const call = calls_.of(told.correlation)) {
-      command.call = moment(call->begin);
+      command.call = std::max<std::int64_t>(0, moment(call->begin));
       command.thread = thread(call->thread);
       const bool staged = told.pageable && call->end > told.begin;
       if (staged || (told.blocks && call->end >= told.end)) command.called = moment(call->end);

@@ -6,6 +6,7 @@
 
 #include <weir/observer.hpp>
 
+#include "trace/collectives.hpp"
 #include "trace/session.hpp"
 
 namespace weir::trace {
@@ -120,14 +121,29 @@ class Assembler {
       command.elements = told.lane == Lane::graph ? 0 : told.b;
       if (told.lane == Lane::graph) command.name = text("graph " + std::to_string(told.b));
     }
+    const TapeRecord* next = one.record + 1;
+    if (next != one.end && next->kind == Kind::collective && next->id == told.id) {
+      add_collective(*next++, made_.text(told.name), place);
+    }
     const bool frees = told.lane == Lane::memory;
-    for (const TapeRecord* at = one.record + 1; at != one.end && at->kind == Kind::behind && at->id == told.id; ++at) {
+    for (const TapeRecord* at = next; at != one.end && at->kind == Kind::behind && at->id == told.id; ++at) {
       const auto stream = streams_.find(at->a);
       if (stream == streams_.end()) continue;
       depend(command, last_[stream->second], frees ? Tie::memory : Tie::default_stream);
     }
     last_[command.stream] = place;
     made_.commands.push_back(command);
+  }
+
+  void add_collective(const TapeRecord& told, std::string_view call, std::uint32_t place) {
+    const auto next = static_cast<std::uint32_t>(communicators_.size() + 1);
+    const auto rank = static_cast<std::int32_t>(told.line);
+    const std::int32_t peer = static_cast<std::int32_t>(told.stream) - 1;
+    CollectivePart part{
+        place, 0, communicators_.try_emplace(told.a, next).first->second, rank, static_cast<std::int32_t>(told.thread),
+        peer};
+    part.collective = collectives_.of(call, told.a, told.b, rank, peer);
+    made_.collectives.push_back(part);
   }
 
   void add_order(const TapeRecord& told, std::uint32_t place, Command& command) {
@@ -295,6 +311,8 @@ class Assembler {
   std::unordered_map<std::string, Text> own_texts_;
   std::unordered_map<std::uint64_t, std::uint32_t> streams_;
   std::unordered_map<std::uint64_t, std::uint32_t> events_;
+  std::unordered_map<std::uint64_t, std::uint32_t> communicators_;
+  CollectiveNumbers collectives_;
   std::unordered_map<std::uint64_t, std::unordered_map<std::uint64_t, std::uint32_t>> records_;  ///< by event, number
   std::unordered_map<std::uint64_t, std::uint32_t> freed_;                                       ///< by address
   std::vector<std::uint32_t> last_;                                                              ///< of each stream

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "trace/collectives.hpp"
 #include "trace/intervals.hpp"
 
 namespace weir::trace {
@@ -134,6 +135,7 @@ Summary summarize(const Timeline& timeline) {
   add_engines(timeline, made);
   add_concurrency(timeline, *whole, made);
   add_critical_path(timeline, made);
+  add_exchanges(timeline, made);
   return made;
 }
 

@@ -1,10 +1,16 @@
 // What a timeline says of the process that it is of.
 #include "trace/process.hpp"
 
+#include <chrono>
 #include <ctime>
 #include <fstream>
 
 namespace weir::trace {
+
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -12,6 +18,13 @@ std::string command_line() {
   for (char c = 0; file.get(c) && line.size() < 4096;) line += c == '\0' ? ' ' : c;
   if (!line.empty()) line.pop_back();
   return line;
+}
+
+std::string machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
 }
 
 std::string date_now() {

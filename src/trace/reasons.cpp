@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "trace/collectives.hpp"
 #include "trace/intervals.hpp"
 #include "trace/words.hpp"
 
@@ -39,6 +40,7 @@ class Explainer {
       if (!is_of_device(timeline_.commands[i])) continue;
       if (std::optional<Held> held = of(i)) add(std::move(*held));
     }
+    find_late_ranks();
     return sorted();
   }
 
@@ -271,6 +273,22 @@ class Explainer {
     const std::string_view by = held.by == none ? std::string_view() : timeline_.name_of(command(held.by));
     return {held.reason, held.file, held.line, timeline_.name_of(command(held.command)), by};
   }
+  /// Ranks of a collective that were ready before the last one.
+  void find_late_ranks() {
+    for (const Meeting& meeting : meetings(timeline_)) {
+      const CollectivePart& last = *meeting.parts[meeting.last].part;
+      for (const Meeting::Part& one : meeting.parts) {
+        if (one.part == &last) continue;
+        Held held = begun(one.part->command, last.command, one.ready, meeting.came());
+        held.reason = Reason::rank;
+        held.file = command(last.command).file;
+        held.line = command(last.command).line;
+        held.saves = meeting.came() - one.ready;
+        add(std::move(held));
+      }
+    }
+  }
+
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;

@@ -75,6 +75,15 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
     text += printed("%7zu%12s%8.1f %%\n", n, duration_text(summary.concurrency[n]).c_str(),
                     percent(summary.concurrency[n], summary.makespan));
   }
+  if (!summary.exchanges.empty()) {
+    text += "\ncollective                       count  GB/s (bus)   ranks waited\n";
+    for (const Exchange& one : summary.exchanges) {
+      text += printed("%-26s%12llu%12.2f%15s", (one.name + ", " + std::to_string(one.ranks) + " ranks").c_str(),
+                      static_cast<unsigned long long>(one.count), one.bus_bytes_per_second / 1e9,
+                      duration_text(one.waited).c_str());
+      text += one.latest < 0 ? "\n" : ", most for rank " + std::to_string(one.latest) + "\n";
+    }
+  }
   if (!timeline.note.empty()) text += "\nNote: " + timeline.note + ".\n";
   return text;
 }
@@ -103,6 +112,17 @@ std::string to_json(const Summary& summary, const Timeline& timeline) {
   made.number("critical_ns", whole(summary.critical)).number("host_waited_ns", whole(summary.host_waited));
   made.member("submission_ns", real(summary.submission)).member("engines", list(engines));
   made.member("overlaps", list(overlaps)).member("concurrency_ns", list(concurrency));
+  std::vector<std::string> exchanges;
+  for (const Exchange& one : summary.exchanges) {
+    json::Parts exchange('{');
+    exchange.text("name", one.name).member("ranks", std::to_string(one.ranks)).number("count", one.count);
+    exchange.number("bytes", one.bytes)
+        .number("ns", whole(one.ns))
+        .member("bus_bytes_per_second", real(one.bus_bytes_per_second));
+    exchanges.push_back(
+        exchange.number("waited_ns", whole(one.waited)).member("latest", std::to_string(one.latest)).end());
+  }
+  made.member("collectives", list(exchanges));
   return made.member("critical_path", list(path)).end();
 }
 

@@ -95,8 +95,19 @@ void describe(const weir::Command& command, Tape::Writer& writer, TapeRecord& re
       [&](const Collective& collective) {
         record.lane = Lane::external;
         record.name = writer.text(collective.call);
-        record.a = bytes_of(command.uses);
+        record.a = collective.bytes;
       });
+}
+
+/// What a collective has beside other commands.
+void describe(CommandId id, const Collective& collective, TapeRecord& record) {
+  record.kind = TapeRecord::Kind::collective;
+  record.id = id;
+  record.a = collective.communicator;
+  record.b = collective.number;
+  record.line = static_cast<std::uint32_t>(collective.rank);
+  record.thread = static_cast<std::uint32_t>(collective.size);
+  record.stream = static_cast<std::uint64_t>(collective.peer + 1);
 }
 
 // Sessions that run, for ranges, which no observer is told of.
@@ -105,8 +116,6 @@ std::vector<Session::State*> sessions WEIR_GUARDED_BY(sessions_mutex);
 std::atomic<std::size_t> session_count{0};
 
 }  // namespace
-
-std::int64_t now() { return nanoseconds(std::chrono::steady_clock::now()); }
 
 class Session::State final : public Observer {
  public:
@@ -151,6 +160,8 @@ class Session::State final : public Observer {
     Timeline made = assemble(told);
     made.program = command_line();
     made.date = date_;
+    made.origin = started_;
+    made.machine = machine();
     return made;
   }
   const std::filesystem::path& file() const { return options_.file; }
@@ -177,6 +188,10 @@ class Session::State final : public Observer {
     place(command.where, writer, record);
     describe(command, writer, record);
     writer.add();
+    if (const auto* const collective = std::get_if<Collective>(&command.op)) {
+      describe(command.id, *collective, writer.next());
+      writer.add();
+    }
     for (const StreamId stream : command.behind) {
       TapeRecord& before = writer.next();
       before.kind = TapeRecord::Kind::behind;

@@ -31,7 +31,4 @@ struct Told {
 /// Puts in order what was told: commands with what they depend on and when they ran, waits and ranges.
 Timeline assemble(const Told& told);
 
-/// Of the steady clock, in nanoseconds.
-std::int64_t now();
-
 }  // namespace weir::trace

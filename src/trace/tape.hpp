@@ -19,18 +19,19 @@ namespace weir::trace {
 
 /// One thing that was told. Moments are of the steady clock, in nanoseconds.
 struct TapeRecord {
-  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused };
+  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective };
 
   std::uint64_t id;  ///< of the command
   std::int64_t begin;
   std::int64_t end;
   std::uint64_t stream;
-  std::uint64_t a;  ///< bytes; of a record or wait: the event; of Alloc and Free: the address
-  std::uint64_t b;  ///< elements; of a record or wait: its number; of a graph: its id
+  std::uint64_t
+      a;  ///< bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address
+  std::uint64_t b;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
   Text name;
   Text file;
-  std::uint32_t line;
-  std::uint32_t thread;
+  std::uint32_t line;    ///< of a collective: the rank
+  std::uint32_t thread;  ///< of a collective: how many ranks; `stream` is 1 more than the peer
   Kind kind;
   Lane lane;
   std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind

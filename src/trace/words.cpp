@@ -1,6 +1,7 @@
 // Timelines in words: durations, places, and sentences.
 #include "trace/words.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -33,10 +34,19 @@ std::string command_text(const Timeline& timeline, std::uint32_t place) {
 
 std::string_view to_text(Reason reason) {
   static constexpr std::string_view words[reason_count] = {
-      "event",       "default stream", "stream order", "pageable copy", "host wait", "host late",
-      "engine busy", "memory",         "allocation",   "work queue",    "priority",  "unknown"};
+      "event",  "default stream", "stream order", "pageable copy", "host wait", "host late", "engine busy",
+      "memory", "allocation",     "work queue",   "priority",      "rank",      "unknown"};
   return words[static_cast<std::size_t>(reason)];
 }
+
+namespace {
+std::string rank_text(const Timeline& timeline, std::uint32_t command) {
+  const auto& parts = timeline.collectives;
+  const auto part = std::lower_bound(parts.begin(), parts.end(), command,
+                                     [](const CollectivePart& one, std::uint32_t at) { return one.command < at; });
+  return part == parts.end() || part->command != command ? "?" : std::to_string(part->rank);
+}
+}  // namespace
 
 void add_words(Held& held, const Timeline& timeline) {
   const std::string one = command_text(timeline, held.command);
@@ -92,6 +102,11 @@ void add_words(Held& held, const Timeline& timeline) {
     case Reason::priority:
       held.why = one + " was ready, but " + by + " came later and went first: its stream has a higher priority";
       held.change = "give it a priority as high, or make the urgent work shorter";
+      break;
+    case Reason::rank:
+      held.why = one + " of rank " + rank_text(timeline, held.command) + " waited for rank " +
+                 rank_text(timeline, held.by) + ", which came last" + line;
+      held.change = "make what that rank does before it shorter, or give it less to do";
       break;
     case Reason::unknown: break;
   }

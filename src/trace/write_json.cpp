@@ -4,6 +4,7 @@
 // commands, host waits and ranges have args.w, which is what is read back: numbers with blanks between.
 //   cat "command":   id name file line stream thread lane state pageable event elements bytes call called begin end, and for each
 //                    dependency the command and the tie
+//                    Collectives have args.c, too: collective communicator rank ranks peer
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
 // A place that is none is written as -1.
@@ -107,6 +108,8 @@ class Writer {
     weir.text("format", "weir.timeline").number("version", 1);
     weir.text("program", timeline_.program).text("clock", timeline_.clock).text("date", timeline_.date);
     weir.text("note", timeline_.note).number("duration", static_cast<std::uint64_t>(timeline_.duration));
+    if (timeline_.origin >= 0) weir.number("origin", static_cast<std::uint64_t>(timeline_.origin));
+    if (!timeline_.machine.empty()) weir.text("machine", timeline_.machine);
     weir.number("dropped", timeline_.dropped).number("commands", timeline_.commands.size());
     weir.member("devices", devices.end()).member("streams", streams.end()).member("texts", texts.end());
     out_ << "{\"weir\": " << weir.end() << ",\n";
@@ -165,6 +168,12 @@ class Writer {
             one.call, one.called, one.begin, one.end);
     const auto dependencies = timeline_.dependencies_of(one);
     for (const Dependency& on : dependencies) out_ << " " << on.command << " " << static_cast<unsigned>(on.tie);
+    if (next_part_ < timeline_.collectives.size() &&
+        timeline_.collectives[next_part_].command == static_cast<std::uint32_t>(&one - timeline_.commands.data())) {
+      const CollectivePart& part = timeline_.collectives[next_part_++];
+      out_ << R"(", "c": ")";
+      numbers(part.collective, part.communicator, part.rank, part.ranks, part.peer);
+    }
     out_ << "\"}}";
     for (const Dependency& on : dependencies) {
       if (on.tie != Tie::stream_order) flow(timeline_.commands[on.command], one, on.tie);
@@ -203,6 +212,7 @@ class Writer {
   Out out_;
   std::vector<std::string> quoted_;
   std::uint64_t flows_ = 0;
+  std::size_t next_part_ = 0;
   bool first_ = true;
 };
 

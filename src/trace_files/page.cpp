@@ -41,6 +41,7 @@ std::string bytes_of_base64(std::string_view text) {
     bits += 6;
     if (bits >= 8) bytes.push_back(static_cast<char>(held >> (bits -= 8)));
   }
+  if ((held & ((1U << bits) - 1)) != 0) throw Fault{"data", "it is no base64"};
   return bytes;
 }
 
@@ -114,6 +115,7 @@ class Numbers {
     if (value > rest_.size()) fault("the data ends too early");
     return value;
   }
+  bool at_end() const { return rest_.empty(); }
   std::string string() {
     const std::size_t size = count();
     std::string text(rest_.substr(0, size));
@@ -134,6 +136,8 @@ class Reader {
     commands();
     dependencies();
     host();
+    path();
+    if (!in_.at_end()) collectives();
     return std::move(made_);
   }
 
@@ -258,6 +262,31 @@ class Reader {
       const auto time = static_cast<std::int64_t>(in_.below(static_cast<std::uint64_t>(most_moment)));
       range.end = time == 0 ? -1 : range.begin + time - 1;
       made_.ranges.push_back(range);
+    }
+  }
+
+  /// It is made of the commands again where it is wanted.
+  void path() {
+    in_.part = "critical path";
+    for (std::size_t i = in_.count(); i > 0; --i) in_.sign();
+  }
+  void collectives() {
+    in_.part = "collectives";
+    made_.origin = in_.sign();
+    if (made_.origin < -1 || made_.origin >> 62 != 0) made_.origin = -1;
+    made_.machine = in_.string();
+    constexpr std::uint64_t most_ranks = 1 << 30;
+    std::uint64_t command = 0;
+    for (std::size_t i = take(in_.count(), sizeof(CollectivePart)); i > 0; --i) {
+      command += in_.number();
+      if (command >= made_.commands.size()) in_.fault("one is of no command");
+      CollectivePart part{static_cast<std::uint32_t>(command), in_.small(), in_.small(), 0, 0, -1};
+      part.rank = static_cast<std::int32_t>(in_.below(most_ranks));
+      part.ranks = static_cast<std::int32_t>(in_.below(most_ranks));
+      const std::int64_t peer = in_.sign();
+      if (peer < -1 || peer >= static_cast<std::int64_t>(most_ranks)) in_.fault("a number is out of its range");
+      part.peer = static_cast<std::int32_t>(peer);
+      made_.collectives.push_back(part);
     }
   }
 

@@ -26,6 +26,7 @@ using scenario::Value;
 /// Bounds of moments, and of all durations together: sums of them fit.
 constexpr std::int64_t most_moment = std::int64_t{1} << 53;
 constexpr std::int64_t most_sum = std::int64_t{1} << 62;
+constexpr std::int32_t most_ranks = 1 << 30;
 
 /// "1 -1 25": the numbers of one event.
 class Numbers {
@@ -86,6 +87,7 @@ class Reader final : public scenario::Members {
     Numbers numbers(w);
     if (category == "command") {
       add_command(numbers);
+      if (args.has("c")) add_part(args.member("c"));
     } else if (category == "range") {
       add_range(numbers);
     } else {
@@ -112,7 +114,8 @@ class Reader final : public scenario::Members {
  private:
   std::size_t bytes() const {
     return text_bytes_ + made_.commands.size() * sizeof(Command) + made_.dependencies.size() * sizeof(Dependency) +
-           made_.waits.size() * sizeof(HostWait) + made_.ranges.size() * sizeof(NamedRange);
+           made_.waits.size() * sizeof(HostWait) + made_.collectives.size() * sizeof(CollectivePart) +
+           made_.ranges.size() * sizeof(NamedRange);
   }
   std::uint32_t place(const At& at, std::size_t size) const {
     const std::uint64_t value = at.count();
@@ -131,6 +134,12 @@ class Reader final : public scenario::Members {
     const std::uint64_t duration = weir.member("duration").count();
     if (duration > static_cast<std::uint64_t>(most_moment)) weir.member("duration").fault("it is too long");
     made_.duration = static_cast<std::int64_t>(duration);
+    if (weir.has("origin")) {
+      const std::uint64_t origin = weir.member("origin").count();
+      if (origin >> 62 != 0) weir.member("origin").fault("it is too late");
+      made_.origin = static_cast<std::int64_t>(origin);
+    }
+    if (weir.has("machine")) made_.machine = weir.member("machine").string();
     made_.dropped = weir.member("dropped").count();
     commands_ = weir.member("commands").count();
     const At texts = weir.member("texts"), devices = weir.member("devices"), streams = weir.member("streams");
@@ -190,6 +199,17 @@ class Reader final : public scenario::Members {
       ++made.dependency_count;
     }
     made_.commands.push_back(made);
+  }
+  void add_part(const At& at) {
+    Numbers numbers(at);
+    CollectivePart part{static_cast<std::uint32_t>(made_.commands.size() - 1), 0, 0, 0, 0, -1};
+    part.collective = numbers.next<std::uint32_t>(1, none);
+    part.communicator = numbers.next<std::uint32_t>(1, none);
+    part.rank = numbers.next<std::int32_t>(0, most_ranks);
+    part.ranks = numbers.next<std::int32_t>(1, most_ranks);
+    part.peer = numbers.next<std::int32_t>(-1, most_ranks);
+    if (!numbers.at_end()) numbers.fault("there are too many numbers");
+    made_.collectives.push_back(part);
   }
   void add_wait(Numbers& numbers) {
     HostWait made;

@@ -73,6 +73,21 @@ TEST_F(Trace, of_a_demo) {
   EXPECT_EQ(run({"demo", "default-stream", "--trace", "/nowhere/x.json"}).exit_code, 2);
 }
 
+TEST_F(Trace, of_several_processes_becomes_one) {
+  record();
+  const std::string other = path_ + ".other.json", all = path_ + ".all.json";
+  std::filesystem::copy_file(path_, other);
+  const Result result = run({"trace", "merge", path_, other, "-o", all});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::uint64_t commands = printed({"trace", "summary", path_, "--json"})["commands"];
+  EXPECT_EQ(printed({"trace", "summary", all, "--json"})["commands"], 2 * commands);
+  EXPECT_EQ(run({"trace", "merge", path_, other}).exit_code, 2);
+  EXPECT_EQ(run({"trace", "merge", "-o", all}).exit_code, 2);
+  EXPECT_EQ(run({"trace", "merge", "/nowhere/x.json", "-o", all}).exit_code, 2);
+  std::filesystem::remove(other);
+  std::filesystem::remove(all);
+}
+
 TEST_F(Trace, that_makes_no_sense_is_said) {
   EXPECT_EQ(run({"trace"}).exit_code, 2);
   EXPECT_EQ(run({"trace", "-o", path_}).exit_code, 2);

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "trace/process.hpp"
+
 namespace weir::foreign {
 
 namespace {
@@ -41,11 +43,12 @@ Collector::Collector(const Options& options)
     cupti_.get_result_string(registered, &why);
     throw std::runtime_error(cupti_.path + " takes no one who reads its records: " + (why == nullptr ? "" : why));
   }
+  cupti_.get_timestamp(&started_);
+  steady_ = trace::now();
   enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, true);
   for (const CUpti_ActivityKind kind : optional_kinds) enable(kind, false);
   // With it, graphs' nodes are not told of one by one, which costs much less.
   if (!options.graph_nodes) enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, false);
-  cupti_.get_timestamp(&started_);
 }
 
 void Collector::enable(CUpti_ActivityKind kind, bool required) {

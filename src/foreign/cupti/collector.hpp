@@ -23,6 +23,8 @@ class Collector {
   /// Whether CUPTI is asked for what it has not told yet: at the end also for what is not over.
   enum class Ask { nothing, what_is_over, all };
   Collected collect(Ask ask);
+  /// Of the host's steady clock, when it began.
+  std::int64_t steady() const { return steady_; }
   std::uint64_t commands() const { return store_.commands(); }
   const Cupti& cupti() const { return cupti_; }
 
@@ -38,6 +40,7 @@ class Collector {
   detail::Mutex records_mutex_;
   Records records_ WEIR_GUARDED_BY(records_mutex_);
   std::uint64_t started_ = 0;
+  std::int64_t steady_ = 0;
 };
 
 }  // namespace weir::foreign

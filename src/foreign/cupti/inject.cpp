@@ -78,6 +78,7 @@ class Tracer {
     if (const char* const limit = variable("WEIR_CUDA_TRACE_LIMIT")) options.limit = std::strtoull(limit, nullptr, 10);
     program_ = trace::command_line();
     date_ = trace::date_now();
+    machine_ = trace::machine();
     collector_ = std::make_unique<Collector>(options);
     // What a process starts has files of its own.
     if (!report_.add("process " + std::to_string(process_))) {
@@ -106,6 +107,8 @@ class Tracer {
     trace::Timeline made = assemble(collector_->collect(ask));
     made.program = program_;
     made.date = date_;
+    made.origin = collector_->steady();
+    made.machine = machine_;
     return made;
   }
 
@@ -114,6 +117,7 @@ class Tracer {
   pid_t process_ = 0;
   std::string program_;
   std::string date_;
+  std::string machine_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<trace::Keeper> keeper_;
 };

@@ -15,6 +15,9 @@
 //     before), time (signed)
 //   ranges: how many there are, and of each: name, thread, begin (signed, from the one before), 1 more than the time (0: open)
 //   critical path: how many commands it has, and each (signed, from the one before)
+//   origin (signed), machine: a string (what is made by hand may end before that)
+//   parts of collectives: how many there are, and of each: command (from the one before), collective, communicator, rank, ranks,
+//     peer (signed)
 #pragma once
 
 #include <cstdint>

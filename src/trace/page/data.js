@@ -99,6 +99,8 @@ class Timeline {
     this.readCommands(from);
     this.readHost(from);
     this.path = summed(from.signedColumn(from.number()));
+    this.parts = new Map();  // of collectives, by command
+    if (from.at < bytes.length) this.readCollectives(from);
     this.critical = new Uint8Array(this.count);
     for (const place of this.path) this.critical[place] = 1;
   }
@@ -151,6 +153,17 @@ class Timeline {
       const length = from.number();
       return {...range, begin: moment, end: length === 0 ? this.duration : moment + length - 1, open: length === 0};
     });
+  }
+
+  readCollectives(from) {
+    from.signed();
+    from.string();
+    let command = 0;
+    for (let left = from.number(); left > 0; --left) {
+      command += from.number();
+      this.parts.set(command, {collective: from.number(), communicator: from.number(), rank: from.number(), ranks: from.number(),
+                               peer: from.signed()});
+    }
   }
 
   lane(i) {

@@ -108,6 +108,7 @@ class Panel {
       ["Queued", ran && t.call[place] >= 0 ? durationText(Math.max(0, t.begin[place] - t.call[place])) : ""],
       ["Bytes", t.size[place] > 0 ? `${bytesText(t.size[place])} (${countText(t.size[place])})` : ""],
       ["Bandwidth", isCopy && ran && took > 0 && t.size[place] > 0 ? rateText((t.size[place] * 1e9) / took) : ""],
+      ["Collective", t.parts.has(place) ? collectiveText(t.parts.get(place)) : ""],
       ["Elements", t.elements[place] > 0 ? countText(t.elements[place]) : ""],
       ["Event", t.event[place] > 0 ? `#${t.event[place]}` : ""],
       ["Number", countText(t.id[place])],
@@ -147,6 +148,11 @@ class Panel {
 function moment(ns) {
   const [unit, name, places] = Math.abs(ns) >= 1e6 ? [1e6, "ms", 6] : [1e3, "µs", 3];
   return `${(ns / unit).toLocaleString("en-US", {minimumFractionDigits: places, maximumFractionDigits: places})} ${name}`;
+}
+
+function collectiveText(part) {
+  const peer = part.peer >= 0 ? `, with rank ${part.peer}` : "";
+  return `#${part.collective}: rank ${part.rank} of ${part.ranks}${peer}, communicator ${part.communicator}`;
 }
 
 function bar(part, whole, color) {

@@ -121,6 +121,23 @@ void host(Writer& out, const Timeline& timeline) {
   }
 }
 
+void collectives(Writer& out, const Timeline& timeline) {
+  if (timeline.origin < 0 && timeline.machine.empty() && timeline.collectives.empty()) return;
+  out.sign(timeline.origin);
+  out.string(timeline.machine);
+  out.number(timeline.collectives.size());
+  std::uint32_t before = 0;
+  for (const CollectivePart& part : timeline.collectives) {
+    out.number(part.command - before);
+    before = part.command;
+    out.number(part.collective);
+    out.number(part.communicator);
+    out.number(static_cast<std::uint64_t>(part.rank));
+    out.number(static_cast<std::uint64_t>(part.ranks));
+    out.sign(part.peer);
+  }
+}
+
 /// Quickly: pages are written while the program runs.
 std::string deflated(const std::string& bytes) {
   z_stream stream = {};
@@ -176,6 +193,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
     out.sign(place - before);
     before = place;
   }
+  collectives(out, timeline);
   return base64(deflated(out.bytes()));
 }
 
