@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <new>
 #include <utility>
+
+#include <sys/mman.h>
 
 namespace weir::trace {
 
 namespace {
 
 constexpr std::size_t most_texts = std::size_t{1} << 18;
+constexpr std::size_t large_page = std::size_t{2} << 20;
 
 std::atomic<std::uint64_t> next_tape{1};
 
@@ -74,21 +79,41 @@ std::shared_ptr<Tape::Writer> Tape::take_writer() {
 Tape::Piece* Tape::next_piece(Writer& writer) {
   const detail::LockGuard lock(mutex_);
   if (writer.piece_ != nullptr) writer.piece_->open = false;
-  std::unique_ptr<Piece> next;
+  Piece* next = nullptr;
   if (pieces_.size() >= most_pieces_) {
     const auto oldest = std::find_if(pieces_.begin(), pieces_.end(), [](const auto& piece) { return !piece->open; });
     if (oldest != pieces_.end()) {
-      next = std::move(*oldest);
+      next = *oldest;
       pieces_.erase(oldest);
       for (const TapeRecord& record : next->records) dropped_ += record.kind == TapeRecord::Kind::command ? 1 : 0;
     }
   }
-  if (!next) next = std::make_unique_for_overwrite<Piece>();
+  if (next == nullptr) next = new_piece();
   next->count.store(0, std::memory_order_relaxed);
   next->open = true;
   next->writer = writer.place_;
-  pieces_.push_back(std::move(next));
-  return pieces_.back().get();
+  pieces_.push_back(next);
+  return next;
+}
+
+void Tape::Free::operator()(void* slab) const { std::free(slab); }
+
+/// By large pages, where the system has them: the program's threads would meet each small one for the first time, which costs a record
+/// as much as writing it.
+Tape::Piece* Tape::new_piece() {
+  if (pieces_left_ == 0) {
+    const std::size_t wanted = std::max(most_pieces_, pieces_.size() + 1) - pieces_.size();
+    const std::size_t count = std::min(wanted, large_page / sizeof(Piece));
+    const bool whole = (count + 1) * sizeof(Piece) > large_page;
+    std::unique_ptr<void, Free> slab(whole ? std::aligned_alloc(large_page, large_page)
+                                           : std::malloc(count * sizeof(Piece)));
+    if (slab == nullptr) throw std::bad_alloc();
+    if (whole) madvise(slab.get(), large_page, MADV_HUGEPAGE);
+    slabs_.push_back(std::move(slab));
+    pieces_left_ = count;
+  }
+  --pieces_left_;
+  return new (static_cast<char*>(slabs_.back().get()) + pieces_left_ * sizeof(Piece)) Piece;
 }
 
 Text Tape::intern(std::string_view text) {
@@ -102,7 +127,7 @@ Text Tape::intern(std::string_view text) {
 Tape::Contents Tape::read() const {
   const detail::LockGuard lock(mutex_);
   Contents contents{std::vector<std::vector<TapeRecord>>(writers_.size()), texts_, dropped_};
-  for (const std::unique_ptr<Piece>& piece : pieces_) {
+  for (const Piece* piece : pieces_) {
     std::vector<TapeRecord>& thread = contents.threads[piece->writer];
     thread.insert(thread.end(), piece->records, piece->records + piece->count.load(std::memory_order_acquire));
   }

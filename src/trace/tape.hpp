@@ -84,11 +84,17 @@ class Tape {
   friend struct WritersOfThread;
   std::shared_ptr<Writer> take_writer();
   Piece* next_piece(Writer& writer);
+  Piece* new_piece() WEIR_NEEDS(mutex_);
 
   const std::uint64_t number_;  ///< unique in the process
   const std::size_t most_pieces_;
   mutable detail::Mutex mutex_;
-  std::deque<std::unique_ptr<Piece>> pieces_ WEIR_GUARDED_BY(mutex_);  ///< the oldest first
+  std::deque<Piece*> pieces_ WEIR_GUARDED_BY(mutex_);  ///< the oldest first
+  struct Free {
+    void operator()(void* slab) const;
+  };
+  std::vector<std::unique_ptr<void, Free>> slabs_ WEIR_GUARDED_BY(mutex_);  ///< memory of many pieces each
+  std::size_t pieces_left_ WEIR_GUARDED_BY(mutex_) = 0;                     ///< in the last slab
   std::vector<std::shared_ptr<Writer>> writers_ WEIR_GUARDED_BY(mutex_);
   std::vector<std::string> texts_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Text> places_ WEIR_GUARDED_BY(mutex_);
