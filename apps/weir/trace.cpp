@@ -53,6 +53,9 @@ Timeline load(const std::string& file) {
 Exit record(const Session& session, const Options& options) {
   if (options.output.empty()) throw UsageError("-o FILE is required (see weir trace --help)");
   if (session.program.empty()) throw UsageError("-- PROGRAM is required (see weir trace --help)");
+  if (options.cuda && !session.device_name.empty()) {
+    throw UsageError("--device is for programs that use Weir, not with --cuda");
+  }
   if (options.cuda) return trace_cuda(session.program, {options.output, options.graph_nodes});
   if (options.graph_nodes) throw UsageError("--graph-nodes belongs to --cuda (see weir trace --help)");
   const std::string output = std::filesystem::absolute(options.output);

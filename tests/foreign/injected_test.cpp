@@ -115,6 +115,9 @@ TEST_F(CudaTrace, that_cannot_be_says_why) {
   result = trace("runs", {}, "run.json", WEIR_FAKE_CUPTI, {"FAKE_CUPTI=refuses"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_NE(result.err.find("records no kernels: CUPTI_ERROR_NOT_COMPATIBLE"), std::string::npos) << result.err;
+  result = trace("runs", {}, "run.json", WEIR_FAKE_CUPTI, {"WEIR_CUDA_TRACE_LIMIT=much"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.err.find("WEIR_CUDA_TRACE_LIMIT is 'much': a number of bytes"), std::string::npos) << result.err;
   EXPECT_EQ(files(), 0u);
 }
 
@@ -128,6 +131,7 @@ TEST_F(CudaTrace, that_cannot_be_written_does_not_start_the_program) {
   const Result result = trace("runs", {}, "run.json", WEIR_FAKE_CUPTI, {"CUDA_INJECTION64_PATH=/some/tool.so"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.err.find("CUDA_INJECTION64_PATH is set"), std::string::npos) << result.err;
+  EXPECT_EQ(run({"trace", "--cuda", "--device", "cpu", "-o", file(), "--", WEIR_FOREIGN_PROGRAM, "runs"}).exit_code, 2);
   EXPECT_EQ(run({"trace", "--graph-nodes", "-o", file(), "--", WEIR_FOREIGN_PROGRAM, "runs"}).exit_code, 2);
 }
 

@@ -2,6 +2,7 @@
 #include "foreign/cupti/collector.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
 
 /// Whom CUPTI's callbacks, which have no argument for it, belong to.
-Collector* the_collector = nullptr;
+std::atomic<Collector*> the_collector = nullptr;
 
 constexpr std::array optional_kinds = {
     CUPTI_ACTIVITY_KIND_MEMCPY,     CUPTI_ACTIVITY_KIND_MEMCPY2,
@@ -38,25 +39,21 @@ Collector::Collector(const Options& options)
   the_collector = this;
   cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   const CUptiResult registered = cupti_.register_callbacks(wanted, filled);
-  if (registered != CUPTI_SUCCESS) {
-    const char* why = nullptr;
-    cupti_.get_result_string(registered, &why);
-    throw std::runtime_error(cupti_.path + " takes no one who reads its records: " + (why == nullptr ? "" : why));
-  }
+  if (registered != CUPTI_SUCCESS) refuse("takes no one who reads its records", registered);
   cupti_.get_timestamp(&started_);
   steady_ = trace::now();
-  enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, true);
-  for (const CUpti_ActivityKind kind : optional_kinds) enable(kind, false);
+  const CUptiResult kernels = cupti_.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (kernels != CUPTI_SUCCESS) refuse("records no kernels", kernels);
+  for (const CUpti_ActivityKind kind : optional_kinds) cupti_.enable(kind);
   // With it, graphs' nodes are not told of one by one, which costs much less.
-  if (!options.graph_nodes) enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, false);
+  if (!options.graph_nodes) cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
-void Collector::enable(CUpti_ActivityKind kind, bool required) {
-  const CUptiResult result = cupti_.enable(kind);
-  if (result == CUPTI_SUCCESS || !required) return;
+void Collector::refuse(const char* what, CUptiResult result) {
+  the_collector = nullptr;  // CUPTI may still hand over a buffer
   const char* why = nullptr;
   cupti_.get_result_string(result, &why);
-  throw std::runtime_error(cupti_.path + " records no kernels: " + (why == nullptr ? "" : why));
+  throw std::runtime_error(cupti_.path + " " + what + ": " + (why == nullptr ? "" : why));
 }
 
 void Collector::wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
@@ -66,7 +63,8 @@ void Collector::wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* mo
 }
 
 void Collector::filled(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
-  if (valid > 0) the_collector->read(buffer, valid);
+  Collector* const collector = the_collector;
+  if (valid > 0 && collector != nullptr) collector->read(buffer, valid);
   std::free(buffer);
 }
 

@@ -29,7 +29,7 @@ class Collector {
   const Cupti& cupti() const { return cupti_; }
 
  private:
-  void enable(CUpti_ActivityKind kind, bool required);
+  [[noreturn]] void refuse(const char* what, CUptiResult result);
   static void CUPTIAPI wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
   static void CUPTIAPI filled(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
                               std::size_t valid);

@@ -2,12 +2,15 @@
 //
 // WEIR_CUDA_TRACE=FILE says where it goes, and WEIR_CUDA_TRACE_REPORT=FILE where the tool reads how it went: lines of one word
 // and what belongs to it, of all processes that the program starts.
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,6 +28,15 @@ namespace {
 const char* variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
+std::size_t bytes_of(std::string_view text) {
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw std::invalid_argument("WEIR_CUDA_TRACE_LIMIT is '" + std::string(text) + "': a number of bytes");
+  }
+  return bytes;
 }
 
 /// The file in which processes say how it went.
@@ -63,7 +75,7 @@ class Tracer {
     } catch (const std::exception& error) {
       std::fprintf(stderr, "weir: trace: %s\n", error.what());
       made->report_.add(std::string("error ") + error.what());
-      static_cast<void>(made.release());  // CUPTI may have heard of it
+      static_cast<void>(made->collector_.release());  // CUPTI hands its records to it already
       return nullptr;
     }
     std::atexit([] { of_process()->end(); });
@@ -75,7 +87,7 @@ class Tracer {
     process_ = getpid();
     Collector::Options options;
     options.graph_nodes = variable("WEIR_CUDA_TRACE_NODES") != nullptr;
-    if (const char* const limit = variable("WEIR_CUDA_TRACE_LIMIT")) options.limit = std::strtoull(limit, nullptr, 10);
+    if (const char* const limit = variable("WEIR_CUDA_TRACE_LIMIT")) options.limit = bytes_of(limit);
     program_ = trace::command_line();
     date_ = trace::date_now();
     machine_ = trace::machine();
