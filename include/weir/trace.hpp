@@ -288,8 +288,8 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// Names the work of its thread during its lifetime, in all sessions that run then; and, in a build with CUDA, for tools that
-/// read NVTX, such as Nsight, in the domain "Weir". Without either it costs two loads. Thread rule: ends on its thread, the
+/// Names the work of its thread during its lifetime, in all sessions that run then; and, in a build that found NVTX's header, for
+/// tools that read it, such as Nsight, in the domain "Weir". Without either it costs two loads. Thread rule: ends on its thread, the
 /// last that began there first.
 class Range {
  public:

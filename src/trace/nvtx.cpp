@@ -1,7 +1,7 @@
-// NVTX is a header of the CUDA toolkit: it finds the tool, if there is one, by itself.
+// NVTX is a header, which comes with the CUDA toolkit: it finds the tool, if there is one, by itself.
 #include "trace/nvtx.hpp"
 
-#ifdef WEIR_WITH_CUDA
+#ifdef WEIR_WITH_NVTX
 #include <nvtx3/nvToolsExt.h>
 
 namespace weir::trace {

@@ -5,7 +5,7 @@
 
 namespace weir::trace {
 
-/// Whether a tool that reads NVTX is in the process. Builds without CUDA: never.
+/// Whether a tool that reads NVTX is in the process. Where its header was not there when Weir was built: never.
 bool nvtx_listens() noexcept;
 /// On this thread, in the domain "Weir"; each push has its pop.
 void nvtx_push(const std::string& name) noexcept;
