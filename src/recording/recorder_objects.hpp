@@ -123,13 +123,12 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
       [&](const Fill& fill) {
         is(Op::fill);
         uses_.add_side(work.uses, fill.kind, work.device, uses);
-        for (const Use& use : uses) note_kind(use, fill.kind);
         if (uses.empty()) is(Op::empty);
       },
       [&](const Alloc& alloc) {
         const bool on_host = work.runs && work.stream == 0;
-        targets(Op::alloc, Target::buffer,
-                new_buffer(alloc, on_host ? MemoryKind::pageable : MemoryKind::device, work.device));
+        const MemoryKind host = alloc.pinned ? MemoryKind::pinned : MemoryKind::pageable;
+        targets(Op::alloc, Target::buffer, new_buffer(alloc, on_host ? host : MemoryKind::device, work.device));
       },
       [&](const Free& free) {
         targets(Op::free, Target::buffer,
