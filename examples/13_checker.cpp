@@ -8,14 +8,14 @@
 #include <weir/weir.hpp>
 
 struct Scale {
-  WEIR_KERNEL void operator()(std::size_t i, float factor, weir::View<float> x) const { x[i] *= factor; }
+  WEIR_KERNEL void operator()(std::size_t i, float factor, weir::View<float> x) const { x[i] = factor * (x[i] + 1); }
 };
 
 /// An array is made on one stream and used at once on another: its memory may not be there yet, nor its zeros.
 float hidden_bug(const weir::Device& device, bool mended) {
   const weir::Stream own(device, {.blocking = false, .name = "own"});
   const weir::Stream compute(device, {.blocking = false, .name = "compute"});
-  auto a = weir::ones<float>(own, 1024);
+  auto a = weir::zeros<float>(own, 1024);
   a.set_name("a");
   if (mended) compute.wait(own);
   weir::launch(compute, 1024, Scale{}, 2.0f, weir::inout(a));
@@ -68,6 +68,6 @@ int main(int argc, char** argv) {
   const bool first = shown(
       "an array of another stream", [&](bool mended) { return hidden_bug(device, mended); }, 2.0f);
   const bool second = shown(
-      "a double buffer", [&](bool mended) { return double_buffer(device, mended); }, 3.0f);
+      "a double buffer", [&](bool mended) { return double_buffer(device, mended); }, 6.0f);
   return first && second ? 0 : 1;
 }

@@ -1,4 +1,6 @@
 // Findings as text for people.
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include <weir/check.hpp>
@@ -35,12 +37,16 @@ std::string described(const Side& side) {
   return text;
 }
 
-void add_side(std::string& text, const char* label, const Side& side, std::size_t width) {
+std::string stream_of(const Side& side) { return side.stream.empty() ? "" : "  stream \"" + side.stream + "\""; }
+
+/// In columns as wide as those of the other side.
+void add_side(std::string& text, const char* label, const Side& side, std::size_t width, std::size_t stream_width) {
   text += std::string("  ") + label + "  ";
   std::string what = described(side);
   if (!side.stream.empty()) {
     what.resize(std::max(width, what.size()), ' ');
-    what += "  stream \"" + side.stream + "\"";
+    what += stream_of(side);
+    what.resize(std::max(width + stream_width, what.size()), ' ');
   }
   if (!side.thread_name.empty()) what += "  thread \"" + side.thread_name + "\"";
   text += what + "  " + place(side.file, side.line) + "\n";
@@ -76,11 +82,14 @@ std::string to_text(const Finding& finding) {
     }
   }
   text += "\n";
-  std::size_t width = 0;
-  if (finding.second) width = described(*finding.second).size();
-  if (finding.first) width = std::max(width, described(*finding.first).size());
-  if (finding.second) add_side(text, "second", *finding.second, width);
-  if (finding.first) add_side(text, "first ", *finding.first, width);
+  std::size_t width = 0, stream_width = 0;
+  for (const std::optional<Side>* side : {&finding.second, &finding.first}) {
+    if (!*side) continue;
+    width = std::max(width, described(**side).size());
+    stream_width = std::max(stream_width, stream_of(**side).size());
+  }
+  if (finding.second) add_side(text, "second", *finding.second, width, stream_width);
+  if (finding.first) add_side(text, "first ", *finding.first, width, stream_width);
   if (!finding.why.empty()) text += "  why     " + finding.why + "\n";
   if (!finding.what.empty()) text += "  what    " + finding.what + "\n";
   if (finding.mend) {

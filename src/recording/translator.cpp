@@ -184,7 +184,7 @@ void Translator::name_maker(const weir::Command& command, Command& made, const s
   const auto* const value = static_cast<const std::byte*>(fill->value);
   const bool zero =
       std::all_of(value, value + fill->layout.element_bytes, [](std::byte b) { return b == std::byte{0}; });
-  made.name = names_.text(zero ? "weir::zeros" : "weir::full");
+  made.name = names_.text(zero ? "weir::zeros" : "weir::full or weir::ones");
 }
 
 Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
