@@ -55,7 +55,8 @@ struct PredictOptions {
   bool gains = true;  ///< also predict what changes would gain
   /// Kernels last as long as the bytes of their uses take, whatever their costs say: for recordings of another device.
   bool by_bytes = false;
-  /// Pageable copies are Weir's own, as on simulated devices, and not the raw calls of CUDA: for recordings of programs.
+  /// Pageable copies and the number of work queues are Weir's own, as on simulated devices, and not those of the raw calls of
+  /// CUDA: for recordings of programs.
   bool own_copies = false;
 };
 

@@ -6,6 +6,7 @@
 #include <weir/sim.hpp>
 
 #include "backends/sim/clock.hpp"
+#include "backends/sim/model/kernel_task.hpp"
 #include "backends/sim/model/simulate.hpp"
 #include "backends/sim/profile_file.hpp"
 #include "predict/critical_path.hpp"
@@ -132,6 +133,7 @@ Prediction answer(const model::Program& program, const model::Profile& profile, 
 
 model::Profile profile_of(const PredictOptions& options) {
   model::Profile profile = load_profile(options.profile);
+  if (options.own_copies) profile = model::as_own(std::move(profile));
   for (const Setting& setting : options.set) {
     const model::Field* field = model::find_field(setting.field);
     if (!field) throw "there is no field " + setting.field + " in profiles";

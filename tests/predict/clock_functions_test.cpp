@@ -1,6 +1,7 @@
-// How long host functions and foreign work last on simulated devices: as was said of their lines.
+// Host functions, foreign work and work queues on simulated devices.
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,24 @@ TEST(SimulatedFunctions, last_as_was_said_of_their_lines_one_at_a_time) {
   EXPECT_NEAR(us_since(begin, device), 15'000, 100);
   const weir::sim::Prediction predicted = weir::sim::predict(recorder.finish(), {.gains = false});
   EXPECT_NEAR(predicted.makespan_us, us_since(begin, device), 1);
+}
+
+TEST(SimulatedQueues, R182_as_many_streams_as_Weir_asks_queues_for_do_not_hold_each_other) {
+  const weir::Device device = weir::device("sim:h200");
+  weir::sim::set_cost("queued", {.ns = 1e6});
+  std::vector<weir::Stream> streams;
+  for (int i = 0; i < 20; ++i) streams.emplace_back(device);
+  device.synchronize();
+  weir::Recorder recorder;
+  const auto begin = weir::host_now(device);
+  for (const weir::Stream& s : streams) {
+    for (int i = 0; i < 2; ++i) weir::launch(s, weir::Extent{.size = 1, .name = "queued"}, [](int) {});
+  }
+  device.synchronize();
+  EXPECT_NEAR(us_since(begin, device), 2000, 200);
+  const weir::Recording recording = recorder.finish();
+  EXPECT_NEAR(weir::sim::predict(recording, {.own_copies = true}).makespan_us, us_since(begin, device), 1);
+  EXPECT_GT(weir::sim::predict(recording).makespan_us, 2900);
 }
 
 TEST(SimulatedFunctions, foreign_work_and_functions_of_graphs_too) {

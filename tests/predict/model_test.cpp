@@ -10,6 +10,7 @@
 #include "backends/sim/model/program.hpp"
 #include "backends/sim/model/shared_rate.hpp"
 #include "backends/sim/model/simulate.hpp"
+#include "backends/sim/model/simulation.hpp"
 
 namespace {
 
@@ -393,6 +394,23 @@ TEST_F(ModelTest, threads_wait_for_hand_offs_and_work_at_the_same_time) {
   expect(result, 0, 5, 15);
   program.calls.erase(program.calls.begin() + 2);
   EXPECT_TRUE(run().stuck);
+}
+
+TEST_F(ModelTest, questions_that_cost_nothing_leave_nothing_behind) {
+  const std::uint32_t s = stream();
+  profile.host.query_us = 1;
+  Simulation simulation(program, profile);
+  kernel(s, 2);
+  EXPECT_TRUE(simulation.call());
+  EXPECT_FALSE(simulation.drop_question());
+  for (int i = 0; i < 5; ++i) {
+    call(Action::query_stream, s);
+    EXPECT_EQ(simulation.call(), i > 2);
+    if (simulation.drop_question()) program.calls.pop_back();
+  }
+  EXPECT_EQ(program.calls.size(), 4U);
+  EXPECT_EQ(simulation.calls().end(), 4U);
+  EXPECT_EQ(simulation.clock(0), 3);
 }
 
 TEST_F(ModelTest, devices_have_engines_of_their_own) {

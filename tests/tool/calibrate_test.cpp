@@ -28,6 +28,7 @@ using tool_test::Result;
 /// What no program can see, or what is a rule of the driver's or of Weir's.
 const std::set<std::string> not_measured = {"device.shared_bytes_per_sm",
                                             "device.work_queues",
+                                            "device.own_work_queues",
                                             "device.copies_in_order",
                                             "device.dependency_check",
                                             "device.implicit_synchronization",

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/sim/model/kernel_task.hpp"
 #include "backends/sim/tasks.hpp"
 
 namespace weir::sim {
@@ -56,7 +57,10 @@ model::Stream stream_of(const StreamInfo& info, std::uint32_t device) {
 }  // namespace
 
 OnlineModel::OnlineModel(std::string name, model::Profile profile)
-    : name_(std::move(name)), profile_(std::move(profile)), program_(nothing_yet()), simulation_(program_, profile_) {}
+    : name_(std::move(name)),
+      profile_(model::as_own(std::move(profile))),
+      program_(nothing_yet()),
+      simulation_(program_, profile_) {}
 
 void OnlineModel::open(const StreamInfo& info, std::uint32_t device) {
   if (streams_.count(info.id) != 0) return;
@@ -98,6 +102,10 @@ bool OnlineModel::make(model::Call call, std::uint32_t thread, std::vector<doubl
   commands_.push_back(command);
   const bool answer = simulation_.call();
   clocks[thread] = simulation_.clock(thread);
+  if (simulation_.drop_question()) {
+    program_.calls.pop_back();
+    commands_.pop_back();
+  }
   const std::uint32_t first = simulation_.calls().first();
   const auto gone = static_cast<std::ptrdiff_t>(simulation_.forget(kept_commands) - first);
   program_.calls.erase(program_.calls.begin(), program_.calls.begin() + gone);

@@ -23,6 +23,11 @@ void copy_as_own(const Profile& profile, Task& task, bool from_pageable, bool to
   task.staged = (task.work == Work::h2d || task.work == Work::d2h) && task.pageable && large;
 }
 
+Profile as_own(Profile profile) {
+  profile.work_queues = profile.own_work_queues;
+  return profile;
+}
+
 void run_by_driver(const Profile& profile, Task& task) {
   const double threads = std::min(512.0, profile.threads_per_sm);
   const double most = profile.sms * std::max(1.0, std::floor(profile.threads_per_sm / threads));

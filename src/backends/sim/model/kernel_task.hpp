@@ -26,6 +26,9 @@ Task kernel_task(const Profile& profile, const KernelCost& cost);
 /// cannot take at the call.
 void copy_as_own(const Profile& profile, Task& task, bool from_pageable, bool to_pageable);
 
+/// The device as Weir uses it, with as many work queues as it asks the driver for.
+Profile as_own(Profile profile);
+
 /// Fills and copies within a device are kernels of the driver's, of as many blocks as there are bytes for.
 void run_by_driver(const Profile& profile, Task& task);
 

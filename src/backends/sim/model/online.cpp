@@ -42,6 +42,15 @@ bool Simulation::call() {
   return answer_;
 }
 
+bool Simulation::drop_question() {
+  const Action action = call_of(calls_.end() - 1).action;
+  const bool question = action == Action::query_stream || action == Action::query_event;
+  if (!question || calls_.back().begin < calls_.back().end) return false;
+  calls_.pop_back();
+  --next_call_;
+  return true;
+}
+
 void Simulation::advance(double time) {
   while (!list_.empty() && list_.top().time <= time) step();
 }

@@ -28,6 +28,7 @@ const Field all[] = {
     WEIR_FIELD("shared_bytes_per_sm", shared_bytes_per_sm, "bytes", 0, most_count, true),
     WEIR_COUNT(resident_kernels, 1),
     WEIR_COUNT(work_queues, 1),
+    WEIR_COUNT(own_work_queues, 1),
     WEIR_COUNT(pending_commands, 1),
     WEIR_FIELD("copy_engines", copy_engines, "count", 0, 16, true),
     WEIR_SWITCH(copies_in_order),

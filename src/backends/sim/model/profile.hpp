@@ -19,6 +19,7 @@ struct Profile {
   double shared_bytes_per_sm = 0;
   double resident_kernels = 0;
   double work_queues = 0;
+  double own_work_queues = 0;
   double pending_commands = 0;
   double copy_engines = 0;
   double copies_in_order = 0;

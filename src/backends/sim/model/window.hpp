@@ -17,6 +17,8 @@ class Window {
   std::uint32_t end() const { return first_ + static_cast<std::uint32_t>(items_.size()); }
   void reserve(std::size_t count) { items_.reserve(count); }
   void push_back(T item) { items_.push_back(std::move(item)); }
+  const T& back() const { return items_.back(); }
+  void pop_back() { items_.pop_back(); }
   /// Those before `number`, which keep theirs: the others' stay as they are.
   void forget_before(std::uint32_t number) {
     items_.erase(items_.begin(), items_.begin() + (number - first_));
