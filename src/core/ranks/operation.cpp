@@ -128,7 +128,8 @@ RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
 std::size_t RankOperation::bytes_moving() const {
   std::size_t bytes = 0;
   for (const Leg& leg : legs_) {
-    if (leg.stage == Leg::Stage::rest) bytes += leg.message.bytes;
+    // Who sends has come; who is sent to may not have.
+    if (leg.stage == Leg::Stage::rest && leg.message.receives) bytes += leg.message.bytes;
   }
   return bytes;
 }

@@ -209,6 +209,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   void run_chunks(detail::CollectiveCall& call, Runner& runner);
   bool park(CollectiveRecord& record);
   void come_to(detail::CollectivePart& part);
+  void know_told(detail::CollectiveCall* call);
+  bool help_told();
   CpuQueue* collective_lane(std::uint64_t& number) const;
   void help_source(CpuQueue& source, std::uint64_t sequence, Runner& runner);
   void park_head();
@@ -244,6 +246,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::atomic<std::uint64_t> replay_{0};
   std::atomic<CpuQueue*> replay_timeline_{nullptr};
   std::atomic<std::uint64_t> replay_number_{0};
+  /// The collective among processes that this queue is parked on, for who waits for it; read and written under the flag.
+  std::atomic<detail::CollectiveCall*> told_{nullptr};
+  std::atomic_flag told_taken_ = ATOMIC_FLAG_INIT;
   /// Where the collective is gathered that this queue is parked on. A hint: whoever finds an old one helps in vain.
   std::atomic<CpuQueue*> lane_{nullptr};
   std::atomic<std::uint64_t> lane_number_{0};

@@ -47,7 +47,29 @@ void take_chunks_in_loop(void* context, std::size_t, std::size_t, Runner&) {
 void CpuQueue::come_to(CollectivePart& part) {
   if (part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) return;
   part.ready_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
-  if (part.call->is_told()) part.call->arrived(part, failures_.inherited_at(part.place, part.reports_seen));
+  if (!part.call->is_told()) return;
+  know_told(part.call);
+  part.call->arrived(part, failures_.inherited_at(part.place, part.reports_seen));
+}
+
+void CpuQueue::know_told(CollectiveCall* call) {
+  while (told_taken_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  told_.store(call, std::memory_order_relaxed);
+  told_taken_.clear(std::memory_order_release);
+}
+
+/// A host thread that waits for this queue does what the collective needs. True: it is over.
+bool CpuQueue::help_told() {
+  if (told_.load(std::memory_order_relaxed) == nullptr) return false;
+  while (told_taken_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  CollectiveCall* const call = told_.load(std::memory_order_relaxed);
+  if (call != nullptr) call->retain();
+  told_taken_.clear(std::memory_order_release);
+  if (call == nullptr) return false;
+  call->help();
+  const bool over = call->over();
+  call->release();
+  return over;
 }
 
 /// True if the queue belongs to nobody until its part is let go; false if it was.
@@ -87,6 +109,7 @@ bool CpuQueue::take_part(CollectiveRecord& record, Runner& runner, bool worker) 
   }
   if (park(record)) return false;
   lane_.store(nullptr, std::memory_order_relaxed);
+  if (call.is_told()) know_told(nullptr);
   if (part.failure && !failures_.failed_relaxed()) {
     detail::note_unseen(part.failure);
     detail::report_failed(stream(), 0, *part.failure);

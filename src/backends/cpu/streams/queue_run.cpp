@@ -209,6 +209,7 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
       queue->run(runner, sequence, false);
       return true;
     }
+    if (queue->help_told()) return true;
     CpuQueue* const source = static_cast<CpuQueue*>(queue->parked_on(sequence));
     queue = source != nullptr ? source : queue->collective_lane(sequence);
     if (queue == nullptr) return false;
