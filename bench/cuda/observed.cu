@@ -15,8 +15,8 @@ namespace bench {
 
 namespace {
 
-constexpr std::size_t elements = 32;
-constexpr std::size_t count = 500;
+constexpr std::size_t watched_elements = 32;
+constexpr std::size_t watched_launches = 500;
 constexpr std::size_t many = 20'000'000;
 
 /// Each launch counts up.
@@ -31,15 +31,15 @@ struct CountUp {
 
 void launches(Context& context, weir::Watch watch, Row row) {
   const weir::Stream s(context.device, {.blocking = false});
-  const auto x = weir::zeros<double>(s, elements);
-  const auto z = weir::zeros<double>(s, elements);
+  const auto x = weir::zeros<double>(s, watched_elements);
+  const auto z = weir::zeros<double>(s, watched_elements);
   s.synchronize();
   double launched = 0;
   const auto burst = [&] {
     return host_cost(
-        count,
+        watched_launches,
         [&] {
-          weir::launch(s, elements, CountUp{}, weir::in(x), weir::in(x), weir::inout(z), 1);
+          weir::launch(s, watched_elements, CountUp{}, weir::in(x), weir::in(x), weir::inout(z), 1);
           ++launched;
         },
         [&] { s.synchronize(); });

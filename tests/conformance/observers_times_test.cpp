@@ -69,7 +69,7 @@ class TimesOfNodes final : public weir::Observer {
   std::vector<Node> nodes_;
 };
 
-struct AddOne {
+struct CountOnce {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
 };
 
@@ -84,7 +84,7 @@ TEST_P(ObservedTimes, each_node_of_each_replay_is_told_in_order) {
   weir::GraphBuilder builder(device());
   std::vector<weir::Node> chain;
   for (int i = 0; i < 3; ++i) {
-    chain.push_back(builder.launch(x.size(), AddOne{}, weir::inout(x)));
+    chain.push_back(builder.launch(x.size(), CountOnce{}, weir::inout(x)));
     if (i > 0) builder.depends(chain[static_cast<std::size_t>(i)], chain[static_cast<std::size_t>(i) - 1]);
   }
   const weir::Graph graph = builder.build();
@@ -120,8 +120,8 @@ TEST_P(ObservedTimes, updated_nodes_are_told_and_disabled_ones_are_not) {
   const auto x = weir::zeros<int>(s, 100);
   const auto y = weir::zeros<int>(s, 100);
   weir::GraphBuilder builder(device());
-  const weir::LaunchNode first = builder.launch(x.size(), AddOne{}, weir::inout(x));
-  const weir::LaunchNode second = builder.launch(x.size(), AddOne{}, weir::inout(x));
+  const weir::LaunchNode first = builder.launch(x.size(), CountOnce{}, weir::inout(x));
+  const weir::LaunchNode second = builder.launch(x.size(), CountOnce{}, weir::inout(x));
   builder.depends(second, first);
   weir::Graph graph = builder.build();
   TimesOfNodes times;
@@ -146,7 +146,7 @@ TEST_P(ObservedTimes, all_that_is_over_is_told_before_detach_returns) {
   s.synchronize();
   for (int round = 0; round < 20; ++round) {
     TimesOfNodes times;
-    for (int i = 0; i < 7; ++i) weir::launch(s, x.size(), AddOne{}, weir::inout(x));
+    for (int i = 0; i < 7; ++i) weir::launch(s, x.size(), CountOnce{}, weir::inout(x));
     s.synchronize();
     times.detach();
     ASSERT_EQ(times.commands(), 7u);
