@@ -202,6 +202,15 @@ CollectiveOperand reduced(const Argument<T>& argument) {
                 "collectives reduce integers, float and double, and on GPUs __half and __nv_bfloat16");
   return operand(argument);
 }
+/// Nothing where it cannot be written. (As a conditional expression in the call this made nvcc 13.0 crash.)
+template <class T>
+CollectiveOperand reduced_in_place(const Argument<T>& x) {
+  if constexpr (std::is_const_v<T>) {
+    return {};
+  } else {
+    return reduced(x);
+  }
+}
 inline void submit_collective(StreamArg stream, const Communicator& communicator, const CollectiveRequest& request) {
   submit_collective(stream.stream, communicator, request, stream.where);
 }
@@ -261,7 +270,7 @@ void reduce(StreamArg stream, const Communicator& communicator, const Argument<T
   detail::submit_collective(stream, communicator,
                             {.kind = detail::CollectiveKind::reduce,
                              .in = detail::reduced(x),
-                             .out = std::is_const_v<T> ? detail::CollectiveOperand{} : detail::reduced(x),
+                             .out = detail::reduced_in_place(x),
                              .reduction = detail::reduction_of(op),
                              .peer = root});
 }
