@@ -53,6 +53,9 @@ NcclLibrary open_nccl(const char* file) {
 
 const NcclLibrary& nccl() {
   static const auto& library = *new NcclLibrary(open_nccl([] {
+    // Else each way of moving data is connected at its first use: the driver may wait for running kernels then, and what holds
+    // a stream until the collective is over would wait for ever.
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     const char* const said = std::getenv("WEIR_NCCL");
     return said != nullptr ? said : usual_file;
   }()));
