@@ -34,7 +34,7 @@ target_link_libraries(weir_cuda_trace PRIVATE weir_foreign ZLIB::ZLIB Threads::T
 set(weir_cuda_trace_exports ${CMAKE_CURRENT_SOURCE_DIR}/foreign/cupti/exports.map)
 target_link_options(weir_cuda_trace PRIVATE -Wl,--version-script=${weir_cuda_trace_exports} -Wl,-z,nodelete)
 set_property(TARGET weir_cuda_trace PROPERTY LINK_DEPENDS ${weir_cuda_trace_exports})
-if(NOT WEIR_SANITIZE AND NOT CMAKE_CXX_FLAGS_RELWITHDEBINFO MATCHES "-fsanitize")
+if(NOT WEIR_SANITIZE)
   target_link_options(weir_cuda_trace PRIVATE -static-libstdc++ -static-libgcc -Wl,--no-undefined)
 endif()
 cmake_path(GET weir_cuda_trace_place PARENT_PATH weir_cuda_trace_folder)

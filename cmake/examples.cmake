@@ -19,7 +19,7 @@ endforeach()
 # What the hazard checker says of them, on the CPU and without a sanitizer, which takes planted races for its own.
 find_program(WEIR_PYTHON python3 DOC "For tests of scripts")
 mark_as_advanced(WEIR_PYTHON)
-if(WEIR_BUILD_TESTS AND WEIR_PYTHON AND TARGET weir_tool AND NOT WEIR_WITH_CUDA AND NOT CMAKE_CXX_FLAGS_RELWITHDEBINFO MATCHES "-fsanitize")
+if(WEIR_BUILD_TESTS AND WEIR_PYTHON AND TARGET weir_tool AND NOT WEIR_WITH_CUDA AND NOT WEIR_SANITIZE)
   add_test(NAME example.checked
            COMMAND ${WEIR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/scripts/examples_test.py ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${examples})
   set_tests_properties(example.checked PROPERTIES TIMEOUT 300 PROCESSORS 2)
