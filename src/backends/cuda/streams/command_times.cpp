@@ -69,7 +69,7 @@ class TimedBatch {
   // Any thread.
 
   bool told() const noexcept { return told_.load(std::memory_order_acquire); }
-  /// What the driver says of what was added so far; not if some of it is being submitted.
+  /// What the driver says of the stream as far as it was added; not ready, too, if some of it is being submitted.
   cudaError_t state(std::size_t& count) noexcept;
 
  private:
@@ -115,15 +115,12 @@ cudaError_t TimedBatch::state(std::size_t& count) noexcept {
     count = settled_;
     behind = behind_.get();
   }
+  const DeviceScope scope(queue_.device().index());
   cudaError_t answer = cudaSuccess;
   if (behind != nullptr) {
     answer = cudaEventQuery(behind);
   } else if (queue_.owner() == owner_) {
     answer = queue_.ask_driver();
-  }
-  // The end of a copy that was over before its call returned is recorded beside the stream.
-  for (std::size_t i = 0; i < count && answer == cudaSuccess; ++i) {
-    if (commands_[i].end) answer = cudaEventQuery(commands_[i].end.get());
   }
   return answer;
 }
@@ -131,7 +128,11 @@ cudaError_t TimedBatch::state(std::size_t& count) noexcept {
 /// Whether all of it is over: then it is closed.
 cudaError_t TimedBatch::ask_whether_over() noexcept {
   std::size_t count = 0;
-  const cudaError_t answer = state(count);
+  cudaError_t answer = state(count);
+  // The end of a copy that was over before its call returned is recorded beside the stream.
+  for (std::size_t i = 0; i < count && answer == cudaSuccess; ++i) {
+    if (commands_[i].end) answer = cudaEventQuery(commands_[i].end.get());
+  }
   if (answer != cudaSuccess) return answer;
   const detail::LockGuard guard(mutex_);
   if (count_ != count) return cudaErrorNotReady;
@@ -354,7 +355,7 @@ void CommandTimes::tell_what_is_over() noexcept {
     for (const std::shared_ptr<TimedBatch>& batch : Pending::instance().all()) {
       std::size_t count = 0;
       const cudaError_t answer = batch->state(count);
-      note(answer == cudaErrorNotReady ? cudaSuccess : answer);
+      note(answer);
       while (answer == cudaSuccess && !batch->told() && Clock::now() < late) std::this_thread::sleep_for(look_again);
     }
     wait_for_reports();
