@@ -159,6 +159,7 @@ void CollectiveWork::move(const Elements& from, const Elements& to, std::size_t 
 }
 
 void CollectiveWork::run(std::size_t begin, std::size_t end) const noexcept {
+  if (begin >= end) return;  // there may be no moves at all
   if (fold_ != nullptr) {
     const std::size_t block = block_bytes / element_bytes_;
     while (begin < end) {
