@@ -150,6 +150,6 @@ WEIR_INJECTED int InitializeInjection() {
 WEIR_INJECTED int InitializeInjectionNvtx2(void* get_table) {
   weir::foreign::Tracer* const tracer = weir::foreign::Tracer::of_process();
   if (tracer == nullptr) return 0;
-  void* const found = dlsym(tracer->cupti().library, "InitializeInjectionNvtx2");
+  void* const found = dlsym(tracer->cupti().handle, "InitializeInjectionNvtx2");
   return found == nullptr ? 0 : reinterpret_cast<int (*)(void*)>(found)(get_table);
 }

@@ -30,15 +30,15 @@ void* open(const std::string& path, int more = 0) { return dlopen(path.c_str(), 
 /// What a program has loaded already is the one that fits it: Python packages bring their own.
 void open_first(Cupti& made) {
   for (const char* name : names) {
-    if ((made.library = open(made.path = name, RTLD_NOLOAD)) != nullptr) return;
+    if ((made.handle = open(made.path = name, RTLD_NOLOAD)) != nullptr) return;
   }
   for (const char* name : names) {
-    if ((made.library = open(made.path = name)) != nullptr) return;
+    if ((made.handle = open(made.path = name)) != nullptr) return;
   }
   for (const std::string& folder : folders()) {
     for (const char* within : {"/extras/CUPTI/lib64/", "/lib64/", "/lib/"}) {
       for (const char* name : names) {
-        if ((made.library = open(made.path = folder + within + name)) != nullptr) return;
+        if ((made.handle = open(made.path = folder + within + name)) != nullptr) return;
       }
     }
   }
@@ -49,7 +49,7 @@ void open_first(Cupti& made) {
 
 template <class F>
 void find(const Cupti& cupti, const char* name, F*& function) {
-  function = reinterpret_cast<F*>(dlsym(cupti.library, name));
+  function = reinterpret_cast<F*>(dlsym(cupti.handle, name));
   if (function == nullptr) throw std::runtime_error(cupti.path + " has no " + name + ": it is too old, or no libcupti");
 }
 
@@ -58,8 +58,8 @@ void find(const Cupti& cupti, const char* name, F*& function) {
 Cupti open_cupti() {
   Cupti made;
   if (const char* const named = std::getenv("WEIR_CUPTI"); named != nullptr && *named != '\0') {
-    made.library = open(made.path = named);
-    if (made.library == nullptr) {
+    made.handle = open(made.path = named);
+    if (made.handle == nullptr) {
       const char* const why = dlerror();
       throw std::runtime_error("WEIR_CUPTI: " + std::string(why == nullptr ? named : why));
     }

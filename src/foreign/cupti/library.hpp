@@ -10,7 +10,7 @@ namespace weir::foreign {
 
 /// Its functions. Each is as cupti.h declares it.
 struct Cupti {
-  void* library = nullptr;
+  void* handle = nullptr;
   std::string path;           ///< as it was opened
   std::uint32_t version = 0;  ///< of its interface
   decltype(&cuptiGetVersion) get_version = nullptr;

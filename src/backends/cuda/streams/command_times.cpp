@@ -202,6 +202,7 @@ void TimedBatch::report() noexcept {
     if (one.replay == nullptr) continue;
     for (const TimesMemory::Block& block : one.replay->blocks) memory.give(block);
   }
+  for (TimedCommand& one : all_) one = {};  // the queue keeps the batch, not its events
 }
 
 std::vector<TimedBatch::Told> TimedBatch::spans() {

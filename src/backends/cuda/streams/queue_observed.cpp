@@ -26,7 +26,7 @@ How how_of(const Command& command) {
   return works ? How::events : How::no_time;
 }
 
-/// Null: the driver takes none now. The command is not what is wrong.
+/// Empty: the driver takes none now. The command is not what is wrong.
 StockEvent recorded(CudaDevice& device, cudaStream_t stream, SourceLocation where) {
   try {
     StockEvent event(device, true, where);
