@@ -41,6 +41,7 @@ class Importer final : public Connection {
 
   void open_array(const Message& asked);
   void close_array(std::uint64_t request) noexcept;
+  EventState* exported_event(const Message& asked, const Exports& exports) WEIR_NEEDS(exports.mutex);
   void take_event(const Message& asked);
   void ask_event(const Message& asked);
   void refuse(const Message& asked, Errc code, std::string_view why);
@@ -157,22 +158,28 @@ void Importer::close_array(std::uint64_t request) noexcept {
   drop_import(storage);
 }
 
-/// Under the lock, which the event's owner takes before the event goes: nothing here waits.
+/// Null: it is refused. Under the lock, which the event's owner takes before the event goes: nothing may wait there.
+EventState* Importer::exported_event(const Message& asked, const Exports& exports) {
+  const auto found = exports.events.find(asked.object);
+  if (found == exports.events.end()) {
+    refuse(asked, Errc::invalid_handle, "its process has destroyed it");
+    return nullptr;
+  }
+  EventState* const state = found->second.state();
+  if (state->id.load(std::memory_order_acquire) == found->second.id()) return state;
+  refuse(asked, Errc::captured_event, "its last record was captured");
+  return nullptr;
+}
+
 void Importer::take_event(const Message& asked) {
   std::unique_ptr<Signal> over = std::make_unique<EventOver>(shared_from_this(), asked.request);
   Exports& exports = Exports::get();
   const LockGuard guard(exports.mutex);
-  const auto found = exports.events.find(asked.object);
-  if (found == exports.events.end()) {
-    return refuse(asked, Errc::invalid_handle, "its process has destroyed it");
-  }
-  EventState& state = *found->second.state();
-  if (state.id.load(std::memory_order_acquire) != found->second.id()) {
-    return refuse(asked, Errc::captured_event, "its last record was captured");
-  }
+  EventState* const state = exported_event(asked, exports);
+  if (state == nullptr) return;
   send(answer_to(asked, MessageKind::event_taken));
   try {
-    state.signal_after(over, {});
+    state->signal_after(over, {});
   } catch (const Error& error) {
     over->give(std::make_shared<const Error>(error));
   }
@@ -181,16 +188,10 @@ void Importer::take_event(const Message& asked) {
 void Importer::ask_event(const Message& asked) {
   Exports& exports = Exports::get();
   const LockGuard guard(exports.mutex);
-  const auto found = exports.events.find(asked.object);
-  if (found == exports.events.end()) {
-    return refuse(asked, Errc::invalid_handle, "its process has destroyed it");
-  }
-  EventState& state = *found->second.state();
-  if (state.id.load(std::memory_order_acquire) != found->second.id()) {
-    return refuse(asked, Errc::captured_event, "its last record was captured");
-  }
+  EventState* const state = exported_event(asked, exports);
+  if (state == nullptr) return;
   Message answer = answer_to(asked, MessageKind::event_is);
-  answer.yes = state.done() ? 1 : 0;
+  answer.yes = state->done() ? 1 : 0;
   send(answer);
 }
 

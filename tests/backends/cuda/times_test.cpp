@@ -55,10 +55,16 @@ struct Nothing {
   WEIR_KERNEL void operator()(std::size_t) const {}
 };
 
-TEST(TimesOfKernels, put_no_events_into_the_stream_but_one_for_each_batch) {
+/// On a device that has started.
+weir::Stream started_stream() {
   weir::Stream s(gpu());
   weir::launch(s, 1, Nothing{});
   s.synchronize();
+  return s;
+}
+
+TEST(TimesOfKernels, put_no_events_into_the_stream_but_one_for_each_batch) {
+  const weir::Stream s = started_stream();
   Times times;
   times.of(s);
   {
@@ -79,9 +85,7 @@ TEST(TimesOfKernels, put_no_events_into_the_stream_but_one_for_each_batch) {
 }
 
 TEST(TimesOfKernels, are_on_the_hosts_clock_within_their_error) {
-  weir::Stream s(gpu());
-  weir::launch(s, 1, Nothing{});
-  s.synchronize();
+  const weir::Stream s = started_stream();
   Times times;
   times.of(s);
   for (int i = 0; i < 20; ++i) {
@@ -148,9 +152,7 @@ TEST(TimesOfCalls, are_the_functions_own_and_those_of_copies_are_by_events) {
 }
 
 TEST(TimesOfKernels, behind_a_host_function_that_throws_are_none) {
-  weir::Stream s(gpu());
-  weir::launch(s, 1, Nothing{});
-  s.synchronize();
+  const weir::Stream s = started_stream();
   Times times;
   times.of(s);
   {
@@ -168,9 +170,7 @@ struct NothingInBlocks {
 };
 
 TEST(TimesOfKernels, that_are_refused_are_not_told) {
-  weir::Stream s(gpu());
-  weir::launch(s, 1, Nothing{});
-  s.synchronize();
+  const weir::Stream s = started_stream();
   Times times;
   times.of(s);
   EXPECT_THROW(weir::launch_blocks(s, {.blocks = 1, .threads = 32, .shared_bytes = 1 << 30}, NothingInBlocks{}),
