@@ -375,10 +375,10 @@ TEST_P(IpcEvents, of_an_exporter_that_is_stopped_are_an_error_after_a_while) {
   const auto handles = peer->hear<Handles>();
   const weir::Event filled = weir::import_event(device(), handles.event);
   const weir::Stream s(device());
-  peer.signal(SIGSTOP);
+  peer.stop();
   EXPECT_TRUE(fails_with(Errc::exporter_gone, [&] { s.wait(filled); }, {"did not answer", "stopped"}));
   s.synchronize();  // nothing was enqueued
-  peer.signal(SIGCONT);
+  peer.resume();
   auto x = weir::import_array<int>(device(), handles.array);  // it is there again
   s.wait(filled);
   peer->nod();

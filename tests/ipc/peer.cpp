@@ -81,7 +81,16 @@ void Peer::kill() {
   pid_ = -1;
 }
 
-void Peer::signal(int number) const { ::kill(pid_, number); }
+void Peer::stop() const {
+  ::kill(pid_, SIGSTOP);
+  int status = 0;
+  // The signal alone stops nobody at once: a thread on another core runs on for a moment.
+  if (waitpid(pid_, &status, WUNTRACED) != pid_ || !WIFSTOPPED(status)) {
+    throw std::runtime_error("the other process did not stop");
+  }
+}
+
+void Peer::resume() const { ::kill(pid_, SIGCONT); }
 
 testing::AssertionResult Peer::ends_well() {
   Outcome outcome;

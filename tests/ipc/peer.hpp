@@ -55,7 +55,9 @@ class Peer {
   pid_t pid() const { return pid_; }
   /// SIGKILL, and it is gone when this returns.
   void kill();
-  void signal(int number) const;
+  /// SIGSTOP, and all its threads stand still when this returns.
+  void stop() const;
+  void resume() const;
   /// It ends by itself, well.
   testing::AssertionResult ends_well();
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ class ScenePlayer : public testing::EmptyTestEventListener {
   void OnTestProgramStart(const testing::UnitTest&) override {
     const char* name = std::getenv("WEIR_TEST_SCENE");
     if (name == nullptr) return;
+    // A test that is ended by its watchdog or the runner takes its children along, stopped ones too.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto scene = scenes().find(std::string_view(name));
     insist(scene != scenes().end(), "the scene exists");
     try {
