@@ -59,7 +59,7 @@ class Rules(Planted):
 
     def test_what_a_public_header_or_a_document_names_has_a_row(self):
         self.refused({"include/weir/copy.hpp": "/// Waits (R31).\n"}, "include/weir/copy.hpp: docs/rules.md has no row for R31")
-        self.refused({"docs/simulation.md": "See R110.\n"}, "docs/simulation.md: docs/rules.md has no row for R110")
+        self.refused({"docs/recipes.md": "See R110.\n"}, "docs/recipes.md: docs/rules.md has no row for R110")
 
     def test_figures_of_feature_documents_are_held_by_something(self):
         self.refused({"docs/timeline.md": "It takes 2 us.\n"}, "docs/timeline.md:1: '2 us' names no rule, test or row that holds it")
@@ -76,6 +76,18 @@ class Rules(Planted):
         self.refused({"docs/checking.md": "See test `Order.gone`.\n"}, "docs/checking.md:1: there is no test Order.gone")
         cited = {"docs/ipc.md": "It takes 7 us (test `Order.R1_returns`).\n", "docs/checking.md": "7 us here. See tests `Order`.\n"}
         self.assertEqual(self.check("check_claims", {**self.documents, **cited})[0], 0)
+
+    def test_a_figure_is_held_by_a_script_that_measures_it(self):
+        page = "It takes 7 us, measured by `scripts/gpu --only trace`.\n"
+        self.assertEqual(self.check("check_claims", {**self.documents, "docs/performance.md": page, "scripts/gpu": ""})[0], 0)
+        self.refused({"docs/performance.md": page}, "docs/performance.md:1: there is no scripts/gpu")
+
+    def test_a_sentence_that_ends_with_a_colon_holds_its_table(self):
+        table = "\n| field | unit |\n|---|---|\n| hop | 7 us |\n"
+        cited = {"docs/simulation.md": "Held by tests `Order`:\n" + table}
+        self.assertEqual(self.check("check_claims", {**self.documents, **cited})[0], 0)
+        self.refused({"docs/simulation.md": "Held by tests `Order`.\n" + table}, "docs/simulation.md:5: '7 us' names no rule")
+        self.refused({"docs/simulation.md": "As follows:\n" + table}, "docs/simulation.md:5: '7 us' names no rule")
 
     def test_what_others_come_to_is_compiled(self):
         page = "| CUDA | Weir |\n|---|---|\n| `cudaStreamQuery(s)` | `stream.done()` |\n"
