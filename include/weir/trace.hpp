@@ -114,6 +114,18 @@ struct CollectivePart {
   std::int32_t peer = -1;  ///< the root, or the other rank of a send or receive
 };
 
+/// Work inside a graph, of one replay: in a loop, one for each time that was told (`Observer::ran_node`).
+struct NodeRun {
+  std::uint32_t command;  ///< the launch: its place in Timeline::commands
+  std::uint32_t node;     ///< its number in the graph
+  Text name = none;       ///< of a kernel, as given; none: to_text(lane) says enough
+  Text file = none;       ///< of the line that made the node
+  std::uint32_t line = 0;
+  Lane lane = Lane::kernel;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// What was recorded, ready to be looked at: pages, numbers and reasons are made from this alone.
 struct Timeline {
   std::string program;        ///< the command line
@@ -130,6 +142,7 @@ struct Timeline {
   std::vector<HostWait> waits;              ///< by begin
   std::vector<NamedRange> ranges;           ///< by begin
   std::vector<CollectivePart> collectives;  ///< by command
+  std::vector<NodeRun> nodes;               ///< by command, then by begin
   std::int64_t origin = -1;  ///< nanoseconds of the machine's steady clock when it started; -1: not known
   std::string machine;       ///< whose clock that is: another text after each start of a machine
 
@@ -141,6 +154,9 @@ struct Timeline {
   /// "Saxpy", or what it is.
   std::string_view name_of(const Command& command) const {
     return command.name == none ? to_text(command.lane) : text(command.name);
+  }
+  std::string_view name_of(const NodeRun& node) const {
+    return node.name == none ? to_text(node.lane) : text(node.name);
   }
 };
 

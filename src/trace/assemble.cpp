@@ -33,6 +33,7 @@ class Assembler {
     add_streams();
     for (const CommandTold& one : commands_) add_command(one);
     join_spans();
+    add_nodes();
     add_waits();
     add_ranges();
     made_.clock = clock();
@@ -61,6 +62,7 @@ class Assembler {
         if (one.kind == Kind::refused) refused.push_back(one.id);
         if (one.kind == Kind::ran) ran_.push_back(&one);
         if (one.kind == Kind::wait) waits_.push_back(&one);
+        if (one.kind == Kind::node) nodes_.push_back(&one);
       }
     }
     std::sort(refused.begin(), refused.end());
@@ -119,7 +121,10 @@ class Assembler {
     } else {
       command.bytes = told.a;
       command.elements = told.lane == Lane::graph ? 0 : told.b;
-      if (told.lane == Lane::graph) command.name = text("graph " + std::to_string(told.b));
+      if (told.lane == Lane::graph) {
+        command.name = text("graph " + std::to_string(told.b));
+        launches_.emplace(told.id, Launch{place, told.b});
+      }
     }
     const TapeRecord* next = one.record + 1;
     if (next != one.end && next->kind == Kind::collective && next->id == told.id) {
@@ -204,6 +209,30 @@ class Assembler {
         end_with_what_it_follows(command);
       }
     }
+  }
+  /// Records and waits in graphs, and what was skipped, take no time.
+  void add_nodes() {
+    for (const TapeRecord* told : nodes_) {
+      const auto launch = launches_.find(told->id);
+      if (launch == launches_.end() || told->end <= told->begin) continue;
+      NodeRun run{launch->second.place, static_cast<std::uint32_t>(told->a)};
+      run.begin = moment(told->begin);
+      run.end = moment(told->end);
+      const auto graph = told_.graphs.find(launch->second.graph);
+      if (graph != told_.graphs.end() && run.node < graph->second->size()) {
+        const KnownNode& known = (*graph->second)[run.node];
+        run.name = known.name;
+        run.file = known.file;
+        run.line = known.line;
+        run.lane = known.lane;
+      } else {
+        run.name = text("node");
+      }
+      if (run.lane != Lane::order && run.lane != Lane::memory) made_.nodes.push_back(run);
+    }
+    std::sort(made_.nodes.begin(), made_.nodes.end(), [](const NodeRun& a, const NodeRun& b) {
+      return std::tuple(a.command, a.begin, a.node) < std::tuple(b.command, b.begin, b.node);
+    });
   }
   /// Memory is made and ends in the stream's order, without a span of its own; of records and waits not every backend tells one.
   void end_with_what_it_follows(Command& command) {
@@ -308,6 +337,12 @@ class Assembler {
   std::vector<CommandTold> commands_;
   std::vector<const TapeRecord*> ran_;
   std::vector<const TapeRecord*> waits_;
+  std::vector<const TapeRecord*> nodes_;
+  struct Launch {
+    std::uint32_t place;
+    std::uint64_t graph;
+  };
+  std::unordered_map<std::uint64_t, Launch> launches_;  ///< of graphs, by command
   std::unordered_map<std::string, Text> own_texts_;
   std::unordered_map<std::uint64_t, std::uint32_t> streams_;
   std::unordered_map<std::uint64_t, std::uint32_t> events_;

@@ -62,6 +62,7 @@ class Merger {
     add_commands();
     for (std::size_t i = 0; i < timelines_.size(); ++i) add_rest(i);
     add_collectives();
+    add_nodes();
     const auto by_begin = [](const auto& a, const auto& b) { return a.begin < b.begin; };
     std::stable_sort(made_.waits.begin(), made_.waits.end(), by_begin);
     std::stable_sort(made_.ranges.begin(), made_.ranges.end(), by_begin);
@@ -198,6 +199,20 @@ class Merger {
       if (range.end >= 0) range.end += shifts_[which];
       made_.ranges.push_back(range);
     }
+  }
+  void add_nodes() {
+    for (std::size_t i = 0; i < timelines_.size(); ++i) {
+      for (NodeRun run : timelines_[i].nodes) {
+        run.command = commands_[i][run.command];
+        run.name = moved(timelines_[i], run.name);
+        run.file = moved(timelines_[i], run.file);
+        run.begin += shifts_[i];
+        run.end += shifts_[i];
+        made_.nodes.push_back(run);
+      }
+    }
+    std::stable_sort(made_.nodes.begin(), made_.nodes.end(),
+                     [](const NodeRun& a, const NodeRun& b) { return a.command < b.command; });
   }
   void add_collectives() {
     std::map<Common, std::uint32_t> numbers;

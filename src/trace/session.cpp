@@ -25,7 +25,8 @@ namespace weir::trace {
 
 namespace {
 
-constexpr Watch watched = Watch::commands | Watch::memory | Watch::host | Watch::times | Watch::refusals;
+constexpr Watch watched =
+    Watch::commands | Watch::memory | Watch::host | Watch::graphs | Watch::times | Watch::refusals;
 
 std::int64_t nanoseconds(std::chrono::steady_clock::time_point moment) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
@@ -110,6 +111,23 @@ void describe(CommandId id, const Collective& collective, TapeRecord& record) {
   record.stream = static_cast<std::uint64_t>(collective.peer + 1);
 }
 
+KnownNode known(const GraphNodeInfo& node, Tape::Writer& writer) {
+  KnownNode made;
+  if (node.where) {
+    made.file = writer.file(node.where.file_name());
+    made.line = node.where.line();
+  }
+  if (node.op == nullptr) return made;
+  weir::Command command;
+  command.op = *node.op;
+  command.uses = node.uses;
+  TapeRecord record = empty_record;
+  describe(command, writer, record);
+  made.name = record.name;
+  made.lane = record.lane;
+  return made;
+}
+
 // Sessions that run, for ranges, which no observer is told of.
 detail::SharedMutex sessions_mutex;
 std::vector<Session::State*> sessions WEIR_GUARDED_BY(sessions_mutex);
@@ -152,10 +170,11 @@ class Session::State final : public Observer {
   }
 
   Timeline timeline() const {
-    Told told{tape_.read(), {}, started_, now(), clock_error_.load(std::memory_order_relaxed)};
+    Told told{tape_.read(), {}, {}, started_, now(), clock_error_.load(std::memory_order_relaxed)};
     {
-      const detail::LockGuard lock(streams_mutex_);
+      const detail::LockGuard lock(known_mutex_);
       told.streams = streams_;
+      told.graphs = graphs_;
     }
     Timeline made = assemble(told);
     made.program = command_line();
@@ -221,6 +240,31 @@ class Session::State final : public Observer {
       clock_error_.store(span.error.count(), std::memory_order_relaxed);
     }
   }
+  void ran_node(CommandId launch, StreamId stream, std::uint32_t node, Span span) override {
+    Tape::Writer& writer = tape_.writer();
+    TapeRecord& record = writer.next();
+    record.kind = TapeRecord::Kind::node;
+    record.id = launch;
+    record.stream = stream;
+    record.a = node;
+    record.begin = nanoseconds(span.begin);
+    record.end = nanoseconds(span.end);
+    writer.add();
+  }
+  void graph_made(const GraphInfo& graph) override {
+    Tape::Writer& writer = tape_.writer();
+    std::vector<KnownNode> nodes;
+    nodes.reserve(graph.nodes.size());
+    for (const GraphNodeInfo& node : graph.nodes) nodes.push_back(known(node, writer));
+    const detail::LockGuard lock(known_mutex_);
+    // A program that captures the same graph again and again has one.
+    if (last_graph_ == nullptr || *last_graph_ != nodes) {
+      nodes_left_ -= std::min(nodes_left_, nodes.size() + 1);
+      if (nodes_left_ == 0) return;
+      last_graph_ = std::make_shared<const std::vector<KnownNode>>(std::move(nodes));
+    }
+    graphs_.insert_or_assign(graph.id, last_graph_);
+  }
   void waited(const weir::HostWait& wait) override {
     if (wait.began == std::chrono::steady_clock::time_point()) return;  // a question, which does not wait
     Tape::Writer& writer = tape_.writer();
@@ -243,7 +287,7 @@ class Session::State final : public Observer {
   }
   void opened(const StreamInfo& stream) override {
     KnownStream known{stream.name, stream.device.name(), stream.priority, stream.blocking, stream.legacy};
-    const detail::LockGuard lock(streams_mutex_);
+    const detail::LockGuard lock(known_mutex_);
     streams_.insert_or_assign(stream.id, std::move(known));
   }
 
@@ -260,9 +304,11 @@ class Session::State final : public Observer {
   const pid_t process_;
   std::atomic<std::int64_t> clock_error_{0};  ///< of two that are told at once either may be lost: they differ little
   bool stopped_ = false;
-  mutable detail::Mutex streams_mutex_;
-  std::unordered_map<std::uint64_t, KnownStream> streams_
-      WEIR_GUARDED_BY(streams_mutex_);  ///< those that are gone stay
+  mutable detail::Mutex known_mutex_;
+  std::unordered_map<std::uint64_t, KnownStream> streams_ WEIR_GUARDED_BY(known_mutex_);  ///< those that are gone stay
+  std::unordered_map<std::uint64_t, KnownGraph> graphs_ WEIR_GUARDED_BY(known_mutex_);    ///< likewise
+  KnownGraph last_graph_ WEIR_GUARDED_BY(known_mutex_);
+  std::size_t nodes_left_ WEIR_GUARDED_BY(known_mutex_) = options_.limit / 8 / sizeof(KnownNode);
   std::unique_ptr<Keeper> keeper_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,9 +22,21 @@ struct KnownStream {
   bool legacy = false;
 };
 
+/// What a node of a graph is.
+struct KnownNode {
+  Text name = none;
+  Text file = none;
+  std::uint32_t line = 0;
+  Lane lane = Lane::order;
+
+  bool operator==(const KnownNode&) const = default;
+};
+using KnownGraph = std::shared_ptr<const std::vector<KnownNode>>;
+
 struct Told {
   Tape::Contents tape;
   std::unordered_map<std::uint64_t, KnownStream> streams;
+  std::unordered_map<std::uint64_t, KnownGraph> graphs;
   std::int64_t started = 0;
   std::int64_t stopped = 0;
   std::int64_t clock_error = 0;  ///< ns: how far a GPU's times may be off

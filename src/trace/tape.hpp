@@ -19,14 +19,14 @@ namespace weir::trace {
 
 /// One thing that was told. Moments are of the steady clock, in nanoseconds.
 struct TapeRecord {
-  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective };
+  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective, node };
 
   std::uint64_t id;  ///< of the command
   std::int64_t begin;
   std::int64_t end;
   std::uint64_t stream;
   std::uint64_t
-      a;  ///< bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address
+      a;  ///< bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address; of a node: its number
   std::uint64_t b;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
   Text name;
   Text file;

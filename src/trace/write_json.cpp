@@ -1,12 +1,13 @@
 // Timelines in the trace-event format: for Perfetto and chrome://tracing, and to be read back.
 //
 // {"weir": {...}, "displayTimeUnit": "ns", "traceEvents": [...]}: "weir" holds all that is no event. Of the events, those of
-// commands, host waits and ranges have args.w, which is what is read back: numbers with blanks between.
+// commands, host waits, ranges and nodes have args.w, which is what is read back: numbers with blanks between.
 //   cat "command":   id name file line stream thread lane state pageable event elements bytes call called begin end, and for each
 //                    dependency the command and the tie
 //                    Collectives have args.c, too: collective communicator rank ranks peer
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
+//   cat "node":      command node name lane file line begin end
 // A place that is none is written as -1.
 #include <algorithm>
 #include <charconv>
@@ -19,6 +20,7 @@
 #include <weir/trace.hpp>
 
 #include "json/text.hpp"
+#include "trace/node_rows.hpp"
 
 namespace weir::trace {
 
@@ -83,6 +85,7 @@ class Writer {
     for (std::size_t i = 0; i < timeline_.commands.size(); ++i) command(timeline_.commands[i]);
     for (const HostWait& wait : timeline_.waits) host_wait(wait);
     for (const NamedRange& range : timeline_.ranges) named_range(range);
+    for (const NodeRun& node : timeline_.nodes) node_run(node);
     out_ << "\n]}\n";
   }
 
@@ -208,7 +211,25 @@ class Writer {
     out_ << "\"}}";
   }
 
+  /// In rows behind the streams: in a row of these viewers nothing overlaps.
+  void node_run(const NodeRun& one) {
+    const Command& launch = timeline_.commands[one.command];
+    const std::uint32_t row = node_rows_.of(launch.stream, one, [&](std::uint32_t made) {
+      name_row("thread_name", process(launch), first_node_row() + made,
+               json::literal(std::string(timeline_.text(timeline_.streams[launch.stream].name)) + ", nodes"));
+    });
+    const std::string own = one.name == none ? json::literal(to_text(one.lane)) : std::string();
+    slice(one.name == none ? own : text(one.name), "node", process(launch), first_node_row() + row, one.begin, one.end);
+    where(one.file, one.line);
+    out_ << R"("w": ")";
+    numbers(one.command, one.node, place(one.name), static_cast<unsigned>(one.lane), place(one.file), one.line,
+            one.begin, one.end);
+    out_ << "\"}}";
+  }
+  std::uint32_t first_node_row() const { return static_cast<std::uint32_t>(timeline_.streams.size() + 1); }
+
   const Timeline& timeline_;
+  NodeRows node_rows_;
   Out out_;
   std::vector<std::string> quoted_;
   std::uint64_t flows_ = 0;

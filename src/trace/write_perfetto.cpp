@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/node_rows.hpp"
 #include "trace/words.hpp"
 
 namespace weir::trace {
@@ -76,10 +77,12 @@ class Writer {
       slice(named(timeline_.text(range.name), "range", track), track, range.begin,
             range.end < 0 ? timeline_.duration : range.end);
     }
+    for (const NodeRun& node : timeline_.nodes) add_node(node);
   }
 
  private:
-  static constexpr std::uint64_t devices = 1, streams = std::uint64_t{1} << 32, threads = std::uint64_t{2} << 32;
+  static constexpr std::uint64_t devices = 1, streams = std::uint64_t{1} << 32, threads = std::uint64_t{2} << 32,
+                                 nodes = std::uint64_t{3} << 32;
   static std::uint64_t thread_track(std::uint32_t thread) { return threads + thread; }
   std::uint64_t stream_track(const Command& command) const { return streams + command.stream; }
 
@@ -152,7 +155,19 @@ class Writer {
     slice(begin, track, pending ? command.call : command.begin, pending ? command.call : command.end);
   }
 
+  void add_node(const NodeRun& node) {
+    const std::uint32_t stream = timeline_.commands[node.command].stream;
+    const std::uint64_t track = nodes + node_rows_.of(stream, node, [&](std::uint32_t made) {
+      add_track(nodes + made, std::string(timeline_.text(timeline_.streams[stream].name)) + ", nodes",
+                devices + timeline_.streams[stream].device);
+    });
+    Message begin = named(timeline_.name_of(node), to_text(node.lane), track);
+    annotate(begin, "where", place_text(timeline_, node.file, node.line));
+    slice(begin, track, node.begin, node.end);
+  }
+
   const Timeline& timeline_;
+  NodeRows node_rows_;
   std::ostream& out_;
   std::vector<std::vector<std::uint64_t>> starts_;  ///< flows that begin at each command
   std::uint64_t flows_ = 0;

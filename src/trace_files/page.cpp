@@ -138,6 +138,7 @@ class Reader {
     host();
     path();
     if (!in_.at_end()) collectives();
+    if (!in_.at_end()) nodes();
     return std::move(made_);
   }
 
@@ -287,6 +288,25 @@ class Reader {
       if (peer < -1 || peer >= static_cast<std::int64_t>(most_ranks)) in_.fault("a number is out of its range");
       part.peer = static_cast<std::int32_t>(peer);
       made_.collectives.push_back(part);
+    }
+  }
+
+  void nodes() {
+    in_.part = "nodes";
+    std::uint64_t command = 0;
+    for (std::size_t i = take(in_.count(), sizeof(NodeRun)); i > 0; --i) {
+      command += in_.number();
+      if (command >= made_.commands.size()) in_.fault("one is of no command");
+      NodeRun run{static_cast<std::uint32_t>(command), in_.small()};
+      run.name = in_.place(made_.texts.size());
+      run.lane = static_cast<Lane>(in_.below(lane_count));
+      run.file = in_.place(made_.texts.size());
+      run.line = in_.small();
+      run.begin = in_.moment(made_.commands[run.command].begin);
+      const auto time = static_cast<std::int64_t>(in_.below(static_cast<std::uint64_t>(most_moment)));
+      run.end = run.begin + time;
+      add_up(time);
+      made_.nodes.push_back(run);
     }
   }
 

@@ -81,7 +81,7 @@ class Reader final : public scenario::Members {
     if (value.find("cat") == nullptr) return;
     const At event(value, list, index);
     const std::string& category = event.member("cat").string();
-    if (category != "command" && category != "host wait" && category != "range") return;
+    if (category != "command" && category != "host wait" && category != "range" && category != "node") return;
     const At args = event.member("args");
     const At w = args.member("w");
     Numbers numbers(w);
@@ -90,6 +90,8 @@ class Reader final : public scenario::Members {
       if (args.has("c")) add_part(args.member("c"));
     } else if (category == "range") {
       add_range(numbers);
+    } else if (category == "node") {
+      add_node(numbers);
     } else {
       add_wait(numbers);
     }
@@ -115,7 +117,7 @@ class Reader final : public scenario::Members {
   std::size_t bytes() const {
     return text_bytes_ + made_.commands.size() * sizeof(Command) + made_.dependencies.size() * sizeof(Dependency) +
            made_.waits.size() * sizeof(HostWait) + made_.collectives.size() * sizeof(CollectivePart) +
-           made_.ranges.size() * sizeof(NamedRange);
+           made_.ranges.size() * sizeof(NamedRange) + made_.nodes.size() * sizeof(NodeRun);
   }
   std::uint32_t place(const At& at, std::size_t size) const {
     const std::uint64_t value = at.count();
@@ -233,6 +235,19 @@ class Reader final : public scenario::Members {
     made.end = numbers.moment();
     if (made.end < made.begin && made.end != -1) numbers.fault("it ends before it begins");
     made_.ranges.push_back(made);
+  }
+  void add_node(Numbers& numbers) {
+    NodeRun made{numbers.place_of_one(made_.commands.size()), numbers.any<std::uint32_t>()};
+    if (!made_.nodes.empty() && made.command < made_.nodes.back().command) numbers.fault("nodes are by their commands");
+    made.name = numbers.place(made_.texts.size());
+    made.lane = static_cast<Lane>(numbers.place_of_one(lane_count));
+    made.file = numbers.place(made_.texts.size());
+    made.line = numbers.any<std::uint32_t>();
+    made.begin = numbers.moment();
+    made.end = numbers.moment();
+    if (made.end < made.begin) numbers.fault("it ends before it begins");
+    add_up(made.end - made.begin, numbers);
+    made_.nodes.push_back(made);
   }
   void add_up(std::int64_t ns, const Numbers& numbers) {
     if (ns > most_sum - sum_) numbers.fault("all together last too long");

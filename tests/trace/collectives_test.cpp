@@ -124,7 +124,8 @@ Timeline of_rank(std::int32_t rank, std::int64_t origin, const std::string& mach
 }
 
 TEST(TraceMerge, of_one_machine_goes_by_its_clock) {
-  const std::vector<Timeline> two = {of_rank(0, 500 * us, "m", 20 * us), of_rank(1, 490 * us, "m", 30 * us)};
+  std::vector<Timeline> two = {of_rank(0, 500 * us, "m", 20 * us), of_rank(1, 490 * us, "m", 30 * us)};
+  for (Timeline& one : two) one.nodes.push_back({0, 7, one.commands[0].name, 0, 1, Lane::kernel, 2 * us, 3 * us});
   const std::vector<std::string> names = {"rank0", "rank1"};
   const Timeline all = weir::trace::merge(two, names);
   ASSERT_EQ(all.commands.size(), 4u);
@@ -144,6 +145,12 @@ TEST(TraceMerge, of_one_machine_goes_by_its_clock) {
   EXPECT_EQ(all.waits[1].begin, 13 * us);
   EXPECT_EQ(all.ranges[1].begin, 11 * us);
   EXPECT_EQ(all.ranges[1].end, -1);
+  ASSERT_EQ(all.nodes.size(), 2u);
+  EXPECT_EQ(all.nodes[0].command, 0u);
+  EXPECT_EQ(all.nodes[1].command, 2u);
+  EXPECT_EQ(all.nodes[1].begin, 12 * us);
+  EXPECT_EQ(all.nodes[1].end, 13 * us);
+  EXPECT_EQ(all.name_of(all.nodes[1]), "c0");
   EXPECT_EQ(all.origin, 490 * us);
   EXPECT_EQ(all.duration, 30 * us);
   const std::vector<weir::trace::Held> held = explain(all);

@@ -50,6 +50,8 @@ Timeline whole() {
   wait.end = 9;
   made.timeline.waits.push_back(wait);
   made.timeline.ranges.push_back({made.text("range"), 1, 0, -1});
+  made.timeline.nodes.push_back({kernel, 2, made.text("Step"), made.text("g.cpp"), 12, Lane::kernel, 20, 70});
+  made.timeline.nodes.push_back({kernel, 3, weir::trace::none, weir::trace::none, 0, Lane::fill, 60, 90});
   return made.timeline;
 }
 
@@ -59,6 +61,9 @@ TEST(TraceFiles, what_is_read_is_what_was_written) {
   EXPECT_EQ(json_of(read), text);
   EXPECT_EQ(read.program, "a \"program\" \xef\xbf\xbd\n");
   EXPECT_EQ(read.commands[2].dependency_count, 2u);
+  ASSERT_EQ(read.nodes.size(), 2u);
+  EXPECT_EQ(read.name_of(read.nodes[0]), "Step");
+  EXPECT_EQ(read.name_of(read.nodes[1]), "fill");
   for (unsigned seed = 0; seed < 50; ++seed) {
     const std::string one = json_of(trace_test::by_chance(seed));
     ASSERT_EQ(json_of(weir::trace::parse_json(one)), one);
@@ -93,6 +98,10 @@ TEST(TraceFiles, that_are_wrong_are_errors_with_the_path_of_the_member) {
   EXPECT_TRUE(has(changed("1234567 0 0\"", "1234567 0 9\""), "range"));
   EXPECT_TRUE(has(changed("1234567 0 0\"", "1234567 0\""), "missing"));
   EXPECT_TRUE(has(changed(" 10 1234567", " 10 99999999999999999"), "range"));
+  EXPECT_TRUE(has(changed("\"w\": \"0 2 ", "\"w\": \"4 2 "), "range")) << "a node of no command";
+  EXPECT_TRUE(has(changed("\"w\": \"0 2 ", "\"w\": \"1 2 "), "by their commands"));
+  EXPECT_TRUE(has(changed(" 12 20 70", " 12 71 70"), "ends before"));
+  EXPECT_TRUE(has(changed(" 12 20 70", " 12 20 70 1"), "too many"));
   for (std::size_t cut = 2; cut < text.size(); cut += 7) EXPECT_NE(outcome(text.substr(0, text.size() - cut)), "");
 }
 
@@ -142,6 +151,27 @@ TEST(TraceFiles, for_perfetto_are_its_messages) {
             "0a3a40025a344801588080808010b201056f72646572ba01026331221352057768657265320a6d6164652e6370703a328103010000"
             "00000000005001"
             "0a0e40025a0848025880808080105001");
+}
+
+TEST(TraceFiles, for_perfetto_have_rows_in_which_no_node_of_a_graph_overlaps_another) {
+  Made made(1);
+  const auto graph = made.add(0, Lane::graph, 0, 10, 90);
+  for (const std::int64_t begin : {20, 40, 50}) {
+    made.timeline.nodes.push_back({graph, 0, made.text("Step"), weir::trace::none, 0, Lane::kernel, begin, begin + 30});
+  }
+  std::ostringstream out;
+  write_perfetto(made.timeline, out);
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(out.str(), "s0, nodes"), 2) << "the second begins while the first runs, the third where it ends";
+  EXPECT_EQ(count(out.str(), "Step"), 3);
+  const std::string json = json_of(made.timeline);
+  EXPECT_EQ(count(json, "s0, nodes"), 2);
+  EXPECT_EQ(count(json, R"("cat": "node", "pid": 2, "tid": 2)"), 2);
+  EXPECT_EQ(count(json, R"("cat": "node", "pid": 2, "tid": 3)"), 1);
 }
 
 TEST(TraceFiles, beyond_the_limit_of_memory_are_errors) {

@@ -103,6 +103,11 @@ inline Timeline by_chance(unsigned seed) {
       command.state = weir::trace::State::pending;
       command.begin = command.end = 0;
     }
+    for (std::uint32_t node = below(8) == 0 ? below(4) : 0; node > 0; --node) {
+      const std::int64_t since = begin + below(20);
+      made.timeline.nodes.push_back({i, node, below(2) == 0 ? 0 : weir::trace::none, 0, node,
+                                     static_cast<Lane>(below(9)), since, since + below(30)});
+    }
   }
   return made.timeline;
 }

@@ -52,6 +52,9 @@ Timeline everything() {
   timeline.commands[last].id = std::uint64_t{1} << 52;
   timeline.waits.push_back({made.text("stream s2"), 2, out, made.text("made.cpp"), 99, 1, 110000, 400500});
   timeline.ranges.push_back({made.text("step"), 1, 500, 9000});
+  const auto file = made.text("graph.cpp");
+  timeline.nodes.push_back({kernel, 1, made.text("Step"), file, 7, Lane::kernel, 110000, 180000});
+  timeline.nodes.push_back({kernel, 2, weir::trace::none, file, 8, Lane::fill, 150000, 300000});
   timeline.ranges.push_back({made.text("the rest"), 1, 9500, -1});
   timeline.program = "./pipeline " + evil;
   timeline.clock = "made by hand";

@@ -219,6 +219,50 @@ TEST(TraceSession, names_what_a_thread_does) {
   EXPECT_LE(timeline.ranges[1].end, timeline.ranges[0].end);
 }
 
+struct Step {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+TEST(TraceSession, has_the_nodes_of_each_replay_with_their_names_lines_and_times) {
+  weir::Stream s(weir::device("cpu"));
+  const auto x = weir::zeros<int>(s, 1000);
+  const auto y = weir::zeros<int>(s, 1000);
+  const auto captured = [&] {
+    return capture(s, [&] {
+      launch(s, x.size(), Step{}, inout(x));
+      weir::copy(s, y, x);
+      weir::Event e;
+      s.record(e);
+      s.wait(e);
+    });
+  };
+  const weir::Graph older = captured();
+  Session session;
+  const weir::Graph newer = captured();
+  older.launch(s);
+  newer.launch(s);
+  newer.launch(s);
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  std::vector<std::string> seen;
+  for (const weir::trace::NodeRun& node : timeline.nodes) {
+    const weir::trace::Command& launch = timeline.commands[node.command];
+    EXPECT_EQ(launch.lane, Lane::graph);
+    EXPECT_GE(node.begin, launch.begin);
+    EXPECT_LE(node.end, launch.end);
+    EXPECT_GT(node.end, node.begin);
+    EXPECT_NE(timeline.text(node.file).find("session_test.cpp"), std::string_view::npos);
+    EXPECT_GT(node.line, 0u);
+    seen.push_back(std::to_string(node.command) + " " + std::string(timeline.name_of(node)));
+  }
+  ASSERT_EQ(seen.size(), 6u) << "records and waits take no time";
+  for (std::size_t launch = 0; launch < 3; ++launch) {
+    EXPECT_NE(seen[2 * launch].find("Step"), std::string::npos) << seen[2 * launch];
+    EXPECT_NE(seen[2 * launch + 1].find("copy"), std::string::npos) << seen[2 * launch + 1];
+  }
+  EXPECT_NE(seen[0].substr(0, seen[0].find(' ')), seen[2].substr(0, seen[2].find(' ')));
+}
+
 TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
   Marker marker;
   weir::Stream s;

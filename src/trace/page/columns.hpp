@@ -18,6 +18,8 @@
 //   origin (signed), machine: a string (what is made by hand may end before that)
 //   parts of collectives: how many there are, and of each: command (from the one before), collective, communicator, rank, ranks,
 //     peer (signed)
+//   nodes of graphs (may be missing, too): how many there are, and of each: command (from the one before), node, name, lane, file,
+//     line, begin (signed, since the command's), time
 #pragma once
 
 #include <cstdint>

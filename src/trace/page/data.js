@@ -101,6 +101,7 @@ class Timeline {
     this.path = summed(from.signedColumn(from.number()));
     this.parts = new Map();  // of collectives, by command
     if (from.at < bytes.length) this.readCollectives(from);
+    this.nodes = from.at < bytes.length ? this.nodesOf(from) : [];  // of graphs, by their command and begin
     this.critical = new Uint8Array(this.count);
     for (const place of this.path) this.critical[place] = 1;
   }
@@ -164,6 +165,19 @@ class Timeline {
       this.parts.set(command, {collective: from.number(), communicator: from.number(), rank: from.number(), ranks: from.number(),
                                peer: from.signed()});
     }
+  }
+
+  nodesOf(from) {
+    let command = 0;
+    return from.list(() => {
+      command += from.number();
+      const node = {command, number: from.number(), name: from.number(), lane: from.number(), file: from.number(), line: from.number(),
+                    begin: this.begin[command] + from.signed()};
+      return {...node, end: node.begin + from.number()};
+    });
+  }
+  nodeName(node) {
+    return node.name === 0 ? this.meta.lanes[node.lane] : this.texts[node.name];
   }
 
   lane(i) {

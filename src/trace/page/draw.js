@@ -77,11 +77,14 @@ class Painter {
     if (track.what === "wait") return this.color("wait");
     if (track.what === "range") return this.color("range");
     if (track.what === "call") return this.color("call");
+    if (track.what === "node") return this.lanes[this.view.timeline.nodes[track.places[at]].lane];
     return this.lanes[this.view.timeline.lane(track.places[at])];
   }
   dimmed(track, at) {
     const {matches} = this.view;
-    return matches !== null && (track.what === "wait" || track.what === "range" || !matches[track.places[at]]);
+    if (matches === null) return false;
+    if (track.what === "node") return !matches[this.view.timeline.nodes[track.places[at]].command];
+    return track.what === "wait" || track.what === "range" || !matches[track.places[at]];
   }
 
   /** Boxes where they are wide enough, else shares of pixels, of which equal neighbours are one rectangle. */
@@ -172,6 +175,7 @@ class Painter {
     const place = track.places[at];
     if (track.what === "wait") return `waits: ${timeline.waits[place].what}`;
     if (track.what === "range") return timeline.ranges[place].name;
+    if (track.what === "node") return timeline.nodeName(timeline.nodes[place]);
     return timeline.nameOf(place);
   }
 

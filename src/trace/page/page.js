@@ -260,6 +260,7 @@ class Page {
     const [begin, end] = this.view.spanOf(item);
     const [title, ...lines] = item.what === "wait" ? [`Host waits: ${t.waits[item.place].what}`]
       : item.what === "range" ? [t.ranges[item.place].name]
+      : item.what === "node" ? [t.nodeName(t.nodes[item.place]), `node ${t.nodes[item.place].number} of ${t.nameOf(t.nodes[item.place].command)}`]
       : [t.nameOf(item.place), t.size[item.place] > 0 ? bytesText(t.size[item.place]) : "", t.placeOf(item.place)];
     const tip = byId("tip");
     tip.replaceChildren(element("b", {}, title), element("span", {}, [durationText(end - begin), ...lines].filter(Boolean).join(" · ")));

@@ -84,7 +84,8 @@ class Panel {
     at.hidden = !item;
     if (!item) return;
     const made = item.what === "command" ? this.command(timeline, item.place)
-      : item.what === "wait" ? this.wait(timeline, timeline.waits[item.place]) : this.range(timeline.ranges[item.place]);
+      : item.what === "wait" ? this.wait(timeline, timeline.waits[item.place])
+      : item.what === "node" ? this.node(timeline, timeline.nodes[item.place]) : this.range(timeline.ranges[item.place]);
     const close = element("button", {"aria-label": "Select nothing", on: () => this.go(null)}, "×");
     at.replaceChildren(element("div", {class: "title"}, element("h2", {}, made.title), close), ...made.held);
     byId("panel").scrollTop = 0;
@@ -138,6 +139,14 @@ class Panel {
     ]);
     return {title: `Host waits: ${one.what}`, held: [list, ...(one.command >= 0 ? this.links(t, "Until", [[one.command, ""]]) : [])]};
   }
+  node(t, one) {
+    const list = facts([
+      ["Node", `${one.number} of ${t.nameOf(one.command)}`], ["Line", one.file === 0 ? "" : `${t.texts[one.file]}:${one.line}`],
+      ["Begin", moment(one.begin)], ["End", moment(one.end)], ["Took", durationText(one.end - one.begin)],
+    ]);
+    const badge = element("span", {class: "badge", color: `var(--${laneColors[one.lane]})`}, t.meta.lanes[one.lane]);
+    return {title: t.nodeName(one), held: [badge, list, ...this.links(t, "Launched by", [[one.command, ""]])]};
+  }
   range(one) {
     return {title: one.name, held: [facts([["Thread", String(one.thread)], ["Begin", moment(one.begin)],
       ["End", one.open ? "open when the recording ended" : moment(one.end)], ["Took", durationText(one.end - one.begin)]])]};
@@ -169,6 +178,10 @@ function facts(pairs) {
 /** One sentence, for who hears the page. */
 function spoken(timeline, {what, place}) {
   if (what === "range") return `range ${timeline.ranges[place].name}`;
+  if (what === "node") {
+    const node = timeline.nodes[place];
+    return `${timeline.nodeName(node)}, node ${node.number} of ${timeline.nameOf(node.command)}, took ${durationText(node.end - node.begin)}`;
+  }
   const wait = timeline.waits[place];
   if (what === "wait") return `the host waits for ${wait.what}, ${durationText(wait.end - wait.begin)}`;
   const took = timeline.end[place] - timeline.begin[place];

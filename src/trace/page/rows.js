@@ -112,6 +112,14 @@ function commandTracks(timeline, places) {
   return tracksOf("command", places, (i) => timeline.begin[i], (i) => timeline.end[i]);
 }
 
+/** Nodes of graphs, for each stream: beside the launch that they are of. */
+function nodeTracks(timeline) {
+  const of = Array.from({length: timeline.streams.length}, () => []);
+  timeline.nodes.forEach((node, i) => of[timeline.stream[node.command]].push(i));
+  const begin = (i) => timeline.nodes[i].begin;
+  return of.map((places) => tracksOf("node", sortBy(places, begin), begin, (i) => timeline.nodes[i].end));
+}
+
 function pathRow(timeline) {
   const places = Array.from(timeline.path).filter((i) => timeline.works(i));
   return new Row("path", "Critical path", "", commandTracks(timeline, places).slice(0, 1));
@@ -122,6 +130,7 @@ function streamRows(timeline) {
   const work = grouped(timeline, timeline.streams.length, (i) => (timeline.works(i) ? timeline.stream[i] : -1));
   const marks = grouped(timeline, timeline.streams.length,
                         (i) => (isMark(i) && timeline.state(i) !== "pending" ? timeline.stream[i] : -1));
+  const nodes = nodeTracks(timeline);
   return timeline.devices.flatMap((device, d) => [
     new Row("group", device),
     ...timeline.streams.flatMap((stream, s) => {
@@ -129,7 +138,8 @@ function streamRows(timeline) {
       const notes = [stream.priority !== 0 ? `priority ${stream.priority}` : "", stream.blocking ? "" : "non-blocking"];
       const moments = momentsOf(marks[s], (i) => timeline.begin[i]);
       const at = new Track("command", marks[s], moments, moments);
-      return [new Row("lane", timeline.streamName(s), notes.filter(Boolean).join(", "), commandTracks(timeline, work[s]), at)];
+      return [new Row("lane", timeline.streamName(s), notes.filter(Boolean).join(", "),
+                      [...commandTracks(timeline, work[s]), ...nodes[s]], at)];
     }),
   ]);
 }

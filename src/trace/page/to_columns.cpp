@@ -122,7 +122,7 @@ void host(Writer& out, const Timeline& timeline) {
 }
 
 void collectives(Writer& out, const Timeline& timeline) {
-  if (timeline.origin < 0 && timeline.machine.empty() && timeline.collectives.empty()) return;
+  if (timeline.origin < 0 && timeline.machine.empty() && timeline.collectives.empty() && timeline.nodes.empty()) return;
   out.sign(timeline.origin);
   out.string(timeline.machine);
   out.number(timeline.collectives.size());
@@ -135,6 +135,23 @@ void collectives(Writer& out, const Timeline& timeline) {
     out.number(static_cast<std::uint64_t>(part.rank));
     out.number(static_cast<std::uint64_t>(part.ranks));
     out.sign(part.peer);
+  }
+}
+
+void nodes(Writer& out, const Timeline& timeline) {
+  if (timeline.nodes.empty()) return;
+  out.number(timeline.nodes.size());
+  std::uint32_t before = 0;
+  for (const NodeRun& run : timeline.nodes) {
+    out.number(run.command - before);
+    before = run.command;
+    out.number(run.node);
+    out.place(run.name);
+    out.number(static_cast<std::uint64_t>(run.lane));
+    out.place(run.file);
+    out.number(run.line);
+    out.sign(run.begin - timeline.commands[run.command].begin);
+    out.number(static_cast<std::uint64_t>(run.end - run.begin));
   }
 }
 
@@ -194,6 +211,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
     before = place;
   }
   collectives(out, timeline);
+  nodes(out, timeline);
   return base64(deflated(out.bytes()));
 }
 

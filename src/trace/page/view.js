@@ -93,6 +93,7 @@ class View {
     const t = this.timeline;
     if (what === "wait") return [t.waits[place].begin, t.waits[place].end];
     if (what === "range") return [t.ranges[place].begin, t.ranges[place].end];
+    if (what === "node") return [t.nodes[place].begin, t.nodes[place].end];
     if (t.state(place) === "pending") return [t.call[place], t.call[place]];
     return [t.begin[place], t.end[place]];
   }

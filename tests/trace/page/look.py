@@ -57,7 +57,7 @@ class Look:
         """Each number is that of the JSON."""
         data = json.loads((self.folder / "page.json").read_text())
         events = {cat: [one["args"]["w"].split() for one in data["traceEvents"] if one.get("cat") == cat]
-                  for cat in ("command", "host wait", "range")}
+                  for cat in ("command", "host wait", "range", "node")}
         commands = self.evaluate("""(() => {
           const t = weirPage.timeline, made = [];
           for (let i = 0; i < t.count; ++i) {
@@ -73,6 +73,8 @@ class Look:
         equal(waits, [[one[k] for k in (1, 2, 4, 5, 6, 7)] for one in events["host wait"]], "waits")
         ranges = self.evaluate("weirPage.timeline.ranges.map((r) => [r.thread, r.begin, r.open ? -1 : r.end].map(String))")
         equal(ranges, [one[1:] for one in events["range"]], "ranges")
+        nodes = self.evaluate("weirPage.timeline.nodes.map((n) => [n.command, n.number, n.name - 1, n.lane, n.file - 1, n.line, n.begin, n.end].map(String))")
+        equal(nodes, events["node"], "nodes")
         equal(self.evaluate("weirPage.timeline.texts.slice(1)"), data["weir"]["texts"], "texts")
 
     def has_the_numbers(self):
@@ -93,6 +95,8 @@ class Look:
         for place, color in ((IN, "copy-in"), (SAXPY, "kernel"), (EVIL, "kernel"), (OUT, "copy-out")):
             equal(self.place("command", place)["color"], self.evaluate(COLOR % color), f"color of command {place}")
         equal(self.place("wait", 0)["color"], self.evaluate(COLOR % "wait"), "color of a wait")
+        equal(self.place("node", 0)["color"], self.evaluate(COLOR % "kernel"), "color of a node")
+        equal(self.place("node", 1)["color"], self.evaluate(COLOR % "fill"), "color of a node")
         holds(self.evaluate("document.title") != "evil", "a name was run as a script")
         equal(self.text("#status"), "", "status")
 
@@ -121,6 +125,14 @@ class Look:
         self.page.settle()
         holds(start() > before and self.selected() is None, "dragging did not move")
         self.page.key("0")
+
+    def selects_nodes_of_graphs(self):
+        at = self.place("node", 0)
+        self.page.click(at["x"], at["y"])
+        details = self.text("#details")
+        for text in ("Step", "1 of Saxpy", "graph.cpp:7", "70.0 µs"):
+            holds(text in details, f"{text} is missing: {details}")
+        self.page.key("Escape")
 
     def selects_by_click(self):
         at = self.place("command", IN)
@@ -251,8 +263,8 @@ class Look:
 
     def all(self):
         self.open("page.html")
-        for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_by_click,
-                     self.shows_reasons, self.is_used_by_keys, self.searches, self.has_a_table, self.has_views):
+        for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_nodes_of_graphs,
+                     self.selects_by_click, self.shows_reasons, self.is_used_by_keys, self.searches, self.has_a_table, self.has_views):
             part()
         self.open("empty.html")
         equal(self.text("#status"), "No command was recorded.", "an empty page")
