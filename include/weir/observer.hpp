@@ -49,6 +49,8 @@ struct Span {
   Source source = Source::host;
   /// How far both may be off together, where a GPU's clock was put on the host's.
   std::chrono::nanoseconds error{0};
+  /// By a virtual clock alone: when the call was made. Otherwise the epoch: an observer may look at its own clock then.
+  std::chrono::steady_clock::time_point called = {};
 };
 
 /// What the host has waited for: everything (stream 0, no event), a device, a stream, an event, or one command.

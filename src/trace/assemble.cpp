@@ -1,5 +1,7 @@
 // From what was told to a timeline: commands in the order of their calls, with what each had to wait for.
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -60,7 +62,10 @@ class Assembler {
     for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
       for (const TapeRecord& one : thread) {
         if (one.kind == Kind::refused) refused.push_back(one.id);
-        if (one.kind == Kind::ran) ran_.push_back(&one);
+        if (one.kind == Kind::ran) {
+          ran_.push_back(&one);
+          any_virtual_ = any_virtual_ || one.flag;
+        }
         if (one.kind == Kind::wait) waits_.push_back(&one);
         if (one.kind == Kind::node) nodes_.push_back(&one);
       }
@@ -197,19 +202,72 @@ class Assembler {
   }
 
   void join_spans() {
+    find_virtual_clock();
     for (Command& command : made_.commands) {
-      const auto at = std::lower_bound(ran_.begin(), ran_.end(), command.id,
-                                       [](const TapeRecord* one, std::uint64_t id) { return one->id < id; });
-      if (at != ran_.end() && (*at)->id == command.id) {
-        command.begin = moment((*at)->begin);
-        command.end = moment((*at)->end);
+      calls_.push_back(command.call);
+      const TapeRecord* ran = ran_of(command.id);
+      const bool is_virtual = is_virtual_[command.stream];
+      const std::int64_t shift = is_virtual ? virtual_shift_ : 0;
+      if (is_virtual) command.call = call_by_virtual_clock(command, ran);
+      if (ran != nullptr) {
+        command.begin = moment(ran->begin) + shift;
+        command.end = moment(ran->end) + shift;
         const bool takes_none = command.lane == Lane::order || command.lane == Lane::memory;
         command.state = command.end > command.begin || takes_none ? State::ran : State::skipped;
       } else if (command.lane == Lane::memory || command.lane == Lane::order) {
         end_with_what_it_follows(command);
       }
+      if (is_virtual) made_.duration = std::max(made_.duration, command.end);
     }
   }
+  const TapeRecord* ran_of(std::uint64_t id) const {
+    const auto at = std::lower_bound(ran_.begin(), ran_.end(), id,
+                                     [](const TapeRecord* one, std::uint64_t id) { return one->id < id; });
+    return at != ran_.end() && (*at)->id == id ? *at : nullptr;
+  }
+
+  // Work of simulated devices has the moments of their virtual clock, of which the host's threads have each their own. What a
+  // thread did by the real clock beside it is put there: behind what the thread called before it, or waited for.
+
+  /// The clock is put such that the first call is where it was made.
+  void find_virtual_clock() {
+    is_virtual_.resize(made_.streams.size());
+    if (!any_virtual_) return;
+    bool found = false;
+    for (const Command& command : made_.commands) {
+      const TapeRecord* ran = ran_of(command.id);
+      if (ran == nullptr || !ran->flag) continue;
+      is_virtual_[command.stream] = true;
+      if (!std::exchange(found, true)) {
+        virtual_shift_ = command.call - moment(static_cast<std::int64_t>(ran->a));
+      }
+    }
+  }
+  std::int64_t call_by_virtual_clock(const Command& command, const TapeRecord* ran) {
+    std::map<std::int64_t, std::int64_t>& clock = clocks_[command.thread];
+    const std::int64_t known = clock.empty() ? command.call : clock.rbegin()->second;
+    const bool told = ran != nullptr && ran->flag;
+    const std::int64_t call = told ? moment(static_cast<std::int64_t>(ran->a)) + virtual_shift_ : known;
+    return clock[command.call] = std::max<std::int64_t>(call, 0);
+  }
+  /// A moment of a thread by its virtual clock, if it has one.
+  std::int64_t virtual_moment(std::uint32_t thread, std::int64_t real) const {
+    const auto clock = clocks_.find(thread);
+    if (clock == clocks_.end()) return real;
+    const auto after = clock->second.upper_bound(real);
+    return after == clock->second.begin() ? real : std::prev(after)->second;
+  }
+  /// The host waited until the command had ended. False if it had when the wait began.
+  bool wait_by_virtual_clock(HostWait& wait) {
+    const Command& command = made_.commands[wait.command];
+    const std::int64_t real_end = wait.end;
+    wait.begin = virtual_moment(wait.thread, wait.begin);
+    wait.end = command.end;
+    if (command.state == State::pending || wait.end <= wait.begin) return false;
+    clocks_[wait.thread][real_end] = wait.end;
+    return true;
+  }
+
   /// Records and waits in graphs, and what was skipped, take no time.
   void add_nodes() {
     for (const TapeRecord* told : nodes_) {
@@ -263,10 +321,15 @@ class Assembler {
       const auto at = std::lower_bound(ids.begin(), ids.end(), std::pair(told->id, 0u));
       if (told->id != 0 && at != ids.end() && at->first == told->id) wait.command = at->second;
       wait.what = text(words_of(*told, wait));
-      if (told->flag && wait.command != none) made_.commands[wait.command].called = wait.end;
+      const bool holds_its_call = told->flag && wait.command != none;
       if (wait.command == none) wait.command = last_before(*told, wait);
+      const bool is_virtual = wait.command != none && is_virtual_[made_.commands[wait.command].stream];
+      if (is_virtual && !wait_by_virtual_clock(wait)) continue;
+      if (holds_its_call) made_.commands[wait.command].called = wait.end;
       made_.waits.push_back(wait);
     }
+    std::stable_sort(made_.waits.begin(), made_.waits.end(),
+                     [](const HostWait& a, const HostWait& b) { return a.begin < b.begin; });
   }
   std::string words_of(const TapeRecord& told, const HostWait& wait) const {
     if (told.flag) return "pageable copy";
@@ -286,8 +349,7 @@ class Assembler {
       return record == numbers->second.end() ? none : record->second;
     }
     const auto begin = made_.commands.begin();
-    const auto after = std::upper_bound(begin, made_.commands.end(), wait.begin,
-                                        [](std::int64_t moment, const Command& one) { return moment < one.call; });
+    const auto after = begin + (std::upper_bound(calls_.begin(), calls_.end(), wait.begin) - calls_.begin());
     std::uint32_t found = none;
     constexpr std::ptrdiff_t looked_at = 1024;
     for (auto at = after; at != begin && after - at < looked_at;) {
@@ -295,7 +357,8 @@ class Assembler {
       const auto place = static_cast<std::uint32_t>(at - begin);
       if (wait.stream != none) {
         if (at->stream == wait.stream) return place;
-      } else if (at->end <= wait.end && (found == none || at->end > made_.commands[found].end)) {
+      } else if ((is_virtual_[at->stream] || at->end <= wait.end) &&
+                 (found == none || at->end > made_.commands[found].end)) {
         found = place;
       }
     }
@@ -310,7 +373,9 @@ class Assembler {
       }
       for (const TapeRecord& one : thread) {
         if (one.thread != 0) number = one.thread;
-        if (one.kind == Kind::range) made_.ranges.push_back({one.name, number, moment(one.begin), moment(one.end)});
+        if (one.kind != Kind::range) continue;
+        made_.ranges.push_back(
+            {one.name, number, virtual_moment(number, moment(one.begin)), virtual_moment(number, moment(one.end))});
       }
     }
     std::sort(made_.ranges.begin(), made_.ranges.end(), [](const NamedRange& a, const NamedRange& b) {
@@ -322,6 +387,7 @@ class Assembler {
     const bool gpu = std::any_of(made_.devices.begin(), made_.devices.end(),
                                  [&](Text device) { return made_.text(device).starts_with("cuda"); });
     std::string words = "nanoseconds of the host's steady clock; on the CPU it is read before and after each command";
+    if (!clocks_.empty()) words += "; simulated devices, and calls and waits for them, have their virtual clock";
     if (gpu) {
       words +=
           "; on GPUs kernels and host functions note their own times, and copies and graphs stand between events, put "
@@ -338,6 +404,12 @@ class Assembler {
   std::vector<const TapeRecord*> ran_;
   std::vector<const TapeRecord*> waits_;
   std::vector<const TapeRecord*> nodes_;
+  std::vector<std::int64_t> calls_;  ///< of the commands, by the real clock
+  std::vector<bool> is_virtual_;     ///< of each stream
+  std::int64_t virtual_shift_ = 0;
+  /// Of each thread, by the real clock: its virtual one.
+  std::map<std::uint32_t, std::map<std::int64_t, std::int64_t>> clocks_;
+  bool any_virtual_ = false;
   struct Launch {
     std::uint32_t place;
     std::uint64_t graph;

@@ -235,6 +235,8 @@ class Session::State final : public Observer {
     record.stream = stream;
     record.begin = nanoseconds(span.begin);
     record.end = nanoseconds(span.end);
+    record.flag = span.source == Span::Source::simulated;
+    if (record.flag) record.a = static_cast<std::uint64_t>(nanoseconds(span.called));
     writer.add();
     if (span.error.count() > clock_error_.load(std::memory_order_relaxed)) {
       clock_error_.store(span.error.count(), std::memory_order_relaxed);

@@ -25,8 +25,9 @@ struct TapeRecord {
   std::int64_t begin;
   std::int64_t end;
   std::uint64_t stream;
-  std::uint64_t
-      a;  ///< bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address; of a node: its number
+  /// Bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address; of a node: its
+  /// number; of what ran by a virtual clock: when it was called.
+  std::uint64_t a;
   std::uint64_t b;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
   Text name;
   Text file;
@@ -35,7 +36,7 @@ struct TapeRecord {
   Kind kind;
   Lane lane;
   std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
-  bool flag;          ///< pageable; of a wait: of a pageable copy
+  bool flag;          ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy
 };
 /// Where each begins. Pieces of them are not: what is written twice costs twice.
 inline constexpr TapeRecord empty_record{.id = 0,

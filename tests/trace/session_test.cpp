@@ -1,5 +1,6 @@
 // What sessions record: commands with what they wait for, waits of the host, ranges; bounded, and in files that survive the program.
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/error.hpp>
+#include <weir/sim.hpp>
 #include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
@@ -261,6 +263,52 @@ TEST(TraceSession, has_the_nodes_of_each_replay_with_their_names_lines_and_times
     EXPECT_NE(seen[2 * launch + 1].find("copy"), std::string::npos) << seen[2 * launch + 1];
   }
   EXPECT_NE(seen[0].substr(0, seen[0].find(' ')), seen[2].substr(0, seen[2].find(' ')));
+}
+
+struct Short {
+  void operator()(std::size_t) const {}
+};
+
+// A kernel of 1 ms, 10 ms of the host's, and another kernel, which the host waits for: all of it takes next to no real time.
+TEST(TraceSession, of_simulated_devices_has_calls_and_waits_by_their_virtual_clock) {
+  using weir::trace::Reason;
+  constexpr std::int64_t ms = 1'000'000;
+  const weir::Device device = weir::device("sim:h200");
+  weir::Stream s(device);
+  weir::sim::set_cost("Short", {.ns = 1e6});
+  s.synchronize();
+  Session session;
+  launch(s, 1, Short{});
+  weir::sim::host_work(std::chrono::milliseconds(10));
+  launch(s, 1, Short{});
+  const unsigned line = __LINE__ - 1;
+  {
+    weir::trace::Range waits("waits");
+    s.synchronize();
+  }
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.commands.size(), 2u);
+  const weir::trace::Command &first = timeline.commands[0], &second = timeline.commands[1];
+  EXPECT_GE(first.call, 0);
+  EXPECT_GE(first.begin, first.call);
+  EXPECT_LT(first.end, first.call + 2 * ms);
+  EXPECT_GE(second.call, first.call + 10 * ms);
+  EXPECT_LT(second.call, first.call + 11 * ms);
+  EXPECT_GE(second.end, second.begin + ms);
+  ASSERT_EQ(timeline.waits.size(), 1u);
+  EXPECT_GE(timeline.waits[0].begin, second.call);
+  EXPECT_EQ(timeline.waits[0].end, second.end);
+  ASSERT_EQ(timeline.ranges.size(), 1u);
+  EXPECT_GE(timeline.ranges[0].begin, second.call);
+  EXPECT_EQ(timeline.ranges[0].end, second.end);
+  EXPECT_GE(timeline.duration, second.end);
+  EXPECT_NE(timeline.clock.find("virtual clock"), std::string::npos);
+  const std::vector<weir::trace::Held> held = explain(timeline);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].reason, Reason::host_late);
+  EXPECT_EQ(held[0].line, line);
+  EXPECT_GT(held[0].saves, 8 * ms);
+  EXPECT_LT(held[0].saves, 10 * ms);
 }
 
 TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {

@@ -178,10 +178,11 @@ class Clock final : public detail::DeviceClock {
       if (other != nullptr && other != model) model->hold(command.stream, other->end_of_event(wait->event_id));
     }
     const std::uint32_t thread = arrive(command.thread);
+    const double called = clocks_[thread];
     Place place = model->submit(command, thread, clocks_, costs_);
     if (host_measured_) left_[thread] = std::chrono::steady_clock::now();
     if (std::holds_alternative<HostCall>(command.op)) keep_function(command.id, *model, place);
-    if (times_watched_) places_.insert_or_assign(command.id, Known{model, std::move(place)});
+    if (times_watched_) places_.insert_or_assign(command.id, Known{model, std::move(place), called});
   }
 
   void refused(const Refusal& refusal) override {
@@ -277,6 +278,7 @@ class Clock final : public detail::DeviceClock {
   struct Known {
     OnlineModel* model = nullptr;
     Place place = {};
+    double called = 0;
   };
   struct Given {
     double time = 0;
@@ -346,7 +348,10 @@ class Clock final : public detail::DeviceClock {
   bool set_times(const Known& known, Ran& ran, bool skipped) WEIR_NEEDS(mutex_) {
     const auto [begin, end] = known.model->times_of(known.place);
     if (std::isinf(end)) return false;
-    ran.span = {time_at(skipped ? end : begin), time_at(end), Span::Source::simulated};
+    ran.span = {.begin = time_at(skipped ? end : begin),
+                .end = time_at(end),
+                .source = Span::Source::simulated,
+                .called = time_at(known.called)};
     return true;
   }
 
