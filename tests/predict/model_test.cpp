@@ -380,6 +380,25 @@ TEST_F(ModelTest, graphs_run_their_branches_side_by_side_and_end_before_what_com
   expect(result, 5, 21, 31);
 }
 
+TEST_F(ModelTest, launches_of_one_graph_come_one_after_the_other_whatever_their_streams) {
+  const std::uint32_t a = stream(), b = stream();
+  Task node;
+  node.work = Work::kernel;
+  node.block_us = 10;
+  const std::uint32_t one = task(node);
+  program.graphs.push_back({{one, {}}});
+  program.graphs.push_back({{one, {}}});
+  call(Action::launch_graph, a, 0);
+  call(Action::launch_graph, b, 0);
+  call(Action::launch_graph, b, 1);
+  call(Action::launch_graph, a, 1);
+  const Result result = run();
+  expect(result, 1, 0, 10);
+  expect(result, 4, 10, 20);
+  expect(result, 7, 20, 30);
+  expect(result, 10, 30, 40);
+}
+
 TEST_F(ModelTest, threads_wait_for_hand_offs_and_work_at_the_same_time) {
   program.threads = 2;
   program.hand_offs = 1;

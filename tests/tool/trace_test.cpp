@@ -73,6 +73,20 @@ TEST_F(Trace, of_a_demo) {
   EXPECT_EQ(run({"demo", "default-stream", "--trace", "/nowhere/x.json"}).exit_code, 2);
 }
 
+// By the virtual clock: not by the host's, which computes for the device.
+TEST_F(Trace, explains_what_holds_demos_on_a_simulated_device) {
+  for (const auto& [demo, dearest] : {std::pair("prefetch", "event"), std::pair("normalize", "engine busy")}) {
+    ASSERT_EQ(run({"demo", demo, "--repeat", "1", "--device", "sim:h200", "--trace", path_}).exit_code, 0) << demo;
+    const json reasons = printed({"trace", "explain", path_, "--json"})["reasons"];
+    ASSERT_FALSE(reasons.empty()) << demo;
+    EXPECT_EQ(reasons[0]["reason"], dearest) << demo;
+    for (const json& one : reasons) {
+      EXPECT_NE(one["reason"], "unknown") << demo;
+      EXPECT_GT(one["line"], 0) << demo;
+    }
+  }
+}
+
 TEST_F(Trace, of_several_processes_becomes_one) {
   record();
   const std::string other = path_ + ".other.json", all = path_ + ".all.json";

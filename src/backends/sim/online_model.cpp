@@ -306,6 +306,7 @@ void OnlineModel::drop_graph(std::uint64_t id) {
   const auto found = graphs_.find(id);
   if (found == graphs_.end()) return;
   program_.graphs[found->second.place] = {};
+  simulation_.forget_graph(found->second.place);
   free_graphs_.push_back(found->second.place);
   graphs_.erase(found);
 }

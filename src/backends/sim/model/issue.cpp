@@ -247,6 +247,10 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   enter_stream(first, call.stream);
   spans_[first].stream = none;
   --streams_[call.stream].unfinished;
+  // Launches of one graph come one after the other, whatever their streams.
+  if (graphs_last_.size() <= call.target) graphs_last_.resize(call.target + 1, none);
+  const std::uint32_t before = graphs_last_[call.target];
+  if (before != none) come_behind(before, first, Phase::ended, 0, Cause::order);
   one_less(first, 0, Cause::host, none);
 
   const std::uint32_t base = commands_.end();
@@ -280,6 +284,7 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   }
   StreamState& state = streams_[call.stream];
   state.tail.assign(1, {last, Cause::order, 0});
+  graphs_last_[call.target] = last;
   if (program_.streams[call.stream].kind == Stream::Kind::legacy) devices_[device].legacy = last;
   ++state.unfinished;
   one_less(last, 0, Cause::host, none);

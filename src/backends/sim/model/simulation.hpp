@@ -46,6 +46,10 @@ class Simulation {
   double end_of(std::uint32_t command);
   /// When it ended, or else infinity: nothing goes on.
   double known_end(std::uint32_t command) const;
+  /// Another graph gets its number.
+  void forget_graph(std::uint32_t graph) {
+    if (graph < graphs_last_.size()) graphs_last_[graph] = none;
+  }
   /// The number that the next command will have.
   std::uint32_t next_command() const { return commands_.end(); }
   /// When something happens next after that; infinity if nothing does.
@@ -257,6 +261,7 @@ class Simulation {
   std::uint32_t free_edges_ = none;
   std::vector<StreamState> streams_;
   std::vector<std::vector<Behind>> events_;
+  std::vector<std::uint32_t> graphs_last_;  ///< the end of each graph's last launch
   std::vector<Device> devices_;
   std::vector<Launch> launches_;
   std::vector<std::uint32_t> free_launches_;
