@@ -227,8 +227,8 @@ struct Step {
 
 TEST(TraceSession, has_the_nodes_of_each_replay_with_their_names_lines_and_times) {
   weir::Stream s(weir::device("cpu"));
-  const auto x = weir::zeros<int>(s, 1000);
-  const auto y = weir::zeros<int>(s, 1000);
+  const auto x = weir::zeros<int>(s, 200'000);
+  const auto y = weir::zeros<int>(s, 200'000);
   const auto captured = [&] {
     return capture(s, [&] {
       launch(s, x.size(), Step{}, inout(x));
