@@ -6,75 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "backends/sim/model/places.hpp"
-#include "backends/sim/model/profile.hpp"
-#include "backends/sim/model/program.hpp"
 #include "backends/sim/model/shared_rate.hpp"
-#include "backends/sim/model/simulate.hpp"
 #include "backends/sim/model/simulation.hpp"
+#include "predict/model_fixture.hpp"
 
 namespace {
 
 using namespace weir::sim::model;
-
-/// Nothing but engines takes time: 1,000 bytes a microsecond both ways, 2 multiprocessors of 1,024 threads and 4 blocks.
-Profile simple() {
-  Profile profile;
-  profile.name = "simple";
-  profile.sms = 2;
-  profile.threads_per_sm = 1024;
-  profile.blocks_per_sm = 4;
-  profile.shared_bytes_per_sm = 1000;
-  profile.resident_kernels = 8;
-  profile.work_queues = 8;
-  profile.pending_commands = 1021;
-  profile.copy_engines = 2;
-  profile.link = {1, 1, 1, 0, 0, 0, 2};
-  profile.pageable = {0.5, 0.5, 0, 0, 100};
-  profile.memory = {4, 1, 0.5, 0, 0, 0};
-  return profile;
-}
-
-class ModelTest : public testing::Test {
- protected:
-  std::uint32_t stream(Stream::Kind kind = Stream::Kind::non_blocking, std::int32_t priority = 0,
-                       std::uint32_t device = 0) {
-    program.streams.push_back({device, priority, kind});
-    return static_cast<std::uint32_t>(program.streams.size() - 1);
-  }
-  std::uint32_t task(Task task) {
-    program.tasks.push_back(task);
-    return static_cast<std::uint32_t>(program.tasks.size() - 1);
-  }
-  void call(Action action, std::uint32_t stream, std::uint32_t target = none, double us = 0, std::uint32_t thread = 0) {
-    program.calls.push_back({action, thread, stream, target, none, us});
-  }
-  void enqueue(std::uint32_t stream, Task what) {
-    program.calls.push_back({Action::enqueue, 0, stream, none, task(what), 0});
-  }
-  void kernel(std::uint32_t stream, double us, std::uint32_t blocks = 1, std::uint32_t threads = 256) {
-    Task made;
-    made.work = Work::kernel;
-    made.block_us = us;
-    made.blocks = blocks;
-    made.threads = threads;
-    enqueue(stream, made);
-  }
-  void copy(std::uint32_t stream, Work work, double bytes, bool pageable = false) {
-    Task made;
-    made.work = work;
-    made.bytes = bytes;
-    made.pageable = pageable;
-    enqueue(stream, made);
-  }
-  Result run() { return simulate(program, profile); }
-  void expect(const Result& result, std::size_t span, double begin, double end) {
-    EXPECT_NEAR(result.spans[span].begin, begin, 1e-9) << span;
-    EXPECT_NEAR(result.spans[span].end, end, 1e-9) << span;
-  }
-
-  Profile profile = simple();
-  Program program;
-};
+using predict_test::ModelTest;
 
 TEST_F(ModelTest, a_rate_is_shared_by_weight_and_no_job_gets_more_than_it_can_take) {
   SharedRate rate(10, 2);
@@ -273,20 +212,6 @@ TEST_F(ModelTest, the_legacy_stream_separates_blocking_streams_alone) {
   EXPECT_EQ(result.spans[1].ready_by, Cause::barrier);
 }
 
-TEST_F(ModelTest, a_graph_in_the_legacy_stream_separates_as_a_whole) {
-  const std::uint32_t blocking = stream(Stream::Kind::blocking), legacy = stream(Stream::Kind::legacy);
-  Task node;
-  node.work = Work::kernel;
-  node.block_us = 10;
-  program.graphs.push_back({{task(node), {}}});
-  kernel(blocking, 5);
-  call(Action::launch_graph, legacy, 0);
-  kernel(blocking, 5);
-  const Result result = run();
-  expect(result, 2, 5, 15);
-  expect(result, 4, 15, 20);
-}
-
 TEST_F(ModelTest, a_full_stream_lets_the_host_wait) {
   profile.pending_commands = 2;
   const std::uint32_t s = stream();
@@ -361,42 +286,6 @@ TEST_F(ModelTest, the_thread_for_host_functions_has_to_be_woken) {
   expect(result, 5, 26, 26);  // it had hardly begun to wait
   expect(result, 7, 66, 66);
   expect(result, 8, 66, 66);
-}
-
-TEST_F(ModelTest, graphs_run_their_branches_side_by_side_and_end_before_what_comes_behind) {
-  profile.hop.graph_us = 1;
-  const std::uint32_t s = stream();
-  Task node;
-  node.work = Work::kernel;
-  node.block_us = 10;
-  const std::uint32_t one = task(node);
-  program.graphs.push_back({{one, {}}, {one, {0}}, {one, {}}});
-  call(Action::launch_graph, s, 0);
-  kernel(s, 10);
-  const Result result = run();
-  expect(result, 1, 0, 10);
-  expect(result, 2, 11, 21);
-  expect(result, 3, 0, 10);
-  expect(result, 5, 21, 31);
-}
-
-TEST_F(ModelTest, launches_of_one_graph_come_one_after_the_other_whatever_their_streams) {
-  const std::uint32_t a = stream(), b = stream();
-  Task node;
-  node.work = Work::kernel;
-  node.block_us = 10;
-  const std::uint32_t one = task(node);
-  program.graphs.push_back({{one, {}}});
-  program.graphs.push_back({{one, {}}});
-  call(Action::launch_graph, a, 0);
-  call(Action::launch_graph, b, 0);
-  call(Action::launch_graph, b, 1);
-  call(Action::launch_graph, a, 1);
-  const Result result = run();
-  expect(result, 1, 0, 10);
-  expect(result, 4, 10, 20);
-  expect(result, 7, 20, 30);
-  expect(result, 10, 30, 40);
 }
 
 TEST_F(ModelTest, threads_wait_for_hand_offs_and_work_at_the_same_time) {
