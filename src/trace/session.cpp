@@ -259,12 +259,11 @@ class Session::State final : public Observer {
     nodes.reserve(graph.nodes.size());
     for (const GraphNodeInfo& node : graph.nodes) nodes.push_back(known(node, writer));
     const detail::LockGuard lock(known_mutex_);
-    // A program that captures the same graph again and again has one.
-    if (last_graph_ == nullptr || *last_graph_ != nodes) {
-      nodes_left_ -= std::min(nodes_left_, nodes.size() + 1);
-      if (nodes_left_ == 0) return;
-      last_graph_ = std::make_shared<const std::vector<KnownNode>>(std::move(nodes));
-    }
+    // A program that captures the same graph again and again has its nodes once; its place in the map counts as some nodes, too.
+    const bool is_new = last_graph_ == nullptr || *last_graph_ != nodes;
+    nodes_left_ -= std::min(nodes_left_, 4 + (is_new ? nodes.size() : 0));
+    if (nodes_left_ == 0) return;
+    if (is_new) last_graph_ = std::make_shared<const std::vector<KnownNode>>(std::move(nodes));
     graphs_.insert_or_assign(graph.id, last_graph_);
   }
   void waited(const weir::HostWait& wait) override {
