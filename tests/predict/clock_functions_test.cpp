@@ -72,3 +72,25 @@ TEST(SimulatedFunctions, foreign_work_and_functions_of_graphs_too) {
   s.synchronize();
   EXPECT_LT(us_since(again, device), 100);
 }
+
+// Its launches come one after the other, whatever their streams, and what the host has waited for is over.
+TEST(SimulatedGraphs, of_one_profile_run_in_order_in_streams_of_another) {
+  const weir::Device device = weir::device("sim:h200"), other = weir::device("sim:cc30");
+  const weir::Stream s(device), t(other);
+  weir::sim::set_cost("node", {.ns = 2e6});
+  const auto work = [](weir::StreamRef stream) {
+    weir::launch(stream, weir::Extent{.size = 1, .name = "node"}, [](int) {});
+  };
+  const weir::Graph graph = weir::capture(s, [&] { work(s); });
+  weir::synchronize();
+  const auto begin = weir::host_now(device);
+  graph.launch(s);
+  work(t);
+  graph.launch(t);
+  EXPECT_FALSE(t.done());
+  work(t);
+  t.synchronize();
+  EXPECT_TRUE(s.done());
+  // Behind both the other launch and the stream's first kernel, which ran side by side.
+  EXPECT_NEAR(us_since(begin, device), 6000, 100);
+}

@@ -179,10 +179,18 @@ class Clock final : public detail::DeviceClock {
     }
     const std::uint32_t thread = arrive(command.thread);
     const double called = clocks_[thread];
-    Place place = model->submit(command, thread, clocks_, costs_);
+    Known known{model, {}, called};
+    if (OnlineModel* owner = model_of_graph(command); owner != nullptr && owner != model) {
+      // As with events of the other device: each knows when the other's part ends.
+      known.model = owner;
+      known.place = owner->visit(command, model->end_of_stream(command.stream), thread, clocks_);
+      model->hold(command.stream, owner->end_of(known.place));
+    } else {
+      known.place = model->submit(command, thread, clocks_, costs_);
+    }
     if (host_measured_) left_[thread] = std::chrono::steady_clock::now();
-    if (std::holds_alternative<HostCall>(command.op)) keep_function(command.id, *model, place);
-    if (times_watched_) places_.insert_or_assign(command.id, Known{model, std::move(place), called});
+    if (std::holds_alternative<HostCall>(command.op)) keep_function(command.id, *model, known.place);
+    if (times_watched_) places_.insert_or_assign(command.id, std::move(known));
   }
 
   void refused(const Refusal& refusal) override {
@@ -253,9 +261,9 @@ class Clock final : public detail::DeviceClock {
   void graph_made(const GraphInfo& graph) override {
     if (graph.device.backend() != "sim") return;
     const LockGuard guard(mutex_);
-    OnlineModel* model = devices_[static_cast<std::size_t>(graph.device.index())].model;
-    model->keep_graph(graph, costs_);
-    graphs_[graph.id] = model;
+    const Device& device = devices_[static_cast<std::size_t>(graph.device.index())];
+    device.model->keep_graph(graph, device.place, costs_);
+    graphs_[graph.id] = device.model;
   }
   void graph_changed(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info) override {
     const LockGuard guard(mutex_);
@@ -316,6 +324,13 @@ class Clock final : public detail::DeviceClock {
   OnlineModel* model_of(StreamId stream) WEIR_NEEDS(mutex_) {
     const auto found = streams_.find(stream);
     return found == streams_.end() ? nullptr : found->second;
+  }
+
+  /// Of a launch: a graph of one device may run in streams of others.
+  OnlineModel* model_of_graph(const Command& command) WEIR_NEEDS(mutex_) {
+    const auto* launch = std::get_if<GraphLaunch>(&command.op);
+    const auto found = launch != nullptr ? graphs_.find(launch->id) : graphs_.end();
+    return found == graphs_.end() ? nullptr : found->second;
   }
 
   OnlineModel* model_of_event(std::uint64_t event) WEIR_NEEDS(mutex_) {

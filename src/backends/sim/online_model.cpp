@@ -63,24 +63,28 @@ OnlineModel::OnlineModel(std::string name, model::Profile profile)
       simulation_(program_, profile_) {}
 
 void OnlineModel::open(const StreamInfo& info, std::uint32_t device) {
-  if (streams_.count(info.id) != 0) return;
+  if (streams_.count(info.id) == 0) streams_[info.id] = add_stream(stream_of(info, device), info.id);
+}
+
+/// In the place of one that is closed, if there is one.
+std::uint32_t OnlineModel::add_stream(const model::Stream& stream, StreamId id) {
   const auto reused = std::find_if(closed_.begin(), closed_.end(), [&](std::uint32_t place) {
-    return program_.streams[place].device == device && simulation_.idle(place);
+    return program_.streams[place].device == stream.device && simulation_.idle(place);
   });
   std::uint32_t place;
   if (reused != closed_.end()) {
     place = *reused;
     closed_.erase(reused);
-    program_.streams[place] = stream_of(info, device);
+    program_.streams[place] = stream;
     simulation_.reopen(place);
-    stream_ids_[place] = info.id;
+    stream_ids_[place] = id;
   } else {
     place = static_cast<std::uint32_t>(program_.streams.size());
-    program_.streams.push_back(stream_of(info, device));
-    stream_ids_.push_back(info.id);
+    program_.streams.push_back(stream);
+    stream_ids_.push_back(id);
     simulation_.grow();
   }
-  streams_[info.id] = place;
+  return place;
 }
 
 void OnlineModel::close(StreamId stream) {
@@ -193,14 +197,7 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
     marker();
   } else if (const auto* graph = std::get_if<GraphLaunch>(&command.op)) {
     const auto known = graphs_.find(graph->id);
-    if (known == graphs_.end()) return place;
-    if (known->second.changed) translate(known->second);
-    find_events(known->second, clocks[thread]);
-    call.action = Action::launch_graph;
-    call.target = known->second.place;
-    place.first = simulation_.next_command();
-    make(call, thread, clocks, command.id);
-    place.last = simulation_.last_of_stream(stream).back();
+    if (known != graphs_.end()) place = launch(known->second, stream, command.id, thread, clocks);
   } else {
     call.action = Action::enqueue;
     call.task = known_task(task_of(command.op, command.uses, command.where, profile_, costs, estimated_));
@@ -218,6 +215,28 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
     }
   }
   return place;
+}
+
+Place OnlineModel::launch(Graph& graph, std::uint32_t stream, CommandId command, std::uint32_t thread,
+                          std::vector<double>& clocks) {
+  if (graph.changed) translate(graph);
+  find_events(graph, clocks[thread]);
+  Place place;
+  place.first = simulation_.next_command();
+  make(call_for(Action::launch_graph, graph.place, stream), thread, clocks, command);
+  place.last = simulation_.last_of_stream(stream).back();
+  return place;
+}
+
+Place OnlineModel::visit(const Command& command, double behind, std::uint32_t thread, std::vector<double>& clocks) {
+  const auto known = graphs_.find(std::get<GraphLaunch>(command.op).id);
+  if (known == graphs_.end()) return {};
+  Graph& graph = known->second;
+  if (graph.visitor == none) {
+    graph.visitor = add_stream({graph.device, 0, model::Stream::Kind::non_blocking}, 0);
+  }
+  simulation_.hold(graph.visitor, behind);
+  return launch(graph, graph.visitor, command.id, thread, clocks);
 }
 
 void OnlineModel::allocate(std::uint32_t device, std::uint32_t thread, std::vector<double>& clocks) {
@@ -277,9 +296,10 @@ OnlineModel::GraphNode OnlineModel::node_of(const GraphNodeInfo& info, const Cos
   return node;
 }
 
-void OnlineModel::keep_graph(const GraphInfo& info, const Costs& costs) {
+void OnlineModel::keep_graph(const GraphInfo& info, std::uint32_t device, const Costs& costs) {
   if (graphs_.count(info.id) != 0) return;
   Graph graph;
+  graph.device = device;
   for (const GraphNodeInfo& node : info.nodes) graph.nodes.push_back(node_of(node, costs));
   if (free_graphs_.empty()) {
     graph.place = static_cast<std::uint32_t>(program_.graphs.size());
@@ -307,6 +327,7 @@ void OnlineModel::drop_graph(std::uint64_t id) {
   if (found == graphs_.end()) return;
   program_.graphs[found->second.place] = {};
   simulation_.forget_graph(found->second.place);
+  if (found->second.visitor != none) closed_.push_back(found->second.visitor);
   free_graphs_.push_back(found->second.place);
   graphs_.erase(found);
 }
@@ -382,6 +403,15 @@ double OnlineModel::time_of_event(std::uint64_t event) const {
 
 void OnlineModel::hold(StreamId stream, double time) {
   if (const auto found = streams_.find(stream); found != streams_.end()) simulation_.hold(found->second, time);
+}
+
+double OnlineModel::end_of_stream(StreamId stream) {
+  double time = 0;
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return time;
+  for (const std::uint32_t command : simulation_.last_of_stream(found->second))
+    time = std::max(time, simulation_.end_of(command));
+  return time;
 }
 
 double OnlineModel::end_of_event(std::uint64_t event) {

@@ -45,6 +45,8 @@ class OnlineModel {
 
   /// One call of the host: `thread` is a place in `clocks`, which it moves.
   Place submit(const Command& command, std::uint32_t thread, std::vector<double>& clocks, const Costs& costs);
+  /// A launch of one of its graphs in a stream of another profile's device, behind all that ends until `behind`.
+  Place visit(const Command& command, double behind, std::uint32_t thread, std::vector<double>& clocks);
   void allocate(std::uint32_t device, std::uint32_t thread, std::vector<double>& clocks);
   void synchronize_all(std::uint32_t thread, std::vector<double>& clocks);
   void synchronize_device(std::uint32_t device, std::uint32_t thread, std::vector<double>& clocks);
@@ -53,12 +55,14 @@ class OnlineModel {
   bool query_stream(StreamId stream, std::uint32_t thread, std::vector<double>& clocks);
   bool query_event(std::uint64_t event, std::uint32_t thread, std::vector<double>& clocks);
 
-  void keep_graph(const GraphInfo& graph, const Costs& costs);
+  void keep_graph(const GraphInfo& graph, std::uint32_t device, const Costs& costs);
   void change_node(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info, const Costs& costs);
   void drop_graph(std::uint64_t graph);
 
   /// The stream waits for an event of another profile's device, which is reached then.
   void hold(StreamId stream, double time);
+  /// When all that the stream was given has ended, even if the clocks are not there yet.
+  double end_of_stream(StreamId stream);
   /// When the event's record is reached, even if the clocks are not there yet; a NaN without one.
   double end_of_event(std::uint64_t event);
   double now() const { return simulation_.now(); }
@@ -97,7 +101,9 @@ class OnlineModel {
   };
   struct Graph {
     std::vector<GraphNode> nodes;
+    std::uint32_t device;
     std::uint32_t place;
+    std::uint32_t visitor = model::none;  ///< stands for streams of other profiles' devices
     bool changed = true;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> events = {};  ///< node, place in the model's graph
   };
@@ -109,6 +115,9 @@ class OnlineModel {
   std::uint32_t never_recorded();
   void forget_events();
   GraphNode node_of(const GraphNodeInfo& info, const Costs& costs);
+  Place launch(Graph& graph, std::uint32_t stream, CommandId command, std::uint32_t thread,
+               std::vector<double>& clocks);
+  std::uint32_t add_stream(const model::Stream& stream, StreamId id);
   void translate(Graph& graph);
   void find_events(const Graph& graph, double at);
   std::vector<std::uint32_t> add_nodes(Graph& graph, model::Graph& made, std::int32_t parent,
