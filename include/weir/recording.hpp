@@ -104,7 +104,9 @@ struct Repeat {
   std::uint64_t stride = 0;
   friend bool operator==(const Repeat&, const Repeat&) = default;
 };
-/// Memory that a command touches: `bytes` from `offset`, repeated up to three times, the innermost first.
+/// Scenario files say no more of one use.
+inline constexpr std::size_t most_repeats_in_files = 3;
+/// Memory that a command touches: `bytes` from `offset`, repeated up to four times, the innermost first.
 struct Use {
   std::uint32_t buffer = none;
   Access access = Access::in;
@@ -112,7 +114,7 @@ struct Use {
   std::uint8_t dimensions = 0;  ///< of `repeat`
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::array<Repeat, 3> repeat = {};
+  std::array<Repeat, max_rank> repeat = {};
 
   /// How many bytes it touches, and from offset to its end; they saturate.
   std::uint64_t total() const;

@@ -8,8 +8,6 @@ using recorded::Target;
 void tell(Engine& engine, const Call& call, const recorded::Command& command, const Parts& parts,
           const std::function<const char*(recorded::Name)>& text) {
   const std::uint32_t stream = command.stream;
-  // A stream that is waited for, made or dropped is named by either member.
-  const std::uint32_t named = stream == none && command.target_kind == Target::stream ? command.target : stream;
   const std::uint32_t event = command.target_kind == Target::event ? command.target : none;
   switch (command.op) {
     case Op::launch:
@@ -28,21 +26,22 @@ void tell(Engine& engine, const Call& call, const recorded::Command& command, co
         case Target::event: return engine.synchronize_event(call, event);
         case Target::device: return engine.synchronize_device(call, command.target);
         case Target::all: return engine.synchronize_all(call);
-        default: return engine.synchronize_stream(call, named);
+        default: return engine.synchronize_stream(call, stream);
       }
     case Op::query:
-      if (!command.flag) return engine.not_done(call, event == none ? named : none, event);
-      return event != none ? engine.synchronize_event(call, event, true) : engine.synchronize_stream(call, named, true);
+      if (!command.flag) return engine.not_done(call, event == none ? stream : none, event);
+      return event != none ? engine.synchronize_event(call, event, true)
+                           : engine.synchronize_stream(call, stream, true);
     case Op::host_read:
     case Op::host_write: return engine.host_access(call, command.op, parts.uses);
     case Op::host_open: return parts.uses.empty() ? void() : engine.open(call, command.target, parts.uses.front());
     case Op::host_close: return engine.close(call, command.target);
     case Op::give: return engine.give(call, command.target);
     case Op::take: return engine.take(call, command.target);
-    case Op::make: return event != none ? engine.made_event(event) : engine.made_stream(call, named);
+    case Op::make: return event != none ? engine.made_event(event) : engine.made_stream(call, stream);
     case Op::drop:
       if (command.target_kind == Target::graph) return engine.drop_graph(command.target);
-      return event != none ? engine.drop_event(event) : engine.drop_stream(call, named);
+      return event != none ? engine.drop_event(event) : engine.drop_stream(call, stream);
     case Op::begin_capture: return engine.begin_capture(call, stream);
     case Op::end_capture: return engine.end_capture(call, stream, command.target);
     case Op::launch_graph: return engine.launch_graph(call, stream, command.target);

@@ -137,12 +137,7 @@ class Translator {
     const Action action = command.flag ? (event ? Action::poll_event : Action::poll_stream)
                                        : (event ? Action::query_event : Action::query_stream);
     put(action, command, place, command.target);
-    if (!event) made_.program.calls.back().stream = stream_of(command);
-  }
-
-  /// The target, or the stream: files have only that.
-  static std::uint32_t stream_of(const recorded::Command& command) {
-    return command.target_kind == Target::stream ? command.target : command.stream;
+    if (!event) made_.program.calls.back().stream = command.stream;
   }
 
   void synchronize(const recorded::Command& command, std::size_t place) {
@@ -150,7 +145,7 @@ class Translator {
       case Target::event: return put(Action::sync_event, command, place, command.target);
       case Target::device: return put(Action::sync_device, command, place, command.target);
       case Target::all: return put(Action::sync_all, command, place);
-      default: put(Action::sync_stream, command, place); made_.program.calls.back().stream = stream_of(command);
+      default: put(Action::sync_stream, command, place); made_.program.calls.back().stream = command.stream;
     }
   }
 

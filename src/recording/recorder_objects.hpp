@@ -59,8 +59,8 @@ class Objects {
   /// Op, target and uses of work that is no launch of a graph; Op::empty where nothing is copied or filled. `made` is a Command or a Node.
   template <class Made>
   void describe(const Work& work, Made& made, std::vector<Use>& uses);
-  void add_side(std::span<const Region> regions, MemoryKind kind, std::uint32_t device, std::vector<Use>& uses) {
-    uses_.add_side(regions, kind, device, uses);
+  void add_uses(std::span<const Region> regions, MemoryKind kind, std::uint32_t device, std::vector<Use>& uses) {
+    uses_.add(regions, kind, device, uses);
   }
 
   /// Buffers are added, and uses learn where they are: `resolve` shows each.
@@ -122,7 +122,7 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
       },
       [&](const Fill& fill) {
         is(Op::fill);
-        uses_.add_side(work.uses, fill.kind, work.device, uses);
+        uses_.add(work.uses, fill.kind, work.device, uses);
         if (uses.empty()) is(Op::empty);
       },
       [&](const Alloc& alloc) {

@@ -88,13 +88,9 @@ void Uses::add_copy(const Copy& copy, std::span<const Region> regions, std::uint
     memory_.find(region->buffer, reinterpret_cast<std::uintptr_t>(region->begin), region->extent_bytes(), kind, device,
                  use);
     use.bytes = shape.bytes;
-    if (shape.repeat.size() > use.repeat.size()) {
-      for (const SharedShape::Repetition& one : shape.repeat) use.bytes *= one.count;
-    } else {
-      use.dimensions = static_cast<std::uint8_t>(shape.repeat.size());
-      for (std::size_t d = 0; d < use.dimensions; ++d)
-        use.repeat[d] = {shape.repeat[d].count, shape.repeat[d].stride[number]};
-    }
+    use.dimensions = static_cast<std::uint8_t>(shape.repeat.size());
+    for (std::size_t d = 0; d < use.dimensions; ++d)
+      use.repeat[d] = {shape.repeat[d].count, shape.repeat[d].stride[number]};
     uses.push_back(use);
   };
   side(0, copy.to_kind);
@@ -102,37 +98,17 @@ void Uses::add_copy(const Copy& copy, std::span<const Region> regions, std::uint
 }
 
 void Uses::add(std::span<const Region> regions, MemoryKind kind, std::uint32_t device, std::vector<Use>& uses) {
-  for (const Region& region : regions) add(region, kind, device, false, uses);
-}
-
-void Uses::add_side(std::span<const Region> regions, MemoryKind kind, std::uint32_t device, std::vector<Use>& uses) {
-  if (!regions.empty()) add(regions.front(), kind, device, true, uses);
-}
-
-void Uses::add(const Region& region, MemoryKind kind, std::uint32_t device, bool whole, std::vector<Use>& uses) {
-  if (region.extent_bytes() == 0) return;
-  Shape shape = shape_of(region);
-  Repeat outermost{1, 0};
-  if (shape.repeat.size() > 3) {
-    outermost = shape.repeat.back();
-    shape.repeat.pop_back();
-  }
-  Use use;
-  use.access = access_of(region.access);
-  const auto begin = reinterpret_cast<std::uintptr_t>(region.begin);
-  memory_.find(region.buffer, begin, region.extent_bytes(), kind, device, use);
-  use.bytes = shape.bytes;
-  use.dimensions = static_cast<std::uint8_t>(shape.repeat.size());
-  std::copy(shape.repeat.begin(), shape.repeat.end(), use.repeat.begin());
-  if (whole && outermost.count > 1) {
-    use.bytes = use.total() * outermost.count;
-    use.dimensions = 0;
-    use.repeat = {};
-    outermost.count = 1;
-  }
-  for (std::uint64_t i = 0; i < outermost.count; ++i) {
+  for (const Region& region : regions) {
+    if (region.extent_bytes() == 0) continue;
+    const Shape shape = shape_of(region);
+    Use use;
+    use.access = access_of(region.access);
+    memory_.find(region.buffer, reinterpret_cast<std::uintptr_t>(region.begin), region.extent_bytes(), kind, device,
+                 use);
+    use.bytes = shape.bytes;
+    use.dimensions = static_cast<std::uint8_t>(shape.repeat.size());
+    std::copy(shape.repeat.begin(), shape.repeat.end(), use.repeat.begin());
     uses.push_back(use);
-    use.offset += outermost.stride;
   }
 }
 

@@ -100,8 +100,7 @@ void Translator::opened(const StreamInfo& stream) {
   if (attaching_ || !stream.where) return;
   keep([&] {
     Command made = begun(Op::make, 0, stream.where);
-    made.target_kind = Target::stream;
-    made.target = objects_.stream(stream.id, true);
+    made.stream = objects_.stream(stream.id, true);
     sink_.add(made);
   });
 }
@@ -111,8 +110,7 @@ void Translator::closed(StreamId id) {
     const std::uint32_t place = objects_.closed(id);
     if (place == none) return;
     Command made = begun(Op::drop, 0, {});
-    made.target_kind = Target::stream;
-    made.target = place;
+    made.stream = place;
     sink_.add(made);
   });
 }
@@ -225,15 +223,16 @@ void Translator::add(const HostWait& wait) {
       made.target = objects_.device(wait);
       break;
     case HostWait::Kind::stream:
-      made.target_kind = Target::stream;
-      made.target = objects_.stream(wait.stream);
+      made.stream = objects_.stream(wait.stream);
+      if (made.stream == none) return;
       break;
     default:
       made.target_kind = Target::event;
       made.target = objects_.event(wait.event_id, wait.stream, nullptr);
       break;
   }
-  if (made.target_kind != Target::all && made.target == none) return;
+  const bool named = made.target_kind == Target::event || made.target_kind == Target::device;
+  if (named && made.target == none) return;
   sink_.add(made);
 }
 
@@ -241,7 +240,7 @@ Command Translator::translated(const HostAccess& access, std::vector<Use>& use) 
   Command made = begun(access.begins ? Op::host_open : Op::host_close, access.thread, access.where);
   made.target_kind = Target::scope;
   made.target = names_.text("guard" + std::to_string(access.guard));
-  if (access.begins) objects_.add_side({&access.region, 1}, MemoryKind::pageable, 0, use);
+  if (access.begins) objects_.add_uses({&access.region, 1}, MemoryKind::pageable, 0, use);
   return made;
 }
 
@@ -266,7 +265,7 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
     if (extras_.costs && objects_.simulated(device)) made.cost = sim::cost_of(*node.op, node.where);
   } else if (node.kind == NodeKind::conditional) {
-    objects_.add_side(node.uses, MemoryKind::device, device, made.uses);
+    objects_.add_uses(node.uses, MemoryKind::device, device, made.uses);
   }
 }
 

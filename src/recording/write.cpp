@@ -1,11 +1,13 @@
 // Recordings as scenario files: one line for each part and command.
 #include <charconv>
 #include <functional>
+#include <map>
 #include <string>
 
 #include <weir/recording.hpp>
 
 #include "recording/file_output.hpp"
+#include "recording/parts.hpp"
 
 namespace weir {
 
@@ -61,7 +63,7 @@ class Writer {
     }
     list("buffers", recording_.buffers().size(), [this](std::size_t i) { buffer(recording_.buffers()[i]); });
     text_ += ",\n";
-    list("program", recording_.size(), [this](std::size_t i) { command(recording_.command(i)); });
+    list("program", recording_.size(), [this](std::size_t i) { commands(recording_.command(i)); });
     text_ += "}\n";
     sink_(text_);
   }
@@ -206,8 +208,9 @@ class Writer {
     if (sides) {
       static constexpr const char* names[] = {"to", "from"};
       for (std::size_t i = 0; i < count; ++i) {
+        const Use side = at(i);
         key(names[i]);
-        use(at(i), false);
+        use(fits_files(side) ? side : in_one_piece(side), false);
       }
     } else if (op == Op::host_open) {
       key("use");
@@ -219,8 +222,11 @@ class Writer {
       key("uses");
       text_ += '[';
       for (std::size_t i = 0; i < count; ++i) {
-        if (i > 0) text_ += ", ";
-        use(at(i), true);
+        const Use all = at(i);
+        for (std::uint64_t part = 0; part < parts_for_files(all); ++part) {
+          if (i + part > 0) text_ += ", ";
+          use(part_of(all, part), true);
+        }
       }
       text_ += ']';
     }
@@ -248,7 +254,9 @@ class Writer {
         return part("device", recording_.devices(), place);
       case Target::buffer: return part("buffer", recording_.buffers(), place);
       case Target::graph: return text_member("graph", place);
-      case Target::scope: return text_member("scope", place);
+      case Target::scope:
+        if (part_ == 0) return text_member("scope", place);
+        return word("scope", std::string(recording_.text(place)) + "." + std::to_string(part_));
       case Target::hand_off: return text_member("name", place);
       case Target::all: return truth("all", true);
     }
@@ -258,9 +266,30 @@ class Writer {
     if (line != none) number("line", line);
   }
 
-  void command(const Command& command) {
+  /// One, or as many as files need for it: a side of a copy or fill, or what a scope opens, is one use there.
+  void commands(const Command& one) {
+    std::uint64_t parts = 1;
+    if (one.op == Op::copy || one.op == Op::fill || one.op == Op::host_open)
+      parts = parts_for_files(recording_.use(one, 0));
+    if (one.op == Op::host_open && parts > 1) scopes_in_parts_[one.target] = parts;
+    if (const auto found = scopes_in_parts_.find(one.target);
+        one.op == Op::host_close && found != scopes_in_parts_.end()) {
+      parts = found->second;
+    }
+    for (part_ = 0; part_ < parts; ++part_) {
+      if (part_ > 0) text_ += ",\n  ";
+      command(one, [&](std::size_t i) {
+        const Use all = recording_.use(one, i);
+        return parts > 1 ? part_of(all, part_) : all;
+      });
+    }
+    part_ = 0;
+  }
+
+  template <class UseAt>
+  void command(const Command& command, const UseAt& use_at) {
     text_ += '{';
-    text_member("id", command.id);
+    if (part_ == 0) text_member("id", command.id);
     word("op", to_text(command.op));
     if (command.thread != 0) text_member("thread", recording_.threads()[command.thread]);
     if (command.op != Op::build_graph) part("stream", recording_.streams(), command.stream);
@@ -269,8 +298,8 @@ class Writer {
     if (command.op == Op::query) truth("answer", command.flag);
     if (command.op == Op::enable_node) truth("enabled", command.flag);
     if (command.flag && (command.op == Op::record || command.op == Op::wait)) truth("external", true);
-    uses(command.op, command.ends, command.use_count, [&](std::size_t i) { return recording_.use(command, i); });
-    cost(command.op, recording_.cost(command));
+    uses(command.op, command.ends, command.use_count, use_at);
+    if (part_ == 0) cost(command.op, recording_.cost(command));
     if (const auto gives = recording_.gives(command); !gives.empty()) {
       key("gives");
       text_ += '[';
@@ -330,6 +359,8 @@ class Writer {
   const Recording& recording_;
   std::function<void(std::string_view)> sink_;
   std::string text_;
+  std::uint64_t part_ = 0;  ///< of a command that is several in files
+  std::map<Name, std::uint64_t> scopes_in_parts_;
 };
 
 }  // namespace

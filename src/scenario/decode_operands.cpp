@@ -69,7 +69,7 @@ Use Decoder::operand(const At& at, const Draft& draft) const {
   if (at.has("repeat")) {
     const At repeat = at.member("repeat");
     repeat.is_array();
-    if (repeat.size() > use.repeat.size()) repeat.fault("there are more than 3");
+    if (repeat.size() > recorded::most_repeats_in_files) repeat.fault("there are more than 3");
     for (std::size_t d = 0; d < repeat.size(); ++d) {
       const At pair = repeat.item(d);
       pair.is_array();

@@ -43,8 +43,10 @@ class Work {
   bool ran_ = false;
 };
 
-/// Bytes with their repetitions as four dimensions, the innermost last.
-AnyView<Byte> view_of(Byte* data, const recorded::Use& use) {
+/// Bytes with their repetitions as four dimensions, the innermost last; without them where a fifth one is needed.
+AnyView<Byte> view_of(Byte* data, const recorded::Use& given) {
+  recorded::Use use = given;
+  if (use.dimensions == max_rank) use = {.buffer = use.buffer, .offset = use.offset, .bytes = use.total()};
   std::size_t sizes[max_rank] = {1, 1, 1, static_cast<std::size_t>(use.bytes)};
   std::array<std::ptrdiff_t, max_rank> strides = {1, 1, 1, 1};
   for (std::size_t d = 0; d < use.dimensions; ++d) {
