@@ -212,6 +212,17 @@ TEST_F(ModelTest, the_legacy_stream_separates_blocking_streams_alone) {
   EXPECT_EQ(result.spans[1].ready_by, Cause::barrier);
 }
 
+TEST_F(ModelTest, R25_who_waits_for_the_legacy_stream_waits_for_all_blocking_ones) {
+  const std::uint32_t blocking = stream(Stream::Kind::blocking), free = stream(), legacy = stream(Stream::Kind::legacy);
+  kernel(blocking, 10);
+  kernel(free, 30);
+  call(Action::query_stream, legacy);
+  call(Action::sync_stream, legacy);
+  const Result result = run();
+  EXPECT_DOUBLE_EQ(result.calls[3].end, 10);
+  EXPECT_EQ(result.calls[3].awaited, 0U);
+}
+
 TEST_F(ModelTest, a_full_stream_lets_the_host_wait) {
   profile.pending_commands = 2;
   const std::uint32_t s = stream();

@@ -61,7 +61,7 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
       wait_in_legacy(call.stream, number);
       return true;
     }
-    case Action::sync_stream: synchronize(number, streams_[call.stream].tail); return true;
+    case Action::sync_stream: synchronize(number, all_of(call.stream)); return true;
     case Action::sync_event: synchronize(number, events_[call.target]); return true;
     case Action::sync_device:
     case Action::sync_all: {
@@ -73,9 +73,9 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
       synchronize(number, all);
       return true;
     }
-    case Action::query_stream: answer_ = query(streams_[call.stream].tail, clock); return true;
+    case Action::query_stream: answer_ = query(all_of(call.stream), clock); return true;
     case Action::query_event: answer_ = query(events_[call.target], clock); return true;
-    case Action::poll_stream: poll(number, streams_[call.stream].tail); return true;
+    case Action::poll_stream: poll(number, all_of(call.stream)); return true;
     case Action::poll_event: poll(number, events_[call.target]); return true;
     case Action::work: spend(call.us); return true;
     case Action::allocate:
@@ -97,6 +97,18 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
       return true;
   }
   return true;
+}
+
+/// What it was given; of the legacy stream, which stands for them, all blocking streams, too (R25).
+std::vector<Simulation::Behind> Simulation::all_of(std::uint32_t stream) const {
+  using Kind = Stream::Kind;
+  std::vector<Behind> all = streams_[stream].tail;
+  if (program_.streams[stream].kind != Kind::legacy) return all;
+  for (const std::uint32_t other : devices_[program_.streams[stream].device].streams) {
+    if (program_.streams[other].kind != Kind::blocking) continue;
+    all.insert(all.end(), streams_[other].tail.begin(), streams_[other].tail.end());
+  }
+  return all;
 }
 
 void Simulation::synchronize(std::uint32_t number, const std::vector<Behind>& targets) {

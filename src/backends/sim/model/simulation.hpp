@@ -209,6 +209,7 @@ class Simulation {
   void legacy_rules(std::uint32_t command, std::uint32_t stream);
   void share_queue(std::uint32_t command, std::uint32_t stream);
   std::vector<Behind> recorded(std::uint32_t stream, std::uint32_t call);
+  std::vector<Behind> all_of(std::uint32_t stream) const;
   void enter_legacy(std::uint32_t stream, std::uint32_t call);
   void wait_in_legacy(std::uint32_t stream, std::uint32_t call);
   void separate(std::uint32_t device, std::uint32_t call, double time);
