@@ -41,13 +41,15 @@ int main(int argc, char** argv) {
   // Each stream runs its three commands in order. Between streams there is no order: one copies while another computes.
   for (const weir::Stream& stream : streams) stream.synchronize();
 
+  // weir::host_read says that the host reads here: had a stream not been waited for, WEIR_CHECK=1 would tell.
+  const auto squares = weir::host_read(output);
   for (std::size_t i = 0; i < n; ++i) {
-    if (output[i] != static_cast<double>(i) * static_cast<double>(i)) {
-      std::printf("output[%zu] is %g: wrong\n", i, output[i]);
+    if (squares[i] != static_cast<double>(i) * static_cast<double>(i)) {
+      std::printf("output[%zu] is %g: wrong\n", i, squares[i]);
       return 1;
     }
   }
   std::printf("%s: %zu squares through %zu streams, output[1000] = %g\n", device.name().c_str(), n, stream_count,
-              output[1000]);
+              squares[1000]);
   return 0;
 }

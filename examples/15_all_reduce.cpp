@@ -26,19 +26,21 @@ int main() {
 
   constexpr std::size_t n = 1'000;
   std::vector<weir::Stream> streams;
-  std::vector<weir::Array<double>> sums;
+  auto sums = weir::empty<double>(weir::pinned, 2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const weir::Stream& stream = streams.emplace_back(devices[rank]);
     auto part = weir::empty<double>(stream, n);
     weir::launch(stream, n, Square{}, rank * n, weir::inout(part));
-    sums.push_back(weir::empty<double>(stream, 1));
-    weir::reduce(stream, part, sums[rank]);
+    auto sum = weir::empty<double>(stream, 1);
+    weir::reduce(stream, part, sum);
     // A command like any other: behind the sum of this rank, and of the other one, whose call comes next.
-    weir::all_reduce(stream, comms[rank], weir::inout(sums[rank]), weir::Plus{});
+    weir::all_reduce(stream, comms[rank], weir::inout(sum), weir::Plus{});
+    weir::copy(stream, sums.slice(rank, rank + 1), sum);
   }
+  for (const weir::Stream& stream : streams) stream.synchronize();
 
-  const double first = sums[0].to_host()[0];
-  const double second = sums[1].to_host()[0];
+  const auto values = weir::host_read(sums);
+  const double first = values[0], second = values[1];
   std::printf("%s: %g, %s: %g\n", devices[0].name().c_str(), first, devices[1].name().c_str(), second);
   double expected = 0;
   for (std::size_t i = 0; i < 2 * n; ++i) expected += static_cast<double>(i) * static_cast<double>(i);

@@ -86,9 +86,12 @@ int main(int count, char** arguments) {
 
   const weir::Event doubled = weir::import_event(stream.device(), receive<weir::EventHandle>(ends[0]));
   stream.wait(doubled);
-  const auto values = x.to_host(stream);
+  auto result = weir::empty<double>(weir::pinned, n);
+  weir::copy(stream, result, x);
+  stream.synchronize();
   send(ends[0], '.');
 
+  const auto values = weir::host_read(result);
   int status = 0;
   waitpid(other, &status, 0);
   std::printf("x[%zu] = %g, doubled by process %d\n", n - 1, values[n - 1], static_cast<int>(other));

@@ -13,10 +13,6 @@ import tempfile
 
 # The checker's own example is wrong on purpose.
 WRONG_ON_PURPOSE = {"13_checker"}
-# Their waits order what the host reads by span() and operator[], which are no accesses (docs/checking.md), what another
-# process does, or nothing.
-TWIN_IS_SILENT = {"02_streams_overlap", "06_host_function", "08_priorities", "10_errors", "12_graph", "15_all_reduce",
-                  "19_two_processes"}
 ORDERS = {"wait", "synchronize", "query"}
 
 
@@ -60,10 +56,8 @@ def main():
             else:
                 told = twin_is_told(weir, json.loads(path.read_text()), path)
                 twins += told is True
-                if told is False and name not in TWIN_IS_SILENT:
+                if told is False:
                     said.append("no twin of it without one of its waits is reported")
-                if told and name in TWIN_IS_SILENT:
-                    said.append("a twin of it is reported now: take it off the list of silent ones")
             print(f"{name:<22} {'FAILED' if said else 'ok'}")
             for one in said:
                 print("    " + one)
