@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <weir/check.hpp>
+#include <weir/collectives.hpp>
 #include <weir/recording.hpp>
 #include <weir/scenario.hpp>
 
@@ -53,6 +54,25 @@ constexpr FindingKind kinds[] = {
 /// What a checker in the program is not told of, so that only that of scenarios knows.
 constexpr FindingKind kinds_of_scenarios[] = {FindingKind::free_before_alloc, FindingKind::misuse};
 
+/// Two ranks call two communicators in opposite orders, which their streams would keep for ever.
+std::vector<weir::Finding> of_collectives() {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream s(device), t(device);
+  const auto a = weir::communicators({device, device}), b = weir::communicators({device, device});
+  weir::Checker checker({.mode = weir::CheckMode::collect});
+  weir::barrier(s, a[0]);
+  weir::barrier(s, b[0]);
+  weir::barrier(t, b[1]);
+  weir::barrier(t, a[1]);
+  for (const weir::Stream* stream : {&s, &t}) {
+    try {
+      stream->synchronize();
+    } catch (const weir::Error&) {  // the library ends the circle
+    }
+  }
+  return checker.findings();
+}
+
 bool found(const std::vector<weir::Finding>& findings, FindingKind kind) {
   return std::any_of(findings.begin(), findings.end(), [kind](const weir::Finding& one) {
     return one.kind == kind || std::find(one.also.begin(), one.also.end(), kind) != one.also.end();
@@ -81,6 +101,7 @@ Verdict planted_hazards(weir::Device device) {
     expect(by_program, kind, "programs");
   }
   for (const FindingKind kind : kinds_of_scenarios) expect(by_scenario, kind, "scenarios");
+  expect(of_collectives(), FindingKind::deadlock, "programs");
   return judgement;
 }
 

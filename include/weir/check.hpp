@@ -27,13 +27,14 @@ enum class FindingKind : std::uint8_t {
   write_after_write,
   write_after_read,
   misuse,
+  deadlock,  ///< collectives that wait for each other in a circle; `first` and `second` are calls of one rank
   uninitialised_read,
   overlapping_arguments,
   leak,
   redundant_wait,
   empty_wait,
 };
-inline constexpr std::size_t finding_kind_count = 12;
+inline constexpr std::size_t finding_kind_count = 13;
 enum class Severity : std::uint8_t { error, warning, hint };
 /// Whose calls are ordered without a stream between them: each thread's own, and hand-offs; or all, in the order of the calls.
 enum class HostOrder : std::uint8_t { observed, declared };

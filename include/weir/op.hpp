@@ -166,9 +166,12 @@ struct Collective {
   std::uint64_t communicator = 0;  ///< unique in the process
   std::uint64_t number = 0;  ///< among the communicator's, from 1 on, the same on all ranks; sends count for their pair
   int rank = 0;
-  int size = 0;           ///< how many ranks the communicator has
-  int peer = -1;          ///< the root, or the other rank of a send or receive; -1: none is special
-  std::size_t bytes = 0;  ///< of this rank's larger side
+  int size = 0;                        ///< how many ranks the communicator has
+  int peer = -1;                       ///< the root, or the other rank of a send or receive; -1: none is special
+  std::size_t bytes = 0;               ///< of this rank's larger side
+  const char* communicator_name = "";  ///< as it was given
+  std::uint64_t unit = 0;              ///< the same for all calls of one CollectiveGroup; 0: it is in none
+  bool across_processes = false;       ///< no other rank's part is told in this process
 };
 
 using Op = std::variant<Launch, Copy, Fill, Alloc, Free, Record, Wait, HostCall, External, GraphLaunch, Collective>;

@@ -35,6 +35,9 @@ class Clock {
     }
     return true;
   }
+  void lower(Timeline timeline, Tick tick) {
+    if (timeline < ticks_.size() && ticks_[timeline] > tick) ticks_[timeline] = tick;
+  }
   void forget(Timeline timeline) {
     if (timeline < ticks_.size()) ticks_[timeline] = 0;
   }

@@ -219,6 +219,7 @@ void Engine::work(const Call& call, std::uint32_t place, Op op, const char* name
   const std::span<const Use> uses = sides.uses;
   Thread& host = thread(call);
   Stream& stream = enter(call, place);
+  stream.before_work = stream.tick;
   const Second second{call, op, place, name};
   check_work(second, sides);
   check_contents(second, uses);

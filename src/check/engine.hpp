@@ -18,6 +18,7 @@
 #include <weir/check.hpp>
 #include <weir/recording.hpp>
 
+#include "check/circles.hpp"
 #include "check/clock.hpp"
 #include "check/graphs.hpp"
 #include "check/history.hpp"
@@ -109,6 +110,9 @@ class Engine {
   void try_open(const Call& call, const Use& use);
   void try_free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void try_launch(const Call& call, std::uint32_t stream, std::uint32_t graph);
+  /// A rank's part in a collective, which was told as work() already; or before it is.
+  void collective(const Call& call, std::uint32_t stream, const CollectiveCall& made);
+  void try_collective(const Call& call, std::uint32_t stream, const CollectiveCall& made);
   void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   /// `node`: in a capture, the record or wait is a node of the graph; `external`: and nothing else.
@@ -219,6 +223,11 @@ class Engine {
                  std::uint32_t graph);
   void expand(const Hit& hit, const Site& site, std::vector<Hit>& made) const;
 
+  // ---- engine_collectives.cpp
+  Circles::Part part_of(const Call& call, std::uint32_t stream, const CollectiveCall& made) const;
+  std::vector<Circles::Link> find_circle(const Circles::Part& part, const Clock& before);
+  Clock before_part(const Stream& stream, const CollectiveCall& made, bool added) const;
+
   // ---- findings.cpp
   void conclude(const Second& second, std::vector<Hit>& hits);
   Finding base(FindingKind kind, const Second& second, const Buffer* buffer, const Runs& runs) const;
@@ -265,6 +274,7 @@ class Engine {
   std::unordered_map<std::uint32_t, std::unique_ptr<Graph>> graphs_;
   std::map<std::uint32_t, std::unique_ptr<Capture>> captures_;
   std::uint32_t next_capture_ = 1;
+  Circles circles_;
   Timeline timelines_ = 0;
   std::vector<Unchecked> unchecked_;
   Runs runs_;

@@ -8,10 +8,19 @@
 namespace weir {
 
 std::string_view to_text(FindingKind kind) {
-  static constexpr const char* names[finding_kind_count] = {
-      "use_before_alloc", "use_after_free", "free_before_alloc",  "read_after_write",      "write_after_write",
-      "write_after_read", "misuse",         "uninitialised_read", "overlapping_arguments", "leak",
-      "redundant_wait",   "empty_wait"};
+  static constexpr const char* names[finding_kind_count] = {"use_before_alloc",
+                                                            "use_after_free",
+                                                            "free_before_alloc",
+                                                            "read_after_write",
+                                                            "write_after_write",
+                                                            "write_after_read",
+                                                            "misuse",
+                                                            "deadlock",
+                                                            "uninitialised_read",
+                                                            "overlapping_arguments",
+                                                            "leak",
+                                                            "redundant_wait",
+                                                            "empty_wait"};
   return names[static_cast<std::size_t>(kind)];
 }
 std::string_view to_text(Severity severity) {

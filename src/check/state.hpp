@@ -50,6 +50,7 @@ struct Engine::Stream {
   bool working = false;
   Timeline timeline = no_timeline;  ///< from its first command on
   Tick tick = 0;
+  Tick before_work = 0;  ///< before the last command's uses
   std::uint64_t version = 0;
   std::uint64_t commands = 0;
   std::uint64_t last_command = 0;
@@ -60,6 +61,9 @@ struct Engine::Stream {
 
   std::uint32_t capture = 0;
   std::vector<std::uint32_t> frontier;  ///< what its next node comes after
+
+  std::uint64_t unit = 0;  ///< the group of the last collective
+  Clock before_unit;
 
   /// For explanations: the last wait for each other stream.
   struct Waited {

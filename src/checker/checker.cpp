@@ -85,6 +85,15 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     collector_.clear();
   }
 
+  void submitted(const Command& command) override {
+    // That a collective orders streams the engine knows better: what came behind a part meanwhile is no part of it.
+    const auto* const wait = std::get_if<Wait>(&command.op);
+    if (wait != nullptr && wait->event == nullptr && command.graph == 0) return;
+    Translator::submitted(command);
+    if (!std::holds_alternative<Collective>(command.op)) return;
+    keep_late([&] { engine.collective(objects().stream(command.stream), objects().thread(command.thread), command); });
+  }
+
   void named(BufferId id, std::string_view name) override {
     keep_late([&] { engine.name(objects().memory().place_of(id), name); });
   }
@@ -109,6 +118,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       const recorded::Command made = translated(command, uses, false);
       const bool unknown = made.target_kind != recorded::Target::none && made.target == recorded::none;
       if (made.op != recorded::Op::empty && !unknown) engine.try_command(made, uses, command.id);
+      if (std::holds_alternative<Collective>(command.op)) engine.try_collective(made.stream, made.thread, command);
     });
   }
   void before(const HostAccess& access) override {

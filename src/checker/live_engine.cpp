@@ -19,6 +19,20 @@ std::string line_of(const Call& call) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(call.line);
 }
 
+CollectiveCall collective_call(const Collective& op) {
+  CollectiveCall made{.communicator = op.communicator,
+                      .number = op.number,
+                      .unit = op.unit,
+                      .rank = op.rank,
+                      .size = op.size,
+                      .name = op.call,
+                      .of = op.communicator_name};
+  const std::string_view call = op.call;
+  if (call == "send") made.from = op.rank, made.to = op.peer;
+  if (call == "receive") made.from = op.peer, made.to = op.rank;
+  return made;
+}
+
 void grow(std::vector<std::uint32_t>& places, std::uint32_t place) {
   if (places.size() <= place) places.resize(place + 1, none);
 }
@@ -176,6 +190,21 @@ void LiveEngine::try_command(const recorded::Command& command, std::span<const U
   } else {
     engine_.try_work(call, command.stream, command.op, command.name == none ? "" : texts_[command.name], uses);
   }
+}
+
+Call LiveEngine::call_of(std::uint32_t thread, const Command& command) {
+  return {thread, command.id, texts_[intern(command.where.file_name())], command.where.line()};
+}
+
+void LiveEngine::collective(std::uint32_t stream, std::uint32_t thread, const Command& command) {
+  const auto& op = std::get<Collective>(command.op);
+  if (stream == none || command.graph != 0 || op.across_processes) return;
+  engine_.collective(call_of(thread, command), stream, collective_call(op));
+}
+void LiveEngine::try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command) {
+  const auto& op = std::get<Collective>(command.op);
+  if (stream == none || op.across_processes) return;
+  engine_.try_collective(call_of(thread, command), stream, collective_call(op));
 }
 
 void LiveEngine::name(std::uint32_t place, std::string_view name) {

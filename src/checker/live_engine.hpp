@@ -37,6 +37,9 @@ class LiveEngine final : public recorded::Sink {
 
   /// What the command would complete is found, and the command is forgotten.
   void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
+  /// A rank's part, once the command was added; and before. `stream` and `thread`: their places.
+  void collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
+  void try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
   void name(std::uint32_t place, std::string_view name);
   void shared(std::uint32_t stream, SourceLocation where);
   /// Of an array that DLPack brought, or takes elsewhere; `place` as in uses.
@@ -52,6 +55,7 @@ class LiveEngine final : public recorded::Sink {
  private:
   EngineOptions engine_options(const CheckOptions& options, std::function<void(Finding)> found);
   Call call_of(const recorded::Command& command, CommandId id) const;
+  Call call_of(std::uint32_t thread, const Command& command);
   std::uint32_t buffer(std::uint32_t place, const Call& call);
   std::vector<Use> here(std::span<const Use> uses, const Call& call);
   std::vector<recorded::Node> here(std::span<const recorded::Node> nodes, const Call& call);

@@ -289,7 +289,10 @@ Command CommunicatorState::command_of(int rank, const Offer& offer, std::uint64_
                           .rank = rank,
                           .size = static_cast<int>(size_),
                           .peer = request.peer,
-                          .bytes = larger_bytes(request)};
+                          .bytes = larger_bytes(request),
+                          .communicator_name = name.c_str(),
+                          .unit = offer.unit,
+                          .across_processes = ranked != nullptr};
   return command;
 }
 

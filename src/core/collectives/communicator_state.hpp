@@ -37,6 +37,7 @@ struct Offer {
   std::vector<std::size_t> receive_counts;
   StreamRef stream;
   SourceLocation where;
+  std::uint64_t unit = 0;  ///< of the group that it is called in; 0: none
 };
 
 /// As the user calls it: "weir::all_reduce"; and without the namespace.

@@ -1,4 +1,6 @@
 // Groups: calls that are one unit enter their streams together, so that none of them waits for another.
+#include <atomic>
+#include <cstdint>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -16,6 +18,8 @@ struct GroupedCall {
   int rank;
   Offer offer;
 };
+std::atomic<std::uint64_t> last_unit{0};
+
 struct OpenGroups {
   int depth = 0;
   bool broken = false;
@@ -68,11 +72,13 @@ void CollectiveGroup::end() {
   if (!std::exchange(open_, false)) return;
   OpenGroups& groups = open_groups;
   if (--groups.depth > 0) return;  // part of the outer one
-  const std::vector<GroupedCall> calls = std::exchange(groups.calls, {});
+  std::vector<GroupedCall> calls = std::exchange(groups.calls, {});
   if (std::exchange(groups.broken, false)) return;
+  const std::uint64_t unit = ++last_unit;
   // The first part in each stream, kept until all have its place.
   std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
-  for (const GroupedCall& call : calls) {
+  for (GroupedCall& call : calls) {
+    call.offer.unit = unit;
     const CollectivePart* leader = nullptr;
     for (const auto& [stream, part] : leaders) {
       if (stream == call.offer.stream) leader = part.second;
