@@ -250,11 +250,16 @@ class DeviceClock : public Observer {
   /// Between the last records of two timed events. Throws not_ready where one is not over by the device's time.
   virtual Milliseconds elapsed(std::uint64_t start, std::uint64_t end, std::uint32_t thread, SourceLocation where) = 0;
 
+  struct NodeRan {
+    std::uint32_t node;  ///< as in Observer::ran_node()
+    Span span;
+  };
   /// A command that ran, and when.
   struct Ran {
     CommandId command;
     StreamId stream;
     Span span;
+    std::vector<NodeRan> nodes = {};  ///< of a graph's launch, by their ends; filled by take_ran()
   };
   /// It has run for real: take_ran() will say when by the device's time, once that is known. False for those of other devices.
   virtual bool keep(const Ran& ran) = 0;
@@ -262,8 +267,8 @@ class DeviceClock : public Observer {
   virtual std::vector<Ran> take_ran() = 0;
   /// Whether anybody watches times.
   virtual void watch_times(bool on) = 0;
-  /// Whether the stream is of one of its devices.
-  virtual bool keeps(StreamId stream) = 0;
+  /// Whether take_ran() says when the command and its nodes ran: its stream is, or was, of one of its devices.
+  virtual bool keeps(CommandId command, StreamId stream) = 0;
 
  protected:
   ~DeviceClock() override = default;

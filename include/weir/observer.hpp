@@ -174,7 +174,8 @@ class Observer {
   /// A command has run (or was skipped after a failure: then begin == end).
   virtual void ran(CommandId, StreamId, Span) {}
   /// A node of the graph that the command launched has run, before the launch is told; in a loop, each time. On a GPU: kernels
-  /// with a functor alone, and in a loop the last time.
+  /// with a functor alone, and in a loop the last time. On a simulated device: as its model has it, which runs the first body
+  /// of a conditional node once.
   virtual void ran_node(CommandId /*launch*/, StreamId, std::uint32_t /*node*/, Span) {}
   virtual void failed(const Failure&) {}
 

@@ -355,35 +355,6 @@ std::uint64_t observed_graphs() noexcept { return watchers_of_graphs.load(std::m
 
 std::uint32_t thread_number() noexcept { return Seat::mine().number; }
 
-void report_failed(StreamId stream, StreamId from, const Error& failure) noexcept {
-  if (!watched(Watch::refusals)) return;
-  tell(Watch::refusals, [&](Observer& observer) { observer.failed({stream, from, failure}); });
-}
-
-void report_ran(CommandId command, StreamId stream, Span span) noexcept {
-  if (DeviceClock* clock = device_clock.load(std::memory_order_acquire)) {
-    if (clock->keep({command, stream, span})) return report_translated();
-  }
-  tell(Watch::times, [&](Observer& observer) { observer.ran(command, stream, span); });
-}
-
-void report_node_ran(CommandId launch, StreamId stream, std::uint32_t node, Span span) noexcept {
-  DeviceClock* clock = device_clock.load(std::memory_order_acquire);
-  if (clock != nullptr && clock->keeps(stream)) return;  // by the device's time nobody knows it
-  tell(Watch::times, [&](Observer& observer) { observer.ran_node(launch, stream, node, span); });
-}
-
-void report_translated() noexcept {
-  DeviceClock* clock = device_clock.load(std::memory_order_acquire);
-  if (clock == nullptr) return;
-  // One after the other: of a stream in its order.
-  static Mutex telling;
-  const LockGuard guard(telling);
-  for (const DeviceClock::Ran& one : clock->take_ran()) {
-    tell(Watch::times, [&](Observer& observer) { observer.ran(one.command, one.stream, one.span); });
-  }
-}
-
 namespace {
 
 struct Attachments {

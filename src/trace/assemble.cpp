@@ -207,7 +207,7 @@ class Assembler {
       calls_.push_back(command.call);
       const TapeRecord* ran = ran_of(command.id);
       const bool is_virtual = is_virtual_[command.stream];
-      const std::int64_t shift = is_virtual ? virtual_shift_ : 0;
+      const std::int64_t shift = shift_of(command);
       if (is_virtual) command.call = call_by_virtual_clock(command, ran);
       if (ran != nullptr) {
         command.begin = moment(ran->begin) + shift;
@@ -243,6 +243,7 @@ class Assembler {
       }
     }
   }
+  std::int64_t shift_of(const Command& command) const { return is_virtual_[command.stream] ? virtual_shift_ : 0; }
   std::int64_t call_by_virtual_clock(const Command& command, const TapeRecord* ran) {
     std::map<std::int64_t, std::int64_t>& clock = clocks_[command.thread];
     const std::int64_t known = clock.empty() ? command.call : clock.rbegin()->second;
@@ -274,8 +275,9 @@ class Assembler {
       const auto launch = launches_.find(told->id);
       if (launch == launches_.end() || told->end <= told->begin) continue;
       NodeRun run{launch->second.place, static_cast<std::uint32_t>(told->a)};
-      run.begin = moment(told->begin);
-      run.end = moment(told->end);
+      const std::int64_t shift = shift_of(made_.commands[run.command]);
+      run.begin = moment(told->begin) + shift;
+      run.end = moment(told->end) + shift;
       const auto graph = told_.graphs.find(launch->second.graph);
       if (graph != told_.graphs.end() && run.node < graph->second->size()) {
         const KnownNode& known = (*graph->second)[run.node];

@@ -311,6 +311,36 @@ TEST(TraceSession, of_simulated_devices_has_calls_and_waits_by_their_virtual_clo
   EXPECT_LT(held[0].saves, 10 * ms);
 }
 
+// Two kernels of a graph, by the clock of their launch.
+TEST(TraceSession, of_simulated_devices_has_the_nodes_of_each_replay) {
+  constexpr std::int64_t ms = 1'000'000;
+  weir::Stream s(weir::device("sim:h200"));
+  weir::sim::set_cost("Short", {.ns = 1e6});
+  const weir::Graph graph = capture(s, [&] {
+    launch(s, 1, Short{});
+    launch(s, 1, Short{});
+  });
+  s.synchronize();
+  weir::sim::host_work(std::chrono::hours(1));  // the two clocks are apart
+  Session session;
+  graph.launch(s);
+  graph.launch(s);
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.commands.size(), 2u);
+  ASSERT_EQ(timeline.nodes.size(), 4u);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const weir::trace::NodeRun& node = timeline.nodes[i];
+    const weir::trace::Command& launch = timeline.commands[i / 2];
+    EXPECT_EQ(node.command, i / 2);
+    EXPECT_NE(timeline.name_of(node).find("Short"), std::string_view::npos);
+    EXPECT_EQ(node.lane, Lane::kernel);
+    EXPECT_GE(node.begin, launch.begin + i % 2 * ms);
+    EXPECT_LE(node.end, launch.end);
+    EXPECT_NEAR(static_cast<double>(node.end - node.begin), 1e6, 1e4);
+  }
+}
+
 TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
   Marker marker;
   weir::Stream s;

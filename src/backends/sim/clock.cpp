@@ -117,9 +117,10 @@ class Clock final : public detail::DeviceClock {
     return true;
   }
 
-  bool keeps(StreamId stream) override {
+  bool keeps(CommandId command, StreamId stream) override {
     const LockGuard guard(mutex_);
-    return model_of(stream) != nullptr;
+    // Streams may be closed before their work is done.
+    return model_of(stream) != nullptr || places_.count(command) != 0;
   }
 
   std::vector<Ran> take_ran() override {
@@ -131,9 +132,9 @@ class Clock final : public detail::DeviceClock {
       if (found == places_.end()) continue;
       if (set_times(found->second, one.ran, one.skipped)) {
         places_.erase(found);
-        known.push_back(one.ran);
+        known.push_back(std::move(one.ran));
       } else {
-        left.push_back(one);
+        left.push_back(std::move(one));
       }
     }
     ran_ = std::move(left);
@@ -363,11 +364,17 @@ class Clock final : public detail::DeviceClock {
   bool set_times(const Known& known, Ran& ran, bool skipped) WEIR_NEEDS(mutex_) {
     const auto [begin, end] = known.model->times_of(known.place);
     if (std::isinf(end)) return false;
-    ran.span = {.begin = time_at(skipped ? end : begin),
-                .end = time_at(end),
-                .source = Span::Source::simulated,
-                .called = time_at(known.called)};
+    ran.span = span_of(known, skipped ? end : begin, end);
+    if (skipped) return true;
+    for (const OnlineModel::NodeTimes& one : known.model->nodes_of(known.place))
+      ran.nodes.push_back({one.node, span_of(known, one.begin, one.end)});
     return true;
+  }
+  Span span_of(const Known& known, double begin, double end) const {
+    return {.begin = time_at(begin),
+            .end = time_at(end),
+            .source = Span::Source::simulated,
+            .called = time_at(known.called)};
   }
 
   /// What WEIR_SIM_COSTS and WEIR_SIM_HOST say, once. Throws std::string.

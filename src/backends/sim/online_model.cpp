@@ -225,6 +225,7 @@ Place OnlineModel::launch(Graph& graph, std::uint32_t stream, CommandId command,
   place.first = simulation_.next_command();
   make(call_for(Action::launch_graph, graph.place, stream), thread, clocks, command);
   place.last = simulation_.last_of_stream(stream).back();
+  place.numbers = graph.numbers;
   return place;
 }
 
@@ -335,6 +336,7 @@ void OnlineModel::drop_graph(std::uint64_t id) {
 void OnlineModel::translate(Graph& graph) {
   model::Graph made;
   graph.events.clear();
+  graph.numbers = std::make_shared<std::vector<std::uint32_t>>();
   add_nodes(graph, made, -1, {});
   program_.graphs[graph.place] = std::move(made);
   graph.changed = false;
@@ -378,6 +380,7 @@ std::vector<std::uint32_t> OnlineModel::add_nodes(Graph& graph, model::Graph& ma
       return;
     }
     made.push_back({node.enabled ? node.task : none, std::move(after), none, none});
+    graph.numbers->push_back(number);
     const auto at = static_cast<std::uint32_t>(made.size() - 1);
     if (node.event != 0 && node.enabled) graph.events.emplace_back(number, at);
     ends[number] = {at};
@@ -430,6 +433,18 @@ std::pair<double, double> OnlineModel::times_of(const Place& place) const {
   const double end = simulation_.known_end(place.last);
   if (std::isinf(end) || place.first < simulation_.spans().first()) return {end, end};
   return {simulation_.spans()[place.first].begin, end};
+}
+
+std::vector<OnlineModel::NodeTimes> OnlineModel::nodes_of(const Place& place) const {
+  const model::Window<model::Span>& spans = simulation_.spans();
+  std::vector<NodeTimes> nodes;
+  if (place.numbers == nullptr || place.first < spans.first()) return nodes;
+  for (std::uint32_t i = place.first; i < place.last; ++i) {
+    const model::Span& span = spans[i];
+    if (span.node != none && span.task != none) nodes.push_back({(*place.numbers)[span.node], span.begin, span.end});
+  }
+  std::stable_sort(nodes.begin(), nodes.end(), [](const NodeTimes& a, const NodeTimes& b) { return a.end < b.end; });
+  return nodes;
 }
 
 double OnlineModel::end_of(const Place& place) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -27,6 +28,8 @@ struct Place {
   std::uint32_t last = model::none;
   std::vector<std::uint32_t> behind = {};  ///< of one that is none there: those that it comes behind
   double at = 0;                           ///< and when it was called
+  /// Of a graph's launch: the number of each node of the model's graph, which may be another one by the next launch.
+  std::shared_ptr<const std::vector<std::uint32_t>> numbers = {};
 };
 
 class OnlineModel {
@@ -72,6 +75,12 @@ class OnlineModel {
   double time_of_event(std::uint64_t event) const;
   /// Begin and end; infinity where they are not known yet.
   std::pair<double, double> times_of(const Place& place) const;
+  struct NodeTimes {
+    std::uint32_t node;
+    double begin, end;
+  };
+  /// Of a graph's launch whose times are known: nodes that did work, by their ends.
+  std::vector<NodeTimes> nodes_of(const Place& place) const;
   /// When the command ends, even if the clocks are not there yet.
   double end_of(const Place& place);
   std::uint32_t first_kept() const { return simulation_.spans().first(); }
@@ -106,6 +115,7 @@ class OnlineModel {
     std::uint32_t visitor = model::none;  ///< stands for streams of other profiles' devices
     bool changed = true;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> events = {};  ///< node, place in the model's graph
+    std::shared_ptr<std::vector<std::uint32_t>> numbers = {};          ///< of the nodes of the model's graph
   };
 
   bool make(model::Call call, std::uint32_t thread, std::vector<double>& clocks, CommandId command = 0);

@@ -19,7 +19,7 @@ namespace weir::cpu {
 struct GraphRecord : WaitRecord {
   CpuGraph* graph;
   Plan* plan;
-  std::int64_t begin;  ///< where observed
+  std::int64_t begin;  ///< where observed; 0 if it was skipped
   bool started;
 
   CpuEvent::Mark* marks() { return reinterpret_cast<CpuEvent::Mark*>(this + 1); }

@@ -21,8 +21,9 @@ void CpuQueue::end_counting() noexcept { settle(QueueStrand::end_counting()); }
 void CpuQueue::start_graph(GraphRecord& record, Runner& runner, bool worker) {
   if (record.started) return;
   record.started = true;
-  if (record.id != 0) record.begin = Clock::now().time_since_epoch().count();
-  if (failures_.failed_relaxed()) {
+  const bool skips = failures_.failed_relaxed();
+  if (record.id != 0) record.begin = skips ? 0 : Clock::now().time_since_epoch().count();
+  if (skips) {
     record.graph->skip();
   } else {
     record.graph->replay(record, *this, done_ + 1, runner, worker);
@@ -31,7 +32,9 @@ void CpuQueue::start_graph(GraphRecord& record, Runner& runner, bool worker) {
 
 void CpuQueue::finish_graph(GraphRecord& record) {
   if (record.id != 0) {
-    detail::report_ran(record.id, stream(), {Clock::time_point(Clock::duration(record.begin)), Clock::now()});
+    const Clock::time_point end = Clock::now();
+    const bool skipped = record.begin == 0;
+    detail::report_ran(record.id, stream(), {skipped ? end : Clock::time_point(Clock::duration(record.begin)), end});
   }
   record.graph->finished(*record.plan);
 }
