@@ -38,16 +38,13 @@ std::vector<Circles::Wait> Circles::waits_of(const Part& part, const Key& own, c
   const Place mine{part.timeline, part.tick};
   std::vector<Wait> waits, of_others;
   for (const auto& [timeline, ticks] : parts_) {
-    for (auto one = ticks.upper_bound(now[timeline]); one != ticks.begin();) {
-      --one;
-      const Place place{timeline, one->first};
-      const Part& other = *part_at(place);
-      if (other.call.unit != 0 && other.call.unit == part.call.unit) continue;
-      // What its own rank called before explains it best.
-      const bool explains = other.call.rank == part.call.rank && !(one->second == own);
-      (explains ? waits : of_others).push_back({one->second, mine, place});
-      break;
-    }
+    auto one = ticks.upper_bound(now[timeline]);
+    if (one == ticks.begin()) continue;
+    --one;
+    const Place place{timeline, one->first};
+    // What its own rank called before explains it best.
+    const bool explains = part_at(place)->call.rank == part.call.rank && !(one->second == own);
+    (explains ? waits : of_others).push_back({one->second, mine, place});
   }
   waits.insert(waits.end(), of_others.begin(), of_others.end());
   if (const Key earlier{own.communicator, own.from, own.to, own.number - 1}; open_.count(earlier) != 0)
