@@ -27,7 +27,7 @@ enum class FindingKind : std::uint8_t {
   write_after_write,
   write_after_read,
   misuse,
-  deadlock,  ///< collectives that wait for each other in a circle; `first` and `second` are calls of one rank
+  deadlock,  ///< collectives that wait for each other in a circle: `second` closes it, and waits for `first`
   uninitialised_read,
   overlapping_arguments,
   leak,

@@ -164,7 +164,7 @@ struct Collective {
   detail::CollectivePart* part;
   const char* call;                ///< "all_reduce"
   std::uint64_t communicator = 0;  ///< unique in the process
-  std::uint64_t number = 0;  ///< among the communicator's, from 1 on, the same on all ranks; sends count for their pair
+  std::uint64_t number = 0;  ///< among the communicator's, from 1 on, the same on all ranks; 0 of sends and receives
   int rank = 0;
   int size = 0;                        ///< how many ranks the communicator has
   int peer = -1;                       ///< the root, or the other rank of a send or receive; -1: none is special
