@@ -142,6 +142,25 @@ TEST(ControlHub, asks_all_ranks_before_it_says_who_did_not_come) {
       "to it)\n  rank 0 (a, cpu): barrier\n  rank 1 (b, cpu): has called nothing\n  rank 2 (c, cpu): barrier");
 }
 
+TEST(ControlHub, tells_the_others_that_a_process_is_gone) {
+  std::vector<std::pair<int, ControlMessage>> told;
+  Hub hub({"a", "b", "c"}, [&](int rank, const ControlMessage& message) { told.emplace_back(rank, message); });
+  hub.died(1, "it was killed");
+  ASSERT_EQ(told.size(), 2u);  // they are asked, and it is not
+  const std::uint64_t inquest = told[0].second.numbers[0];
+  told.clear();
+  for (const int rank : {0, 2}) {
+    hub.take(rank, {Type::answer, {inquest, 1, 2, 77}, {"barrier", "cpu): barrier"}});
+  }
+  ASSERT_EQ(told.size(), 2u);
+  for (const auto& [rank, message] : told) {
+    EXPECT_NE(rank, 1);
+    EXPECT_EQ(message.type, Type::verdict);
+    EXPECT_EQ(message.numbers[1], static_cast<std::uint64_t>(weir::Errc::rank_failed));
+    EXPECT_NE(message.texts.at(0).find("rank 1 (b) is gone: it was killed"), std::string::npos) << message.texts.at(0);
+  }
+}
+
 TEST(ControlHub, tells_calls_that_differ_from_calls_that_are_late) {
   std::vector<ControlMessage> told;
   Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
