@@ -5,7 +5,6 @@
 #include <atomic>
 #include <future>
 #include <optional>
-#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +21,46 @@ namespace weir::cuda {
 using Clock = std::chrono::steady_clock;
 using How = TimedCommand::How;
 
+namespace {
+
+/// Room for commands: taken as they come, and kept for other batches.
+class Rooms {
+ public:
+  static constexpr std::size_t size = 64;
+  using Room = std::array<TimedCommand, size>;
+
+  static Rooms& instance() {
+    static auto& rooms = *new Rooms;
+    return rooms;
+  }
+  std::unique_ptr<Room> take() {
+    {
+      const detail::LockGuard guard(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<Room> room = std::move(free_.back());
+        free_.pop_back();
+        return room;
+      }
+    }
+    return std::make_unique<Room>();
+  }
+  /// Whose commands are as if they were new.
+  void give(std::unique_ptr<Room> room) noexcept {
+    const detail::LockGuard guard(mutex_);
+    if (free_.size() < kept) free_.push_back(std::move(room));
+  }
+
+ private:
+  static constexpr std::size_t kept = 64;
+
+  Rooms() { free_.reserve(kept); }
+
+  detail::Mutex mutex_;
+  std::vector<std::unique_ptr<Room>> free_ WEIR_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
 /// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
 class TimedBatch {
  public:
@@ -35,30 +74,26 @@ class TimedBatch {
 
   bool has_kernels() const { return kernels_.on_device != nullptr; }
 
-  /// Its number; size: there is no room any more, or no more may come.
-  std::size_t add(TimedCommand&& command) noexcept {
-    const detail::LockGuard guard(mutex_);
-    if (closed_ || count_ == size) return size;
-    commands_[count_] = std::move(command);
-    return count_++;
+  // By its CommandTimes, under the lock there.
+
+  /// There is room for that command from here on.
+  void make_room_for(std::size_t number) {
+    std::unique_ptr<Rooms::Room>& room = rooms_[number / Rooms::size];
+    if (room == nullptr) room = Rooms::instance().take();
   }
-  TimedCommand& command(std::size_t number) { return commands_[number]; }
+  void set_count(std::size_t count) { final_count_ = count; }
+  std::size_t count() const { return final_count_; }
+
+  TimedCommand& command(std::size_t number) { return (*rooms_[number / Rooms::size])[number % Rooms::size]; }
   detail::KernelTimes* kernel(std::size_t number) const {
     return has_kernels() ? kernels_.on_device + number : nullptr;
   }
 
-  bool settle() noexcept {
-    const detail::LockGuard guard(mutex_);
-    return ++settled_ == size;
-  }
+  bool settle() noexcept { return settled_.fetch_add(1, std::memory_order_acq_rel) + 1 == size; }
   void close(StockEvent behind) noexcept {
+    if (told()) return;
     const detail::LockGuard guard(mutex_);
-    if (closed_) return;  // all is over already
     behind_ = std::move(behind);
-  }
-  void close() noexcept {
-    const detail::LockGuard guard(mutex_);
-    closed_ = true;
   }
 
   // The poller's thread.
@@ -86,21 +121,25 @@ class TimedBatch {
   std::vector<Told> spans();
   void add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all);
   Span span_of(std::size_t number);
-  bool any(How how) const {
-    return std::any_of(all_.begin(), all_.end(), [=](const TimedCommand& one) { return one.how == how; });
+  template <class Predicate>
+  bool any(Predicate&& is) {
+    for (std::size_t i = 0; i < all_; ++i) {
+      if (is(command(i))) return true;
+    }
+    return false;
   }
 
   CudaQueue& queue_;
   const StreamId owner_;
   std::shared_ptr<TimedBatch> before_;  ///< is told first
   const TimesMemory::Block kernels_;
+  std::array<std::unique_ptr<Rooms::Room>, size / Rooms::size>
+      rooms_;                       ///< a command is its submitter's until it is settled
+  std::size_t final_count_ = size;  ///< once it is not the newest
+  std::atomic<std::size_t> settled_{0};
   detail::Mutex mutex_;
-  std::array<TimedCommand, size> commands_;  ///< each its submitter's until it is settled
-  std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;
-  std::size_t settled_ WEIR_GUARDED_BY(mutex_) = 0;
-  bool closed_ WEIR_GUARDED_BY(mutex_) = false;  ///< no more may be added
-  StockEvent behind_ WEIR_GUARDED_BY(mutex_);    ///< of a full batch
-  std::span<TimedCommand> all_;                  ///< once it is over
+  StockEvent behind_ WEIR_GUARDED_BY(mutex_);  ///< of a full batch
+  std::size_t all_ = 0;                        ///< commands, once it is over
   bool over_ = false;
   std::atomic<bool> told_{false};
   Clock::time_point seen_;  ///< when it was over
@@ -108,11 +147,13 @@ class TimedBatch {
 };
 
 cudaError_t TimedBatch::state(std::size_t& count) noexcept {
+  // In this order: those that are settled are all that there were when it was read.
+  const std::size_t settled = settled_.load(std::memory_order_acquire);
+  count = queue_.times().count_of(*this);
+  if (settled < count) return cudaErrorNotReady;
   cudaEvent_t behind = nullptr;
   {
     const detail::LockGuard guard(mutex_);
-    if (settled_ < count_) return cudaErrorNotReady;
-    count = settled_;
     behind = behind_.get();
   }
   const DeviceScope scope(queue_.device().index());
@@ -131,28 +172,25 @@ cudaError_t TimedBatch::ask_whether_over() noexcept {
   cudaError_t answer = state(count);
   // The end of a copy that was over before its call returned is recorded beside the stream.
   for (std::size_t i = 0; i < count && answer == cudaSuccess; ++i) {
-    if (commands_[i].end) answer = cudaEventQuery(commands_[i].end.get());
+    if (command(i).end) answer = cudaEventQuery(command(i).end.get());
   }
   if (answer != cudaSuccess) return answer;
-  const detail::LockGuard guard(mutex_);
-  if (count_ != count) return cudaErrorNotReady;
-  closed_ = true;
-  all_ = {commands_.data(), count};
+  if (!queue_.times().close(*this, count)) return cudaErrorNotReady;
+  all_ = count;
   return cudaSuccess;
 }
 
 cudaError_t TimedBatch::fetch() noexcept {
-  const bool replays =
-      std::any_of(all_.begin(), all_.end(), [](const TimedCommand& one) { return one.replay != nullptr; });
-  const bool kernels = has_kernels() && any(How::kernel);
+  const bool replays = any([](const TimedCommand& one) { return one.replay != nullptr; });
+  const bool kernels = has_kernels() && any([](const TimedCommand& one) { return one.how == How::kernel; });
   if (!kernels && !replays) return cudaSuccess;
   try {
     TimesMemory& memory = queue_.device().times_memory();
     StockEvent fetched(queue_.device(), false, {});
-    cudaError_t answer = kernels ? memory.fetch(kernels_, all_.size(), fetched.get()) : cudaSuccess;
-    for (const TimedCommand& one : all_) {
-      if (one.replay == nullptr) continue;
-      for (const TimesMemory::Block& block : one.replay->blocks) {
+    cudaError_t answer = kernels ? memory.fetch(kernels_, all_, fetched.get()) : cudaSuccess;
+    for (std::size_t i = 0; i < all_; ++i) {
+      if (command(i).replay == nullptr) continue;
+      for (const TimesMemory::Block& block : command(i).replay->blocks) {
         if (answer == cudaSuccess) answer = memory.fetch(block, TimesMemory::block_size, fetched.get());
       }
     }
@@ -179,7 +217,7 @@ cudaError_t TimedBatch::ask() noexcept {
 }
 
 void TimedBatch::tell(cudaError_t answer) noexcept {
-  close();
+  queue_.times().close(*this);
   if (answer == cudaSuccess) report();  // else nobody knows what ran before the device failed
   told_.store(true, std::memory_order_release);
 }
@@ -198,27 +236,34 @@ void TimedBatch::report() noexcept {
   }
   TimesMemory& memory = queue_.device().times_memory();
   memory.give(kernels_);
-  for (const TimedCommand& one : all_) {
-    if (one.replay == nullptr) continue;
-    for (const TimesMemory::Block& block : one.replay->blocks) memory.give(block);
+  for (std::size_t i = 0; i < all_; ++i) {
+    TimedCommand& one = command(i);
+    if (one.replay != nullptr) {
+      for (const TimesMemory::Block& block : one.replay->blocks) memory.give(block);
+    }
+    one = {};
   }
-  for (TimedCommand& one : all_) one = {};  // the queue keeps the batch, not its events
+  // The queue keeps the batch, not its events.
+  for (std::unique_ptr<Rooms::Room>& room : rooms_) {
+    if (room != nullptr) Rooms::instance().give(std::move(room));
+  }
 }
 
 std::vector<TimedBatch::Told> TimedBatch::spans() {
   DeviceClock& clock = queue_.device().clock();
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (all_[i].how == How::kernel && kernels_.on_host[i].end != 0) {
-      clock.learn(all_[i].submitted, seen_, kernels_.on_host[i]);
+  for (std::size_t i = 0; i < all_; ++i) {
+    if (command(i).how == How::kernel && kernels_.on_host[i].end != 0) {
+      clock.learn(command(i).submitted, seen_, kernels_.on_host[i]);
     }
   }
   std::vector<Told> all;
-  all.reserve(all_.size());
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (all_[i].refused) continue;
+  all.reserve(all_);
+  for (std::size_t i = 0; i < all_; ++i) {
+    const TimedCommand& one = command(i);
+    if (one.refused) continue;
     Span span = span_of(i);
-    if (all_[i].replay != nullptr) add_nodes(all_[i], span, all);
-    all.push_back({all_[i].id, all_[i].stream, {}, span});
+    if (one.replay != nullptr) add_nodes(one, span, all);
+    all.push_back({one.id, one.stream, {}, span});
   }
   return all;
 }
@@ -248,7 +293,7 @@ void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<T
 }
 
 Span TimedBatch::span_of(std::size_t number) {
-  TimedCommand& one = all_[number];
+  TimedCommand& one = command(number);
   DeviceClock& clock = queue_.device().clock();
   const auto in_order = [&](const Span& span) { return clock.in_order(one.stream, one.submitted, seen_, span); };
   if (one.how == How::kernel && kernels_.on_host[number].end != 0) {
@@ -329,23 +374,45 @@ void wait_for_reports() {
 
 }  // namespace
 
-TimedPlace CommandTimes::add(CudaQueue& queue, TimedCommand&& command) noexcept {
+TimedPlace CommandTimes::add(CudaQueue& queue) noexcept {
   try {
     const detail::LockGuard guard(mutex_);
-    for (;;) {
-      if (batch_ != nullptr) {
-        const std::size_t number = batch_->add(std::move(command));
-        if (number != TimedBatch::size) return {batch_, number};
-      }
-      auto made = std::make_shared<TimedBatch>(queue, batch_);
-      std::unique_ptr<Reached> over = std::make_unique<BatchOver>(made);
-      Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);
-      batch_ = made;
-      Pending::instance().add(made);
-    }
+    if (closed_ || count_ == TimedBatch::size) begin_batch(queue);
+    if (count_ % Rooms::size == 0) batch_->make_room_for(count_);
+    return {batch_, count_++};
   } catch (...) {
     return {};
   }
+}
+
+void CommandTimes::begin_batch(CudaQueue& queue) {
+  auto made = std::make_shared<TimedBatch>(queue, batch_);
+  made->make_room_for(0);
+  Pending::instance().add(made);
+  std::unique_ptr<Reached> over = std::make_unique<BatchOver>(made);
+  Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);
+  if (batch_ != nullptr) batch_->set_count(count_);
+  batch_ = std::move(made);
+  count_ = 0;
+  closed_ = false;
+}
+
+std::size_t CommandTimes::count_of(const TimedBatch& batch) noexcept {
+  const detail::LockGuard guard(mutex_);
+  return &batch == batch_.get() ? count_ : batch.count();
+}
+
+bool CommandTimes::close(const TimedBatch& batch, std::size_t count) noexcept {
+  const detail::LockGuard guard(mutex_);
+  if (&batch != batch_.get()) return batch.count() == count;
+  if (count_ != count) return false;
+  closed_ = true;
+  return true;
+}
+
+void CommandTimes::close(const TimedBatch& batch) noexcept {
+  const detail::LockGuard guard(mutex_);
+  if (&batch == batch_.get()) closed_ = true;
 }
 
 void CommandTimes::tell_what_is_over() noexcept {
@@ -367,7 +434,7 @@ void CommandTimes::tell_what_is_over() noexcept {
 
 void CommandTimes::begin_anew() noexcept {
   const detail::LockGuard guard(mutex_);
-  if (batch_ != nullptr) batch_->close();
+  closed_ = true;
 }
 
 }  // namespace weir::cuda

@@ -89,16 +89,29 @@ class TimedPlace {
 /// Of one queue. Thread rule: any thread.
 class CommandTimes {
  public:
-  /// Behind the commands that were added before. Empty without memory, or without a thread to ask.
-  TimedPlace add(CudaQueue& queue, TimedCommand&& command) noexcept;
+  /// A place behind those that were taken before, for a command of which nothing is known yet. Empty without memory, or without
+  /// a thread to ask.
+  TimedPlace add(CudaQueue& queue) noexcept;
   /// The queue has another owner.
   void begin_anew() noexcept;
   /// Of all queues: what is over by now is told when this returns.
   static void tell_what_is_over() noexcept;
 
+  // For its batches.
+
+  /// How many commands it has. Of the newest that may change.
+  std::size_t count_of(const TimedBatch& batch) noexcept;
+  /// No more are added. False: it has more by now.
+  bool close(const TimedBatch& batch, std::size_t count) noexcept;
+  void close(const TimedBatch& batch) noexcept;
+
  private:
+  void begin_batch(CudaQueue& queue) WEIR_NEEDS(mutex_);
+
   detail::Mutex mutex_;
   std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first
+  std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;              ///< of the newest
+  bool closed_ WEIR_GUARDED_BY(mutex_) = true;                 ///< the newest takes no more
 };
 
 }  // namespace weir::cuda

@@ -54,20 +54,18 @@ std::shared_ptr<HostTimes> host_times() noexcept {
 Watched::Watched(CudaQueue& queue, const Command& command)
     : queue_(queue), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
   if (command.id == 0 || queue.capture() != nullptr) return;
-  TimedCommand timed;
+  const cudaStream_t stream = queue.stream(where_);
+  place_ = queue.times().add(queue);
+  if (!place_) return;
+  TimedCommand& timed = place_.command();
   timed.submitted = std::chrono::steady_clock::now();
   timed.id = command.id;
   timed.stream = queue.owner();
   timed.how = how_of(command);
-  const cudaStream_t stream = queue.stream(where_);
+  // Where many kernels are on their way, their block has no room to note times.
+  if (timed.how == How::kernel && place_.kernel() == nullptr) timed.how = How::events;
   if (timed.how == How::events) timed.begin = recorded(queue.device(), stream, where_);
   if (timed.how == How::host) timed.host = host_times();
-  place_ = queue.times().add(queue, std::move(timed));
-  // Where many kernels are on their way, their block has no room to note times.
-  if (place_ && kernel() == nullptr && place_.command().how == How::kernel) {
-    place_.command().how = How::events;
-    place_.command().begin = recorded(queue.device(), stream, where_);
-  }
 }
 
 Watched::~Watched() {

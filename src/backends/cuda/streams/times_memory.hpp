@@ -19,7 +19,7 @@ class CudaDevice;
 /// taken by events. Thread rule: any thread; takes and gives need no call of the driver's.
 class TimesMemory {
  public:
-  static constexpr std::size_t block_size = 64;
+  static constexpr std::size_t block_size = 256;
   static constexpr std::size_t block_count = 256;
 
   /// Of block_size kernels; null: none.
