@@ -56,6 +56,7 @@ cudaError_t cudaMemPoolExportToShareableHandle(void* handle, cudaMemPool_t pool,
   FAKE_CALL(cudaMemPoolExportToShareableHandle, plain, {
     if (!is_pool(pool) || pool->file < 0 || pool->imported || flags != 0) return cudaErrorInvalidValue;
     if (type != cudaMemHandleTypePosixFileDescriptor) return cudaErrorInvalidValue;
+    pool->exported = true;
     const int copy = dup(pool->file);
     std::memcpy(handle, &copy, sizeof copy);
     return copy >= 0 ? cudaSuccess : cudaErrorOperatingSystem;
@@ -80,7 +81,7 @@ cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* exported, void* d
     std::uintptr_t begin = 0;
     const Block* block = block_at(data, &begin);
     if (block == nullptr || !block->mapped || block->imported || block->freed) return cudaErrorInvalidValue;
-    if (begin != reinterpret_cast<std::uintptr_t>(data)) return cudaErrorInvalidValue;
+    if (begin != reinterpret_cast<std::uintptr_t>(data) || !block->pool->exported) return cudaErrorInvalidValue;
     const Exported facts{block->offset, block->bytes, block->device};
     *exported = {};
     std::memcpy(exported, &facts, sizeof facts);

@@ -320,6 +320,7 @@ struct CUmemPoolHandle_st {
   int file = -1;                      ///< in which a pool has its blocks that processes share
   std::size_t end = 0;                ///< of that file
   bool imported = false;
+  bool exported = false;  ///< its allocations may be, too
 };
 
 namespace fake_cuda {

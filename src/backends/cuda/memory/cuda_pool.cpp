@@ -39,6 +39,11 @@ cudaMemPool_t CudaPool::native(SourceLocation where) {
       device_.take_driver_pool(max_size_, shareable_, "pool '" + name_ + "' on " + device_.name(), where);
   auto threshold = static_cast<cuuint64_t>(threshold_.load());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
+  // Before its first allocation: the driver exports allocations of a pool that is exported alone.
+  if (shareable_ && file_ < 0) {
+    check(cudaMemPoolExportToShareableHandle(&file_, pool, cudaMemHandleTypePosixFileDescriptor, 0), "weir::Pool",
+          name_, where);
+  }
   native_.store(
       pool);  // with update_access(): either this sees that access has changed, or who changes it sees the pool
   for (int peer = 0; peer < driver().device_count; ++peer) {
@@ -402,10 +407,6 @@ detail::SharedMemory CudaPool::share(void* data, const char* operation, SourceLo
   check(cudaMemPoolExportPointer(&exported, data), operation, object, where);
   std::memcpy(shared.pointer.data(), &exported, sizeof exported);
   const detail::LockGuard guard(make_mutex_);
-  if (file_ < 0) {
-    check(cudaMemPoolExportToShareableHandle(&file_, pool, cudaMemHandleTypePosixFileDescriptor, 0), operation, object,
-          where);
-  }
   shared.file = file_;
   shared.pool = reinterpret_cast<std::uintptr_t>(pool);
   return shared;
