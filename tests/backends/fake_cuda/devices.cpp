@@ -58,6 +58,15 @@ cudaError_t cudaSetDevice(int device) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit) {
+  FAKE_CALL(cudaDeviceGetLimit, plain, {
+    *value = 1024;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t) {
+  FAKE_CALL(cudaDeviceSetLimit, plain, { return cudaSuccess; });
+}
 cudaError_t cudaDeviceSynchronize() {
   FAKE_CALL(cudaDeviceSynchronize, plain, { return synchronize(call); });
 }

@@ -53,9 +53,9 @@ NcclLibrary open_nccl(const char* file) {
 
 const NcclLibrary& nccl() {
   static const auto& library = *new NcclLibrary(open_nccl([] {
-    // Else each way of moving data is connected at its first use: the driver may wait for running kernels then, and what holds
-    // a stream until the collective is over would wait for ever.
+    // What NCCL would do at a first use, it does when a communicator is made (nccl_first_calls.hpp).
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    setenv("NCCL_SET_STACK_SIZE", "1", 0);
     const char* const said = std::getenv("WEIR_NCCL");
     return said != nullptr ? said : usual_file;
   }()));

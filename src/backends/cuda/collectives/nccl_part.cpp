@@ -32,6 +32,7 @@ class Parts {
     const detail::LockGuard guard(mutex_);
     parts_.erase(&part);
   }
+  void end() noexcept;
 
  private:
   Parts() {
@@ -42,21 +43,24 @@ class Parts {
       if (getpid() == process) instance().end();
     });
   }
-  void end() noexcept {
-    const auto error =
-        std::make_shared<const Error>(Errc::process_exiting, "weir: a collective", "a communicator",
-                                      "the process is ending, and other ranks will not come", SourceLocation{});
-    const detail::LockGuard guard(mutex_);
-    for (NcclPart* part : parts_) {
-      if (part->state() == NcclPart::State::held) part->let_go(error);
-    }
-  }
 
   detail::Mutex mutex_;
   std::unordered_set<NcclPart*> parts_ WEIR_GUARDED_BY(mutex_);
 };
 
+void Parts::end() noexcept {
+  const auto error =
+      std::make_shared<const Error>(Errc::process_exiting, "weir: a collective", "a communicator",
+                                    "the process is ending, and other ranks will not come", SourceLocation{});
+  const detail::LockGuard guard(mutex_);
+  for (NcclPart* part : parts_) {
+    if (part->state() == NcclPart::State::held) part->let_go(error);
+  }
+}
+
 }  // namespace
+
+void let_all_parts_go() noexcept { Parts::instance().end(); }
 
 NcclPart::NcclPart(CudaQueue& queue) : queue_(queue) {
   Parts::instance().add(*this);

@@ -69,6 +69,9 @@ class NcclPart {
   std::uint32_t count_ = 0;
 };
 
+/// The process is ending: no stream waits any more for ranks that will not come.
+void let_all_parts_go() noexcept;
+
 /// The parts at the end of a queue of which the driver has not been told. Whoever puts something behind them takes them first.
 class DeferredParts {
  public:

@@ -1,11 +1,16 @@
 // A communicator's life in NCCL: made at the first need, aborted when it has failed, destroyed behind its last call.
 #include "backends/cuda/collectives/nccl_transport.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <condition_variable>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -17,7 +22,7 @@ namespace weir::cuda {
 namespace {
 
 constexpr const char* making = "weir::communicators";
-constexpr std::size_t scratch_bytes = 256;
+constexpr std::size_t scratch_bytes = 256;  // more than there are ranks: each is a GPU of one host
 /// The streams of one priority share hardware queues (R182): a lane must not be in one behind a stream that waits for it. Few streams
 /// have this priority; those of waits between backends have the greatest.
 constexpr int lane_priority = -4;
@@ -61,19 +66,73 @@ std::vector<NcclLibrary::Comm> take_comms(NcclRanks& ranks) noexcept {
   return std::exchange(ranks.comms, {});
 }
 
+/// NCCL's calls that end communicators. They take a while, and NCCL and the driver must not come down meanwhile: the end of the
+/// process waits for them, though not for long, since they may wait for streams that are held.
+class Endings {
+ public:
+  static Endings& instance() {
+    static auto& endings = *new Endings;
+    return endings;
+  }
+  /// False: the process is ending, and the communicator ends with it.
+  bool begin() noexcept {
+    const detail::LockGuard guard(mutex_);
+    if (!closed_) ++running_;
+    return !closed_;
+  }
+  void end() noexcept {
+    const detail::LockGuard guard(mutex_);
+    if (--running_ == 0) ended_.notify_all();
+  }
+
+ private:
+  Endings() {
+    static pid_t process;
+    process = getpid();
+    std::atexit([] {
+      if (getpid() == process) instance().close();
+    });
+  }
+  void close() noexcept {
+    constexpr auto longest = std::chrono::seconds(3);
+    let_all_parts_go();
+    const auto until = std::chrono::steady_clock::now() + longest;
+    const detail::LockGuard guard(mutex_);
+    closed_ = true;
+    while (running_ != 0) {
+      if (ended_.wait_until(mutex_, until) == std::cv_status::timeout) return;
+    }
+  }
+
+  detail::Mutex mutex_;
+  std::condition_variable_any ended_;
+  int running_ WEIR_GUARDED_BY(mutex_) = 0;
+  bool closed_ WEIR_GUARDED_BY(mutex_) = false;
+};
+
+void abort_one(void* comm) noexcept {
+  nccl().CommAbort(static_cast<NcclCommunicator*>(comm));
+  Endings::instance().end();
+}
+
 /// Waits for what stands before its collectives, so each has a thread of its own.
 void abort_all(NcclRanks& ranks) noexcept {
   for (NcclCommunicator* comm : take_comms(ranks)) {
+    if (!Endings::instance().begin()) continue;
     try {
-      start_thread([](void* one) { nccl().CommAbort(static_cast<NcclCommunicator*>(one)); }, comm);
+      start_thread([](void* one) { abort_one(one); }, comm);
     } catch (...) {
-      nccl().CommAbort(comm);
+      abort_one(comm);
     }
   }
 }
 
 void end_all(NcclRanks& ranks) noexcept {
-  for (NcclCommunicator* comm : take_comms(ranks)) nccl().CommDestroy(comm);
+  for (NcclCommunicator* comm : take_comms(ranks)) {
+    if (!Endings::instance().begin()) continue;
+    nccl().CommDestroy(comm);
+    Endings::instance().end();
+  }
   for (std::size_t i = 0; i < ranks.lanes.size(); ++i) {
     CudaQueue& lane = *ranks.lanes[i];
     if (i < ranks.scratch.size()) {
@@ -137,9 +196,13 @@ void NcclTransport::make_ranks(SourceLocation where) {
     all.scratch.push_back(device->default_pool().allocate(*all.lanes.back(), scratch_bytes, making, where));
   }
   std::vector<NcclLibrary::Comm> comms(all.devices.size());
-  check_nccl(nccl().CommInitAll(comms.data(), static_cast<int>(comms.size()), numbers.data()), "ncclCommInitAll",
-             where);
+  {
+    const StackLimits limits(all);
+    check_nccl(nccl().CommInitAll(comms.data(), static_cast<int>(comms.size()), numbers.data()), "ncclCommInitAll",
+               where);
+  }
   all.comms = std::move(comms);
+  make_first_calls(all, where);
 }
 
 NcclResult NcclTransport::error() const {

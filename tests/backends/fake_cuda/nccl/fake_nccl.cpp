@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <list>
+#include <set>
 #include <utility>
 
 #include "backends/fake_cuda/nccl/fake_nccl.hpp"
@@ -21,6 +22,7 @@ struct FakeComm {
   const void* clique = nullptr;  ///< what its ranks have in common
   bool aborted = false;
   OpRef last;
+  std::set<std::pair<fake_nccl::Kind, int>> used = {};  ///< kinds; of sends and receives with their peers
 };
 
 namespace {
@@ -131,6 +133,13 @@ void arrive(const std::shared_ptr<Kernel>& kernel) {
   run_complete(std::move(complete));
 }
 
+/// A first call of a kind connects ranks, which waits for all that runs on the device.
+void connect(fake_cuda::Call& call, FakeComm& comm, const fake_nccl::Call& said) {
+  const bool of_two = said.kind == fake_nccl::Kind::send || said.kind == fake_nccl::Kind::receive;
+  if (!comm.used.insert({said.kind, of_two ? said.peer : -1}).second) return;
+  for (const OpRef& op : last_ops(comm.device)) wait_for(call, op);
+}
+
 /// Puts a rank's kernel into its streams.
 cudaError_t put(fake_cuda::Call& call, const std::shared_ptr<Kernel>& kernel, std::vector<StreamRef> streams) {
   for (const StreamRef& stream : streams) {
@@ -159,6 +168,7 @@ cudaError_t end_group(fake_cuda::Call& call) {
     const void* const clique = calls.front().first->clique;
     auto batch = std::make_shared<Batch>();
     std::vector<std::vector<StreamRef>> streams;
+    std::vector<std::pair<FakeComm*, fake_nccl::Call>> members;
     for (auto& [comm, said] : calls) {
       if (comm->clique != clique) continue;
       if (comm->aborted) return cudaErrorUnknown;
@@ -176,9 +186,11 @@ cudaError_t end_group(fake_cuda::Call& call) {
       said.first.rank = comm->rank;
       said.first.size = comm->size;
       batch->calls.push_back(said.first);
+      members.emplace_back(comm, said.first);
     }
     std::erase_if(calls, [&](const auto& one) { return one.first->clique == clique; });
     if (const char* why = fake_nccl::why_incomplete(batch->calls)) hang(why);
+    for (const auto& [comm, said] : members) connect(call, *comm, said);
     const Kernels kernels = batch->kernels;
     batch->size = kernels.size();
     for (std::size_t i = 0; i < kernels.size(); ++i) {

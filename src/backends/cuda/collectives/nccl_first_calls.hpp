@@ -1,0 +1,26 @@
+// A communicator's first calls of each kind, made while nothing of its collectives is held.
+#pragma once
+
+#include "backends/cuda/collectives/nccl_transport.hpp"
+
+namespace weir::cuda {
+
+/// With each kind's first call NCCL connects ranks, and with a kernel's first launch the driver may make its stacks larger:
+/// both wait for running kernels, and for a stream that waits for the collective itself they would wait for ever. So the first
+/// calls are made here, of a few bytes in the lanes, and are over when this returns. Under the lock of CallOrder.
+void make_first_calls(NcclRanks& ranks, SourceLocation where);
+
+/// Stacks as large as NCCL's kernels need them are made with its communicators, and none smaller than they were.
+class StackLimits {
+ public:
+  explicit StackLimits(const NcclRanks& ranks);
+  ~StackLimits();
+  StackLimits(const StackLimits&) = delete;
+  StackLimits& operator=(const StackLimits&) = delete;
+
+ private:
+  const NcclRanks& ranks_;
+  std::vector<std::size_t> before_;
+};
+
+}  // namespace weir::cuda
