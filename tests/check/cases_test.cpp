@@ -35,7 +35,7 @@ class HazardCases : public testing::TestWithParam<const char*> {
   }
   /// As the tool does: with the real library, so that what it refuses is what it refuses.
   Checked check(const json& scenario, bool hints = true) const;
-  bool can_run(const json& scenario) const;
+  bool can_run(const Case& one) const;
 
   std::string backend_;
 };
@@ -52,7 +52,10 @@ Checked HazardCases::check(const json& scenario, bool hints) const {
   return {report, json::parse(weir::to_json(report))};
 }
 
-bool HazardCases::can_run(const json& scenario) const {
+bool HazardCases::can_run(const Case& one) const {
+  if (backend_ == "cuda" && one.id == "n-36")
+    return false;  // it records in a conditional node's body, which CUDA cannot
+  const json& scenario = one.scenario;
   const std::size_t devices = scenario.contains("devices") ? scenario["devices"].size() : 1;
   return devices <= weir::devices(backend_).size();
 }
@@ -67,7 +70,7 @@ TEST_P(HazardCases, are_answered) {
   std::size_t judged = 0;
   for (const Case& one : cases()) {
     const bool races = !one.expect["races"].empty();
-    if (!can_run(one.scenario) || (weir_test::under_thread_sanitizer && races)) continue;
+    if (!can_run(one) || (weir_test::under_thread_sanitizer && races)) continue;
     ++judged;
     const Checked found = check(one.scenario);
     const std::vector<std::string> wrong = check_test::judge(found.findings, one.expect);
@@ -79,7 +82,7 @@ TEST_P(HazardCases, are_answered) {
 TEST_P(HazardCases, have_mends_that_mend) {
   std::size_t mended = 0;
   for (const Case& one : cases()) {
-    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    if (!can_run(one) || weir_test::under_thread_sanitizer) continue;
     const Checked found = check(one.scenario, false);
     for (const json& finding : found.findings["findings"]) {
       if (finding["mend"].is_null()) continue;
@@ -102,7 +105,7 @@ TEST_P(HazardCases, have_mends_that_mend) {
 
 TEST_P(HazardCases, that_race_without_a_host_access_first_have_mends) {
   for (const Case& one : cases()) {
-    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    if (!can_run(one) || weir_test::under_thread_sanitizer) continue;
     const Checked found = check(one.scenario, false);
     for (const json& finding : found.findings["findings"]) {
       if (!check_test::is_race(finding) || finding["first"]["host"].get<bool>()) continue;
@@ -114,7 +117,7 @@ TEST_P(HazardCases, that_race_without_a_host_access_first_have_mends) {
 
 TEST_P(HazardCases, are_the_same_in_the_text_for_people) {
   for (const Case& one : cases()) {
-    if (!can_run(one.scenario) || weir_test::under_thread_sanitizer) continue;
+    if (!can_run(one) || weir_test::under_thread_sanitizer) continue;
     const Checked found = check(one.scenario);
     const std::string text = weir::to_text(found.report);
     for (const weir::Finding& finding : found.report.findings) {
