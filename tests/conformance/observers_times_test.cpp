@@ -1,6 +1,7 @@
 // Observers are told when the nodes of a graph ran, and hear of all that is over before they are detached.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "graphs_support.hpp"
 #include "support/any_device.hpp"
+#include "support/child.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -183,6 +185,55 @@ TEST_P(ObservedTimes, all_that_is_over_is_told_before_detach_returns) {
     times.detach();
     ASSERT_EQ(times.commands(), 7u);
   }
+}
+
+/// When a kernel and a host function ran.
+class TwoTimes final : public weir::Observer {
+ public:
+  void submitted(const weir::Command& command) override {
+    if (std::holds_alternative<weir::HostCall>(command.op)) function_ = command.id;
+    if (std::holds_alternative<weir::Launch>(command.op)) kernel_ = command.id;
+  }
+  void ran(weir::CommandId id, weir::StreamId, weir::Span span) override {
+    if (id == function_) of_function = span;
+    if (id == kernel_) of_kernel = span;
+  }
+
+  weir::Span of_function;
+  weir::Span of_kernel;
+
+ private:
+  weir::CommandId function_ = 0;
+  weir::CommandId kernel_ = 0;
+};
+
+//  a: [host function, 5 ms]|e     b: wait(e) [kernel]        no other kernel has told the library how the clocks stand
+WEIR_SCENE(a_first_kernel_stands_behind_a_host_function) {
+  const weir::Device device = weir::device(std::getenv("WEIR_TEST_DEVICE"));
+  weir::Stream a(device);
+  weir::Stream b(device);
+  const auto x = weir::zeros<int>(b, 1);
+  b.synchronize();
+  TwoTimes times;
+  weir::attach(times, weir::Watch::times | weir::Watch::commands);
+  weir::host_call(a, [] {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    while (std::chrono::steady_clock::now() < late) {
+    }
+  });
+  b.wait(a.record());
+  weir::launch(b, 1, CountOnce{}, weir::inout(x));
+  b.synchronize();
+  weir::detach(times);
+  insist(times.of_function.end - times.of_function.begin >= std::chrono::milliseconds(4), "the function took its time");
+  insist(times.of_kernel.begin + std::chrono::milliseconds(1) >= times.of_function.end,
+         "the kernel was told to have begun before what it stood behind had ended");
+}
+
+TEST_P(ObservedTimes, kernels_begin_behind_what_they_wait_for_whatever_the_clocks) {
+  if (device().backend() == "sim") GTEST_SKIP() << "host functions take as long as they are said to";
+  const Outcome outcome = play("a_first_kernel_stands_behind_a_host_function", {"WEIR_TEST_DEVICE=" + device().name()});
+  EXPECT_TRUE(ended_well(outcome)) << outcome.output;
 }
 
 //  s: [hold ......]        detach does not wait for what is not over

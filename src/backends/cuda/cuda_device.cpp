@@ -14,6 +14,7 @@
 #include "backends/cuda/memory/cuda_pool.hpp"
 #include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/memory/strided_kernels.hpp"
+#include "backends/cuda/streams/clock_kernel.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/threads.hpp"
@@ -63,6 +64,7 @@ void CudaDevice::start(SourceLocation where) {
   check(load_staged_kernels(), "weir: starting a device", name_, where);
   check(load_widen_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
+  check(load_clock_kernel(), "weir: starting a device", name_, where);
   stocks_.fill(where);
   times_memory_.fill(where);
   Signals::instance().fill(where);

@@ -28,24 +28,25 @@ skipped(const weir::detail::DeviceGuard& guard) {
   return guard.failed_at != nullptr && *guard.failed_at <= guard.place;
 }
 
+/// The device's timer began a day before the host's clock.
+inline unsigned long long device_timer() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(24);
+  return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
 /// A kernel notes when it runs, if somebody wants to know.
 class Noted {
  public:
   explicit Noted(const weir::detail::DeviceGuard& guard) : times_(guard.times) {
-    if (times_ != nullptr) times_->begin = timer();
+    if (times_ != nullptr) times_->begin = device_timer();
   }
   ~Noted() {
-    if (times_ != nullptr) times_->end = timer();
+    if (times_ != nullptr) times_->end = device_timer();
   }
   Noted(const Noted&) = delete;
   Noted& operator=(const Noted&) = delete;
 
  private:
-  /// The device's timer began a day before the host's clock.
-  static unsigned long long timer() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(24);
-    return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-  }
   weir::detail::KernelTimes* const times_;
 };
 

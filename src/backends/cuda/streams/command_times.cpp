@@ -104,6 +104,8 @@ class TimedBatch {
   // Any thread.
 
   bool told() const noexcept { return told_.load(std::memory_order_acquire); }
+  /// Somebody waits for what is over by now.
+  void want() noexcept { wanted_.store(true, std::memory_order_relaxed); }
   /// What the driver says of the stream as far as it was added; not ready, too, if some of it is being submitted.
   cudaError_t state(std::size_t& count) noexcept;
 
@@ -129,8 +131,12 @@ class TimedBatch {
     return false;
   }
 
+  static constexpr auto least_age = std::chrono::milliseconds(2);
+
   CudaQueue& queue_;
   const StreamId owner_;
+  const Clock::time_point begun_ = Clock::now();
+  std::atomic<bool> wanted_{false};
   std::shared_ptr<TimedBatch> before_;  ///< is told first
   const TimesMemory::Block kernels_;
   std::array<std::unique_ptr<Rooms::Room>, size / Rooms::size>
@@ -139,10 +145,11 @@ class TimedBatch {
   std::atomic<std::size_t> settled_{0};
   detail::Mutex mutex_;
   StockEvent behind_ WEIR_GUARDED_BY(mutex_);  ///< of a full batch
+  std::size_t settled_before_ = 0;             ///< when it was asked last
+  std::size_t seen_ = 0;                       ///< commands that are over so far
   std::size_t all_ = 0;                        ///< commands, once it is over
   bool over_ = false;
   std::atomic<bool> told_{false};
-  Clock::time_point seen_;  ///< when it was over
   StockEvent fetched_;
 };
 
@@ -168,13 +175,21 @@ cudaError_t TimedBatch::state(std::size_t& count) noexcept {
 
 /// Whether all of it is over: then it is closed.
 cudaError_t TimedBatch::ask_whether_over() noexcept {
+  // The driver would be kept from who submits, and a batch of a few be fetched each time that short commands are done.
+  const Clock::time_point begin = Clock::now();
+  const std::size_t settled = settled_.load(std::memory_order_relaxed);
+  const bool young = settled != size && !wanted_.load(std::memory_order_relaxed) && begin - begun_ < least_age;
+  if (young && settled != std::exchange(settled_before_, settled)) return cudaErrorNotReady;
   std::size_t count = 0;
   cudaError_t answer = state(count);
   // The end of a copy that was over before its call returned is recorded beside the stream.
-  for (std::size_t i = 0; i < count && answer == cudaSuccess; ++i) {
+  for (std::size_t i = seen_; i < count && answer == cudaSuccess; ++i) {
     if (command(i).end) answer = cudaEventQuery(command(i).end.get());
   }
   if (answer != cudaSuccess) return answer;
+  const Clock::time_point now = Clock::now();
+  for (; seen_ < count; ++seen_) command(seen_).seen = now;
+  if (young) return cudaErrorNotReady;
   if (!queue_.times().close(*this, count)) return cudaErrorNotReady;
   all_ = count;
   return cudaSuccess;
@@ -210,7 +225,9 @@ cudaError_t TimedBatch::ask() noexcept {
     const cudaError_t answer = ask_whether_over();
     if (answer != cudaSuccess) return answer;
     over_ = true;
-    seen_ = Clock::now();
+    if (any([](const TimedCommand& one) { return one.how == How::kernel || one.how == How::events; })) {
+      queue_.device().clock().ask(queue_.device());
+    }
     return fetch();
   }
   return cudaEventQuery(fetched_.get());
@@ -253,7 +270,7 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
   DeviceClock& clock = queue_.device().clock();
   for (std::size_t i = 0; i < all_; ++i) {
     if (command(i).how == How::kernel && kernels_.on_host[i].end != 0) {
-      clock.learn(command(i).submitted, seen_, kernels_.on_host[i]);
+      clock.learn(command(i).submitted, command(i).seen, kernels_.on_host[i]);
     }
   }
   std::vector<Told> all;
@@ -268,7 +285,7 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
   return all;
 }
 
-/// The kernels of a replay. They are by another clock than the launch, which is by events: both are off by some microseconds.
+/// The kernels of a replay, by their own stamps. The launch is by events: the two clocks agree within some microseconds.
 void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all) {
   DeviceClock& clock = queue_.device().clock();
   const ReplayTimes& replay = *launch.replay;
@@ -279,7 +296,7 @@ void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<T
     if (times.end == 0) continue;
     const Span ran = clock.of_kernel(times);
     if (ran.begin + ran.error < launch.submitted) continue;  // of an earlier replay: it was skipped in this one
-    clock.learn(launch.submitted, seen_, times);
+    clock.learn(launch.submitted, launch.seen, times);
     begin = std::min(begin, ran.begin);
     all.push_back({launch.id, launch.stream, (*replay.nodes)[i], ran});
   }
@@ -295,12 +312,12 @@ void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<T
 Span TimedBatch::span_of(std::size_t number) {
   TimedCommand& one = command(number);
   DeviceClock& clock = queue_.device().clock();
-  const auto in_order = [&](const Span& span) { return clock.in_order(one.stream, one.submitted, seen_, span); };
+  const auto in_order = [&](const Span& span) { return clock.in_order(one.stream, one.submitted, one.seen, span); };
   if (one.how == How::kernel && kernels_.on_host[number].end != 0) {
     return in_order(clock.of_kernel(kernels_.on_host[number]));
   }
   if (one.how == How::events && one.begin && one.end) {
-    return in_order(clock.between(one.submitted, seen_, one.begin.get(), one.end));
+    return in_order(clock.between(one.submitted, one.seen, one.begin.get(), one.end.get()));
   }
   if (one.how == How::host && one.host != nullptr) {
     const Clock::rep end = one.host->end.load(std::memory_order_acquire);
@@ -422,6 +439,7 @@ void CommandTimes::tell_what_is_over() noexcept {
     const auto late = Clock::now() + longest_wait;
     for (const std::shared_ptr<TimedBatch>& batch : Pending::instance().all()) {
       std::size_t count = 0;
+      batch->want();
       const cudaError_t answer = batch->state(count);
       note(answer);
       while (answer == cudaSuccess && !batch->told() && Clock::now() < late) std::this_thread::sleep_for(look_again);

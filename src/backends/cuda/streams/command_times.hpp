@@ -59,7 +59,8 @@ struct TimedCommand {
   StreamId stream = 0;
   std::chrono::steady_clock::time_point submitted;
   How how = How::no_time;
-  bool refused = false;  ///< the call threw
+  bool refused = false;                        ///< the call threw
+  std::chrono::steady_clock::time_point seen;  ///< over; the poller's
   std::shared_ptr<HostTimes> host;
   std::unique_ptr<ReplayTimes> replay;
   StockEvent begin;  ///< of two events; without, nobody knows when it ran

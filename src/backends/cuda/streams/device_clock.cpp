@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 
 namespace weir::cuda {
@@ -20,8 +21,11 @@ using std::chrono::milliseconds;
 constexpr Duration bounds_hold = milliseconds(250);
 /// From a launch's call to its begin, where nothing is in the way.
 constexpr Duration usual_latency = microseconds(4);
-/// The driver's milliseconds are a float, in which a microsecond is lost behind 16 s.
-constexpr Duration longest_since_base = std::chrono::seconds(5);
+/// The driver's milliseconds since the event that was asked for are a float, in which a microsecond is lost behind 16 s.
+constexpr Duration asked_lately = milliseconds(200);
+constexpr Duration longest_answer = microseconds(100);
+/// From a kernel's end to the time of an event right behind it.
+constexpr Duration kernel_to_event = microseconds(1);
 constexpr std::size_t most_streams = 1024;
 
 Duration elapsed(cudaEvent_t begin, cudaEvent_t end) {
@@ -80,26 +84,47 @@ Duration ClockMapping::error() const {
   return std::max(offset() - *known.least, *known.most - offset());
 }
 
-Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, StockEvent& end) {
-  const Duration lasted = elapsed(begin, end.get());
-  if (!base_) {
-    events_ = {};
-    events_.ends_before(seen, Duration{});
-    base_ = std::move(end);
-    return {seen - lasted, seen, Span::Source::events, lasted};
+void DeviceClock::ask(CudaDevice& device) noexcept {
+  if (!question_) {
+    const Time now = Clock::now();
+    if (base_ && now - asked_ < asked_lately) return;
+    asked_ = now;
+    try {
+      Question question{StockEvent(device, true, {}), Clock::now()};
+      const cudaError_t answer = device.times_memory().stamp(question.event.get());
+      note(answer);
+      if (answer != cudaSuccess) return;
+      question_.emplace(std::move(question));
+    } catch (...) {
+      return;  // the driver makes no more events
+    }
   }
-  const Duration ended = elapsed(base_.get(), end.get());
-  events_.begins_after(submitted, ended - lasted);
-  events_.ends_before(seen, ended);
-  const Time end_time = events_.host_time(ended);
-  const Span span{end_time - lasted, end_time, Span::Source::events, events_.error()};
-  if (ended > longest_since_base) {
-    base_ = std::move(end);
-    events_ = {};
-    events_.begins_after(end_time - usual_latency, Duration{});
-    events_.ends_before(seen, Duration{});
+  const Time until = Clock::now() + longest_answer;
+  Time seen{};
+  cudaError_t answer = cudaErrorNotReady;
+  while (answer == cudaErrorNotReady && seen < until) {
+    answer = cudaEventQuery(question_->event.get());
+    seen = Clock::now();
   }
-  return span;
+  note(answer);
+  if (answer == cudaErrorNotReady) return;
+  if (answer == cudaSuccess) {
+    const detail::KernelTimes& times = device.times_memory().stamped();
+    learn(question_->asked, seen, times);
+    base_ = std::move(question_->event);
+    base_timer_ = Duration(times.end) + kernel_to_event;
+  }
+  question_.reset();
+}
+
+Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, cudaEvent_t end) {
+  const Duration lasted = elapsed(begin, end);
+  if (!base_) return {seen - lasted, seen, Span::Source::events, lasted};
+  const Duration ended = base_timer_ + elapsed(base_.get(), end);
+  timer_.begins_after(submitted, ended - lasted);
+  timer_.ends_before(seen, ended);
+  const Time end_time = timer_.host_time(ended);
+  return {end_time - lasted, end_time, Span::Source::events, timer_.error()};
 }
 
 void DeviceClock::learn(Time submitted, Time seen, const detail::KernelTimes& times) {

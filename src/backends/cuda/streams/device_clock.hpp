@@ -44,13 +44,20 @@ class ClockMapping {
   Duration since_{};  ///< when the newer bounds began
 };
 
+/// A device has two clocks: its timer, which kernels read, and that of the driver's events, which tells differences alone. Now and
+/// then both are asked at once, by a kernel with an event behind it in a stream of our own. So they agree, and bounds of the host's
+/// time are close even where no command begins soon after its call.
 /// Thread rule: the poller's thread alone, which looks at commands soon after they are over.
 class DeviceClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A command between two events, the second of which was just seen to be reached.
-  Span between(Time submitted, Time seen, cudaEvent_t begin, StockEvent& end);
+  /// Asks both clocks, unless that was done lately. Takes some microseconds; a device that is full is asked again by the next call.
+  /// With the device current.
+  void ask(CudaDevice& device) noexcept;
+
+  /// A command between two events, the second of which was seen to be reached.
+  Span between(Time submitted, Time seen, cudaEvent_t begin, cudaEvent_t end);
 
   /// The same of kernels that noted when they ran: all of them first, then each.
   void learn(Time submitted, Time seen, const detail::KernelTimes& times);
@@ -62,9 +69,16 @@ class DeviceClock {
   Span at_the_end(StreamId stream, Time submitted);
 
  private:
+  struct Question {
+    StockEvent event;
+    Time asked;
+  };
+
   ClockMapping timer_;
-  ClockMapping events_;
-  StockEvent base_;  ///< the driver tells how long after it others were reached
+  StockEvent base_;                      ///< the driver tells how long after it others were reached
+  ClockMapping::Duration base_timer_{};  ///< what the timer was then
+  Time asked_{};
+  std::optional<Question> question_;  ///< not answered yet
   std::unordered_map<StreamId, Time> last_ends_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/clock_kernel.hpp"
 
 namespace weir::cuda {
 
@@ -15,11 +16,12 @@ void TimesMemory::fill(SourceLocation where) {
   void* on_device = nullptr;
   void* on_host = nullptr;
   checked(cudaMalloc(&on_device, bytes));
-  cudaError_t answer = cudaHostAlloc(&on_host, bytes, cudaHostAllocPortable);
+  cudaError_t answer = cudaHostAlloc(&on_host, bytes + sizeof(detail::KernelTimes), cudaHostAllocPortable);
   stream_ = device_.stocks().take_stream(false, 0, starting, device_.name(), where);
   if (answer == cudaSuccess) answer = cudaMemsetAsync(on_device, 0, bytes, stream_);
   if (answer == cudaSuccess) answer = cudaStreamSynchronize(stream_);
   checked(answer);
+  stamp_ = static_cast<detail::KernelTimes*>(on_host) + count;
   const detail::LockGuard guard(mutex_);
   free_.reserve(block_count);
   of_graphs_.reserve(block_count);
@@ -53,6 +55,11 @@ cudaError_t TimesMemory::fetch(Block block, std::size_t count, cudaEvent_t fetch
   if (answer == cudaSuccess) answer = cudaMemsetAsync(block.on_device, 0, bytes, stream_);
   if (answer == cudaSuccess) answer = cudaEventRecord(fetched, stream_);
   return answer;
+}
+
+cudaError_t TimesMemory::stamp(cudaEvent_t behind) noexcept {
+  const cudaError_t answer = launch_note_time(stamp_, stream_);
+  return answer == cudaSuccess ? cudaEventRecord(behind, stream_) : answer;
 }
 
 std::vector<TimesMemory::Block> TimesMemory::take_for_graph(std::size_t count) {

@@ -39,6 +39,9 @@ class TimesMemory {
   /// Puts a copy of the first `count` into on_host, and zeros into on_device, behind everything so far in a stream of its own;
   /// the event is recorded behind both. With the device current.
   cudaError_t fetch(Block block, std::size_t count, cudaEvent_t fetched) noexcept;
+  /// Puts what time it is on the device into stamped(), and the event right behind that, which takes a time, too. One at once.
+  cudaError_t stamp(cudaEvent_t behind) noexcept;
+  const detail::KernelTimes& stamped() const { return *stamp_; }
   /// Nothing writes to it any more, and it is zero again.
   void give(Block block) noexcept;
 
@@ -50,6 +53,7 @@ class TimesMemory {
  private:
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;  ///< nothing waits in it, but for the copy engine
+  detail::KernelTimes* stamp_ = nullptr;
   detail::Mutex mutex_;
   std::vector<Block> free_ WEIR_GUARDED_BY(mutex_);       ///< has room for all
   std::vector<Block> of_graphs_ WEIR_GUARDED_BY(mutex_);  ///< likewise; that no graph has now
