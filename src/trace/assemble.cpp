@@ -214,8 +214,9 @@ class Assembler {
         command.end = moment(ran->end) + shift;
         const bool takes_none = command.lane == Lane::order || command.lane == Lane::memory;
         command.state = command.end > command.begin || takes_none ? State::ran : State::skipped;
+        if (takes_none && command.end == command.begin) end_with_what_it_follows(command, command.end);
       } else if (command.lane == Lane::memory || command.lane == Lane::order) {
-        end_with_what_it_follows(command);
+        end_with_what_it_follows(command, command.call);
       }
       if (is_virtual) made_.duration = std::max(made_.duration, command.end);
     }
@@ -294,9 +295,9 @@ class Assembler {
       return std::tuple(a.command, a.begin, a.node) < std::tuple(b.command, b.begin, b.node);
     });
   }
-  /// Memory is made and ends in the stream's order, without a span of its own; of records and waits not every backend tells one.
-  void end_with_what_it_follows(Command& command) {
-    std::int64_t end = command.call;
+  /// Memory is made and ends in the stream's order, without a span of its own; of records and waits not every backend tells one,
+  /// or it tells what the stream did before, and not when the event was reached.
+  void end_with_what_it_follows(Command& command, std::int64_t end) {
     for (const Dependency& on : made_.dependencies_of(command)) {
       const Command& before = made_.commands[on.command];
       if (before.state == State::pending) return;
