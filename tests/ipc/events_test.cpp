@@ -102,13 +102,14 @@ TEST_P(IpcEvents, hold_no_worker_and_burn_no_core) {
   Peer peer("ipc_fills_behind_a_gate", device());
   const weir::Event filled = weir::import_event(device(), peer->hear<Handles>().event);
   std::deque<weir::Stream> waiting;
-  Marker ran(64);
-  for (std::size_t i = 0; i < 64; ++i) {
+  // On GPUs streams share the driver's channels, and those that wait hold up the others there (R182).
+  const std::size_t many = on("cpu") ? 64 : 4;
+  Marker ran(many);
+  for (std::size_t i = 0; i < many; ++i) {
     waiting.emplace_back(device());
     waiting.back().wait(filled);
     mark(waiting.back(), ran, 1, i);
   }
-  // On GPUs streams of one priority share the driver's channels, and those that wait hold up the others there (R182).
   const weir::Stream other(device(), {.priority = on("cpu") ? 0 : -1});
   Marker done;
   mark(other, done);
@@ -119,10 +120,10 @@ TEST_P(IpcEvents, hold_no_worker_and_burn_no_core) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // of nothing: it is what is measured
     EXPECT_LT(processor_time() - before, std::chrono::milliseconds(50));
   }
-  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(ran.value(i), 0);
+  for (std::size_t i = 0; i < many; ++i) EXPECT_EQ(ran.value(i), 0);
   peer->nod();
   for (const weir::Stream& s : waiting) s.synchronize();
-  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(ran.value(i), 1);
+  for (std::size_t i = 0; i < many; ++i) EXPECT_EQ(ran.value(i), 1);
   peer->nod();
   EXPECT_TRUE(peer.ends_well());
 }
