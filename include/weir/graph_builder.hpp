@@ -90,7 +90,8 @@ class GraphBuilder {
     Array<T> array = weir::empty<T>(Place(stream(), where), shape);
     return {std::move(array), call.node()};
   }
-  /// The end of the contents of an array that this builder allocated.
+  /// The end of the contents of an array that this builder allocated, or another graph, whose launches begin them again (R138 refuses
+  /// all others: invalid_value).
   template <class T>
   Node free(Array<T>& array, SourceLocation where = SourceLocation::current()) {
     Call call(*this, where);

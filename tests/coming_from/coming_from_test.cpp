@@ -169,6 +169,10 @@ TEST_F(ComingFrom, graphs) {
   weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
   EXPECT_EQ(recording.finish().node_count(), 1u);
   weir::GraphBuilder builder(device);
+  auto [memory, begin] = builder.allocate<float>(n);
+  weir::GraphBuilder another(device);
+  another.free(memory);
+  EXPECT_EQ(another.build().node_count(), 1u);
 }
 
 }  // namespace

@@ -138,6 +138,29 @@ TEST_P(GraphsFiles, WhatTheCpuSavedLoadsOnEveryBackend) {
   check_example(device(), file.path);
 }
 
+TEST_P(GraphsFiles, WhatAGraphFreesIsSavedToo) {
+  weir::Stream s(device());
+  auto result = weir::zeros<int>(s, 16);
+  s.synchronize();
+  std::optional<weir::Array<int>> kept;
+  const weir::Graph make = weir::capture(s, [&] { kept.emplace(weir::full<int>(s, 16, 3)); });
+  const weir::Graph end = weir::capture(s, [&] {
+    auto scratch = weir::full<int>(s, 16, 1);
+    weir::copy(s, scratch, *kept);
+    weir::copy(s, result, scratch);
+    scratch.free(s);
+    kept->free(s);
+  });
+  make.launch(s);
+  s.synchronize();
+  const TemporaryFile file("freed.weir");
+  weir::save(end, file.path, {{"result", result}});
+  const weir::LoadedGraph loaded = weir::load_graph(file.path, device());
+  loaded.graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(loaded.array<int>("result").to_host(), std::vector<int>(16, 3));
+}
+
 TEST_P(GraphsFiles, TheShapeIsKept) {
   const TemporaryFile file("shape.weir");
   save_example(device(), file.path);

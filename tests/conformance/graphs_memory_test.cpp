@@ -68,6 +68,59 @@ TEST_P(GraphsMemory, AnArrayThatLivesOnHoldsTheLastReplaysResult) {
   EXPECT_EQ(kept->to_host(), std::vector<int>(16, 7));  // the memory goes with the last of both
 }
 
+//  make: alloc -> fill -> use      end: copy -> free      one after the other, again and again
+TEST_P(GraphsMemory, WhatOneGraphAllocatedAnotherOneFrees) {
+  const std::size_t before = used();
+  auto result = weir::zeros<int>(weir::pinned, 16);
+  {
+    std::optional<weir::Array<int>> kept;
+    weir::Graph make = weir::capture(s, [&] {
+      kept.emplace(weir::full<int>(s, 16, 3));
+      weir::launch(s, weir::Extent{.size = 16, .name = "use"}, Plus{}, weir::inout(*kept), 4);
+    });
+    weir::Graph end = weir::capture(s, [&] {
+      weir::copy(s, result, *kept);
+      kept->free(s);
+      EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { kept->free(s); }));
+    });
+    EXPECT_EQ(topology(end), "copy; free<copy");
+    for (int i = 0; i < 3; ++i) {
+      weir::fill(s, result, 0);
+      make.launch(s);
+      end.launch(s);
+      s.synchronize();
+      EXPECT_EQ(std::count(result.begin(), result.end(), 7), 16);
+    }
+    kept.reset();
+    make = weir::Graph();
+    end.launch(s);  // it owns the memory, too
+    s.synchronize();
+  }
+  s.synchronize();
+  EXPECT_EQ(used(), before);
+}
+
+TEST_P(GraphsMemory, WhatABuilderAllocatedAnotherOneFrees) {
+  weir::GraphBuilder first(device());
+  auto [x, begin] = first.allocate<int>(16);
+  auto result = weir::zeros<int>(weir::pinned, 16);
+  const auto filled = first.fill(x, 5);
+  first.depends(filled, begin);
+  weir::GraphBuilder second(device());
+  const auto copied = second.copy(result, x);
+  const auto freed = second.free(x);
+  second.depends(freed, copied);
+  const weir::Graph make = first.build();
+  const weir::Graph end = second.build();
+  for (int i = 0; i < 2; ++i) {
+    make.launch(s);
+    end.launch(s);
+    s.synchronize();
+    EXPECT_EQ(std::count(result.begin(), result.end(), 5), 16);
+    weir::fill(s, result, 0);
+  }
+}
+
 TEST_P(GraphsMemory, TheEndOfMemoryHoldsUpNoStream) {
   weir::Stream t(device());
   Meeting meeting(2);

@@ -187,7 +187,7 @@ void allocate_captured(Recorder& recorder, Storage& storage, const char* operati
 void* allocate_captured(Recorder& recorder, PoolState& pool, std::size_t bytes, SourceLocation where);
 /// Whether a free of pool memory concerns a capture or a graph, and was done.
 bool free_captured(StreamState& stream, PoolState& pool, void* data, const char* operation, SourceLocation where);
-/// Throws invalid_value for a free into a capture of what was not made in it (R138).
+/// Throws invalid_value for a free into a capture of what was not made in one (R138).
 void check_free_into(const Storage& storage, StreamRef stream, const char* operation, SourceLocation where);
 /// An array that was made in a capture was freed, or an owner let go of it.
 void note_freed(BufferId buffer, std::uint64_t capture, StreamRef stream, SourceLocation where);

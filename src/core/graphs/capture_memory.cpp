@@ -129,7 +129,9 @@ void end_memory(Capture& capture, Storage& storage, Recorder* recorder, SourceLo
   capture.form.nodes[node].depends = std::move(depends);
   if (!capture.by_hand) from.tails = std::move(tails);
   // Made and ended in one body: then it is nobody's in every turn of it.
-  const FormNode& begin = capture.form.nodes[capture.made_by.at(storage.buffer)];
+  const auto made = capture.made_by.find(storage.buffer);
+  if (made == capture.made_by.end()) return;  // another graph made it
+  const FormNode& begin = capture.form.nodes[made->second];
   const bool one_scope = begin.parent == capture.scope.parent && begin.branch == capture.scope.branch;
   if (one_scope && !capture.by_hand && !capture.raw_contains(storage.buffer)) {
     capture.ended.push_back({storage.base != nullptr ? storage.base : &storage, node});
@@ -220,16 +222,17 @@ void check_free_into(const Storage& storage, StreamRef stream, const char* opera
   const Recorder* recorder = state.recorder.load(std::memory_order_relaxed);
   if (recorder == nullptr) return;
   recorder->capture->check_valid(operation, describe(state), where);
-  if (storage.captured_in == recorder->capture->id) return;
+  if (storage.captured_in != 0) return;  // by this graph or another one, whose replays begin its contents again
   throw Error(Errc::invalid_value, operation, describe_storage(storage),
-              "it was not made in the capture of stream '" + state.name + "': free it outside", where);
+              "no graph allocates it, and the capture of stream '" + state.name + "' cannot free it: free it outside",
+              where);
 }
 
 void note_freed(BufferId buffer, std::uint64_t capture_id, StreamRef stream, SourceLocation where) {
   const LockGuard guard(captures_lock());
   Recorder* recorder = stream.id() != 0 ? stream.state()->recorder.load(std::memory_order_relaxed) : nullptr;
-  const bool own = recorder != nullptr && recorder->capture->id == capture_id;  // perhaps made by hand
-  Capture* capture = own ? recorder->capture : find_capture(capture_id);
+  // The one that was named, perhaps made by hand, or another graph's.
+  Capture* capture = recorder != nullptr ? recorder->capture : find_capture(capture_id);
   if (capture == nullptr || capture->broken) return;
   if (const Held storage{retain_buffer(buffer)}) end_memory(*capture, *storage, recorder, where);
 }

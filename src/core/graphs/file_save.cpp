@@ -45,7 +45,7 @@ class Buffers {
       if (storage->kind == MemoryKind::device && storage->bytes != 0) {
         storage->device->backend->drain(storage->device->index);
         const AnyView<std::byte> view(static_cast<std::byte*>(storage->data), Shape(storage->bytes));
-        detail::copy(storage->device->own, endpoint(contents), endpoint(view, storage), where);
+        detail::copy(storage->device->own, endpoint(contents), endpoint(view), where);  // also where a node frees it
       } else if (storage->bytes != 0) {
         std::memcpy(contents.data(), storage->data, storage->bytes);
       }
