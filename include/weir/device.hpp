@@ -34,7 +34,7 @@ struct DeviceProperties {
   std::string backend;                   ///< "cpu", "cuda", "sim"
   ComputeCapability compute_capability;  ///< 0.0 where there is none
   int multiprocessors = 0;               ///< on the CPU: worker threads of this device
-  std::size_t memory = 0;                ///< what the device's allocations may take in all
+  std::size_t memory = 0;                ///< that all allocations on the device may use together
   bool concurrent_kernels = false;       ///< kernels of different streams overlap
   int async_engine_count = 0;            ///< 1: a copy overlaps kernels; 2: opposite copies overlap each other too (C6)
   int max_resident_kernels = 0;          ///< kernels that can be running at one time
@@ -48,23 +48,22 @@ struct DeviceProperties {
 
 /// Facts about a kernel on a device (kernel_info.hpp). 0 where a device has no such thing.
 struct KernelFacts {
-  int registers = 0;                 ///< of each thread; 0 on the CPU and on simulated devices
-  std::size_t local_bytes = 0;       ///< of each thread, in the device's memory: what registers do not hold; 0 there
-  std::size_t shared_bytes = 0;      ///< of each block, beside what its launch asks for, as for Block::reduce; 0 there
+  int registers = 0;             ///< of each thread; 0 on the CPU and on simulated devices
+  std::size_t local_bytes = 0;   ///< of each thread, in device memory, for what does not fit into registers; 0 there
+  std::size_t shared_bytes = 0;  ///< of each block, beyond what its launch asks for; 0 there
   std::size_t max_shared_bytes = 0;  ///< that a launch over blocks may ask for
   std::size_t max_threads = 0;       ///< of a block
   std::size_t usual_threads =
-      0;  ///< of a block, as weir::launch chooses them; 0: the kernel takes a Block, or the CPU's
-  std::size_t threads_per_multiprocessor = 0;  ///< of all blocks that it holds; 0 on the CPU
+      0;  ///< of a block, as weir::launch chooses it; 0: the kernel takes a Block, or runs on the CPU
+  std::size_t threads_per_multiprocessor = 0;  ///< resident at once, over all blocks; 0 on the CPU
 };
 
-/// How a host thread waits: in synchronize() of a stream, an event or a device, and in calls that return when what they began
-/// is done.
+/// How a host thread waits in synchronize() of a stream, an event or a device, and in calls that return when their work is done.
 enum class WaitMode : std::uint8_t {
-  automatic,  ///< on the CPU: looks for some 20 microseconds, then sleeps. On a GPU: as the driver chooses, or its user
-  spin,       ///< looks all the time: the shortest wait, which takes a core
-  yield,      ///< looks, and lets other threads have the core between looks
-  block       ///< sleeps: no core is taken, and the wait ends some microseconds later
+  automatic,  ///< on the CPU: polls for about 20 microseconds, then sleeps. On a GPU: as the driver chooses, or the program has set
+  spin,   ///< polls: returns soonest, and occupies a core
+  yield,  ///< polls, and yields the core between polls
+  block   ///< sleeps: occupies no core, and returns some microseconds later
 };
 
 /// A device by value; compares equal to itself. Thread rule: any thread.
@@ -77,9 +76,9 @@ class Device {
   int index() const;
   const DeviceProperties& properties() const;
 
-  /// Waits for the work so far of all Weir streams of this device, of every host thread (W13, R8), wrapped ones and the
-  /// legacy stream included, and for no other device (R194). Streams of other libraries that were never wrapped are not
-  /// waited for. Throws the first failure among what it has waited for that was not reported yet.
+  /// Waits for all earlier work of this device's Weir streams, from every host thread (W13, R8), including wrapped streams and the
+  /// legacy stream; not for other devices (R194), nor for other libraries' streams that were never wrapped. Throws the first
+  /// failure among that work that was not reported yet.
   void synchronize(SourceLocation where = SourceLocation::current()) const;
 
   friend bool operator==(Device a, Device b) { return a.state_ == b.state_; }
@@ -92,25 +91,25 @@ class Device {
   detail::DeviceState* state_;
 };
 
-/// The device of that name: "cpu", "cpu:1", "cuda" (the first one), "cuda:1", ... Where WEIR_AS_CUDA names a simulated device, as
-/// in "sim:h200", this stands for "cuda" and its further ones for the others.
+/// The device of that name: "cpu", "cpu:1", "cuda" (the first one), "cuda:1", ... If WEIR_AS_CUDA names a simulated device, such as
+/// "sim:h200", "cuda" means that one, "cuda:1" the second of its kind, and so on.
 /// Throws Error(unknown_device) naming what exists, and why a backend that was asked for is absent.
 Device device(std::string_view name, SourceLocation where = SourceLocation::current());
 
-/// The devices of this process, without simulated ones; or those of one backend ("cpu", "cuda", "sim"); empty where that
-/// backend has none.
+/// The devices of this process except simulated ones, or those of one backend ("cpu", "cuda", "sim"); empty if that backend has
+/// none.
 std::vector<Device> devices(SourceLocation where = SourceLocation::current());
 std::vector<Device> devices(std::string_view backend, SourceLocation where = SourceLocation::current());
 
-/// The host's time as it passes for the calling thread beside a device: the steady clock; beside a simulated device (sim:h200), a
-/// virtual one, that only Weir's calls and sim::host_work() move. Differences of two are what a program took. Any thread.
+/// The calling thread's time, to compare with a device's: the steady clock; for a simulated device (sim:h200) a virtual clock, which
+/// only Weir's calls and sim::host_work() advance. The difference of two readings is the time between them. Any thread.
 std::chrono::steady_clock::time_point host_now(Device device, SourceLocation where = SourceLocation::current());
 
 /// Why a backend offers no device here ("no NVIDIA driver", "not built in"); empty if it offers one.
 std::string why_absent(std::string_view backend, SourceLocation where = SourceLocation::current());
 
-/// The device that calls without a device or stream mean, per host thread (R196). At first: the one that WEIR_DEVICE
-/// names, else "cuda:0" where there is one, else "cpu". Throws unknown_device if WEIR_DEVICE names none that exists.
+/// The device of calls that name neither a device nor a stream, per host thread (R196). Initially the one that WEIR_DEVICE
+/// names, else "cuda:0" if there is one, else "cpu". Throws unknown_device if WEIR_DEVICE names none that exists.
 Device default_device(SourceLocation where = SourceLocation::current());
 void set_default_device(Device device, SourceLocation where = SourceLocation::current());
 
@@ -133,16 +132,15 @@ void synchronize_device(Device device, SourceLocation where = SourceLocation::cu
 /// The default device.
 void synchronize_device(SourceLocation where = SourceLocation::current());
 
-/// How host threads wait for a device, in waits that begin from now on. On the CPU a thread that waits does
-/// work that it waits for itself, in every mode: the mode says what it does when there is none. At first `automatic`, or what
-/// WEIR_WAIT_MODE says: automatic, spin, yield or block. On a GPU it sets CUDA's schedule flag of the device, for all of the
-/// process.
+/// Sets how host threads wait for a device, for waits that begin later. On the CPU a waiting thread executes the work that it
+/// waits for, in every mode; the mode applies while there is none to execute. Initially `automatic`, or what WEIR_WAIT_MODE says:
+/// automatic, spin, yield or block. On a GPU it sets the device's CUDA schedule flag, for the whole process.
 void set_wait_mode(Device device, WaitMode mode, SourceLocation where = SourceLocation::current());
-/// The same for all devices of the process, simulated ones that are not open yet included.
+/// The same for all devices of the process, including simulated ones that are not open yet.
 void set_wait_mode(WaitMode mode, SourceLocation where = SourceLocation::current());
 WaitMode wait_mode(Device device, SourceLocation where = SourceLocation::current());
 
-/// Lets kernels of device `from` reach memory of device `to`, and copies between them go directly. Directional, as in CUDA.
+/// Lets kernels of device `from` access memory of device `to`, and copies between them go directly. One direction, as in CUDA.
 /// Throws peer_already_enabled, peer_unsupported (also for a device and itself) (R191).
 void enable_peer_access(Device from, Device to, SourceLocation where = SourceLocation::current());
 /// Throws peer_not_enabled.

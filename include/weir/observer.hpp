@@ -18,14 +18,14 @@ namespace weir {
 class Error;
 enum class NodeKind : std::uint8_t;
 
-/// What an observer wants to be told of; `a | b` is both. What nobody asks for costs nothing.
+/// What an observer is told of; `a | b` is both. What no observer asks for costs nothing.
 enum class Watch : std::uint32_t {
   nothing = 0,
-  commands = 1,   ///< submitted(), but for memory; captures
+  commands = 1,   ///< submitted() of all but memory; captures
   memory = 2,     ///< submitted() of Alloc and Free; names, host_gone()
   host = 4,       ///< waits, accesses, hand-offs and work of the host
   graphs = 8,     ///< graphs and their nodes
-  times = 16,     ///< ran(): the queues take the time of every command
+  times = 16,     ///< ran(): the time of every command is taken
   refusals = 32,  ///< refused() and failed()
   everything = 63,
 };
@@ -36,20 +36,20 @@ constexpr Watch operator&(Watch a, Watch b) {
   return static_cast<Watch>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
 }
 
-/// When a command ran, on the steady clock, and where that is known from.
+/// When a command ran, on the steady clock, and how that was measured.
 struct Span {
   enum class Source : std::uint8_t {
-    host,    ///< the host's clock, by the thread that ran it; a record or wait on a GPU: the end of what is before it
-    events,  ///< a GPU's, by events before and after it
-    kernel,  ///< a GPU's, by the kernel itself
+    host,  ///< the host's clock, read by the thread that ran it; for a record or wait on a GPU, the end of the command before it
+    events,     ///< a GPU's clock, by events before and after it
+    kernel,     ///< a GPU's clock, read by the kernel itself
     simulated,  ///< the virtual clock of a simulated device
   };
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
   Source source = Source::host;
-  /// How far both may be off together, where a GPU's clock was put on the host's.
+  /// Where a GPU's clock was converted to the host's: by how much begin and end may both be off, in the same direction.
   std::chrono::nanoseconds error{0};
-  /// By a virtual clock alone: when the call was made. Otherwise the epoch: an observer may look at its own clock then.
+  /// With a virtual clock: when the call was made. Otherwise the epoch; an observer may read the clock itself.
   std::chrono::steady_clock::time_point called = {};
 };
 
@@ -60,7 +60,7 @@ struct HostWait {
     synchronize,      ///< a call of that name, AutoSynchronize, ScopedTimer; Array::to_host for a stream of its array
     query,            ///< done() that was true
     unpin,            ///< weir::unpin waits for all devices
-    to_dlpack,        ///< an export of host memory waits for those who use it
+    to_dlpack,        ///< exporting host memory waits for the streams that use it
     pageable_copy,    ///< a copy or fill that returns when done, as in Array::to_host
     launch_blocking,  ///< WEIR_LAUNCH_BLOCKING
     load_graph,       ///< weir::load_graph waits for the contents of its arrays
@@ -75,8 +75,8 @@ struct HostWait {
   std::uint64_t record = 0;        ///< of an event: the number of the record, as in Record
   CommandId command = 0;           ///< the command that was waited for
   std::uint32_t thread = 0;        ///< as in Command
-  const Error* failure = nullptr;  ///< what the call throws, if the work failed: it has waited all the same
-  /// When the call began to wait. At the epoch for queries, which do not wait, and where observers came meanwhile.
+  const Error* failure = nullptr;  ///< what the call throws, if the work failed; it has waited nevertheless
+  /// When the call began to wait. The epoch for queries, which do not wait, and if no observer was attached then.
   std::chrono::steady_clock::time_point began = {};
 };
 
@@ -87,17 +87,17 @@ struct StreamInfo {
   int priority;
   bool blocking;
   bool legacy;
-  bool wrapped = false;        ///< somebody else's, given to wrap_stream()
-  SourceLocation where = {};   ///< that made it; no line for those that devices begin with
-  SourceLocation shared = {};  ///< where its native handle was taken; no line: nowhere so far
+  bool wrapped = false;        ///< a foreign stream, given to wrap_stream()
+  SourceLocation where = {};   ///< the line that made it; none for the streams that a device starts with
+  SourceLocation shared = {};  ///< the line that took its native handle; none if no line did
 };
 
 /// The host reads or writes memory: a guard of host_access.hpp begins or ends.
 struct HostAccess {
   std::uint64_t guard;   ///< unique in the process
   bool begins;           ///< else it ends
-  Region region;         ///< `buffer` 0 for memory that is no array
-  SourceLocation where;  ///< that opened the guard
+  Region region;         ///< `buffer` is 0 for memory of no array
+  SourceLocation where;  ///< the line that opened the guard
   std::uint32_t thread;
 };
 
@@ -107,39 +107,39 @@ struct HandOffCall {
   bool gives;              ///< else it takes
   SourceLocation where;
   std::uint32_t thread;   ///< 0 in a host function
-  CommandId command = 0;  ///< the host function that gives; 0: a host thread, or one whose submission was not observed
+  CommandId command = 0;  ///< the host function that gives; 0: a host thread, or its submission was not observed
 };
 
-/// The host computes for so long beside simulated devices, by weir::sim::host_work().
+/// The host computes for that time, as weir::sim::host_work() tells simulated devices.
 struct HostWork {
   std::chrono::nanoseconds time;
   SourceLocation where;
   std::uint32_t thread;  ///< as in Command
 };
 
-/// A node of a graph. Valid during the call, as everything that it points to.
+/// A node of a graph. It, and what it points to, is valid during the call.
 struct GraphNodeInfo {
   NodeKind kind;
-  std::string_view name;                        ///< the kernel's, or as given; else what it is
-  SourceLocation where;                         ///< that made it
-  StreamId stream = 0;                          ///< that it was captured on; 0 if built by hand
+  std::string_view name;                        ///< the kernel's name, or the name that was given; otherwise the kind
+  SourceLocation where;                         ///< the line that made it
+  StreamId stream = 0;                          ///< on which it was captured; 0 if it was built by hand
   const Op* op = nullptr;                       ///< what it does; null for kinds graph, conditional and empty
-  std::span<const Region> uses = {};            ///< of a conditional node: what decides
+  std::span<const Region> uses = {};            ///< for a conditional node, the value that decides
   std::span<const std::uint32_t> depends = {};  ///< nodes of the same parent and branch
-  std::int32_t parent = -1;                     ///< the child graph or conditional node that it is inside of
+  std::int32_t parent = -1;                     ///< the child graph or conditional node that contains it
   std::uint32_t branch = 0;                     ///< which body of a conditional parent
   std::uint32_t bodies = 0;                     ///< of a conditional node
   bool repeats = false;                         ///< a conditional node whose body is repeated (while)
   bool enabled = true;
 };
 struct GraphInfo {
-  std::uint64_t id;  ///< unique in the process; that of the capture, if it was captured
+  std::uint64_t id;  ///< unique in the process; of the capture, too, if it was captured
   Device device;
-  SourceLocation where;  ///< that made it
+  SourceLocation where;  ///< the line that made it
   std::span<const GraphNodeInfo> nodes;
 };
 
-/// A command that the library, or an OrderPolicy, refused after it was given an id; it was submitted() only if `told`.
+/// A command that the library or an OrderPolicy refused after it had got an id. `told`: submitted() was called for it.
 struct Refusal {
   const Command& command;
   const Error& error;
@@ -148,80 +148,80 @@ struct Refusal {
 
 /// Work failed. Streams that inherit a failure are told of the same Error object.
 struct Failure {
-  StreamId stream;  ///< that has failed
-  StreamId from;    ///< that it inherits the failure from; 0: its own work failed
+  StreamId stream;  ///< the stream that has failed
+  StreamId from;    ///< from which it inherits the failure; 0 if its own work failed
   const Error& error;
 };
 
-/// Derive, override what you need, attach. Each callback runs in the call that it is about, on the thread that makes it, so
-/// calls of several threads overlap: lock what you keep. ran() and failed() come from the library's own threads. What is promised:
-/// - The commands of a stream are told in the order in which they enter it. Where two threads use a stream at a time, this
-///   excludes Alloc and Free, and calls that wait or run code of yours: copies and fills of pageable memory, External.
-/// - A call that comes after another one, on its thread or since their threads met, is told after it: thus a record before
-///   the wait for it, an Alloc before the uses, a Free before the next Alloc at that place.
-/// - opened(), closed() and shared() come one at a time.
-/// Observing changes neither order nor results, errors or overlap, and waits for nothing. No lock of the library is held in a
-/// callback, but that of the command's stream, of opened() and closed(), and of captures and graphs for what is told of them. No Weir call is
-/// permitted inside, except to_text() and accessors of the arguments. An observer must not throw.
-/// What the arguments point to is valid during the call only. docs/observers.md tells all, with its thread, order and cost.
+/// Derive, override what you need, attach. A callback runs inside the call that it reports, on the calling thread; calls of several
+/// threads overlap, so lock your own data. ran() and failed() are called by the library's own threads. Guarantees:
+/// - The commands of a stream are reported in the order in which they enter it. If two threads use one stream at a time, this
+///   excludes Alloc and Free, and calls that wait or run your code: copies and fills of pageable memory, External.
+/// - If one call happens before another one (on one thread, or because the threads synchronised), it is reported first: a record
+///   before the wait for it, an Alloc before the uses, a Free before the next Alloc at that address.
+/// - opened(), closed() and shared() are called one at a time.
+/// Observing changes neither order nor results, errors or overlap, and waits for nothing. During a callback the library holds at
+/// most the lock of the command's stream, of opened() and closed(), or of captures and graphs for what is reported of them. A
+/// callback may call to_text() and accessors of its arguments, and nothing else of Weir's. It must not throw.
+/// What the arguments point to is valid during the call. docs/observers.md lists every callback with its thread, order and cost.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A command is about to enter its stream. Memory that is made in a capture is told as nodes alone.
+  /// A command is about to enter its stream. Allocations in a capture are reported as nodes only.
   virtual void submitted(const Command&) {}
-  /// It did not: the call throws. Nothing has changed.
+  /// The command did not enter its stream: the call throws, and nothing has changed.
   virtual void refused(const Refusal&) {}
-  /// A command has run (or was skipped after a failure: then begin == end).
+  /// A command has run, or was skipped after a failure: then begin == end.
   virtual void ran(CommandId, StreamId, Span) {}
-  /// A node of the graph that the command launched has run, before the launch is told; in a loop, each time. On a GPU: kernels
-  /// with a functor alone, and in a loop the last time. On a simulated device: as its model has it, which runs the first body
-  /// of a conditional node once.
+  /// A node of the graph that `launch` replayed has run; called before ran() of the launch, and for each turn of a loop. On a GPU:
+  /// for kernels with a functor only, and for the last turn of a loop. On a simulated device: as in its model, which runs the
+  /// first body of a conditional node once.
   virtual void ran_node(CommandId /*launch*/, StreamId, std::uint32_t /*node*/, Span) {}
   virtual void failed(const Failure&) {}
 
-  /// The host has waited; everything named was finished.
+  /// The host has waited, and what it waited for was done.
   virtual void waited(const HostWait&) {}
   virtual void accessed(const HostAccess&) {}
   virtual void handed(const HandOffCall&) {}
   virtual void worked(const HostWork&) {}
-  /// Host memory ends, or begins anew: what used it until now used something else.
+  /// Host memory is gone, or is reused: earlier uses of these addresses were of other memory.
   virtual void host_gone(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {}
-  /// An array has a name; at attach, those that have one are told.
+  /// An array has got a name; attach() reports those that have one.
   virtual void named(BufferId, std::string_view) {}
-  /// An array's memory goes to another library by DLPack, or has come from one, behind its Alloc: others may use it from here on.
+  /// DLPack has given an array's memory to another library, or has brought it, after its Alloc: from now on others may use it.
   virtual void exchanged(BufferId, bool /*imported*/, SourceLocation) {}
 
-  /// A stream begins or ends; at attach, those that are there are told.
+  /// A stream was opened or closed; attach() reports those that are open.
   virtual void opened(const StreamInfo&) {}
   virtual void closed(StreamId) {}
-  /// The stream's native handle was taken: others may use it from here on.
+  /// The stream's native handle was taken: from now on others may use the stream.
   virtual void shared(StreamId, SourceLocation) {}
 
-  /// A capture begins on the stream, or ends; `kept` says whether it becomes a graph, which has its id.
+  /// A capture of the stream began, or ended; `kept`: it became a graph, with the same id.
   virtual void capture_began(std::uint64_t /*graph*/, StreamId, SourceLocation) {}
   virtual void capture_ended(std::uint64_t /*graph*/, bool /*kept*/, SourceLocation) {}
-  /// A graph was made: at the end of a capture, by a builder, from a file. Graphs that are older than an observer are told to
-  /// it, and to all others again, before their next launch.
+  /// A graph was made: by a capture, a builder, or from a file. A graph that is older than an observer is reported before its next
+  /// launch, to all observers again.
   virtual void graph_made(const GraphInfo&) {}
-  /// A node was updated, enabled or disabled: so are later launches.
+  /// A node was updated, enabled or disabled, for later launches.
   virtual void graph_changed(std::uint64_t /*graph*/, std::uint32_t /*node*/, const GraphNodeInfo&) {}
   virtual void graph_gone(std::uint64_t /*graph*/) {}
 };
 
-/// From here on the observer is told of what it watches. The streams that are open are told before anything else; work in
-/// flight is not reported. Without observers nothing is paid. Thread rule: any thread; detach() returns when no callback of
-/// this observer is running; it was told the times of all commands that were over.
+/// From now on the observer is called for what it watches. Open streams are reported first; work in flight is not reported. Without
+/// observers nothing is paid. Thread rule: any thread. detach() returns when no callback of this observer is running, and after the
+/// times of all commands that were done have been reported.
 void attach(Observer& observer, Watch watch = Watch::everything, SourceLocation where = SourceLocation::current());
 void detach(Observer& observer, SourceLocation where = SourceLocation::current());
 
-/// Decides about commands before they enter their streams. Derive, attach. Thread rule: as for observers, but that throwing an
-/// Error refuses the call, which throws it; nothing has changed then, also inside a capture.
+/// Decides about commands before they enter their streams. Derive, attach. Thread rule: as for observers. A policy may throw an
+/// Error: the call is refused and throws it, and nothing has changed, also inside a capture.
 class OrderPolicy {
  public:
-  /// What a command is to wait for first: its stream waits in the order given.
+  /// What a command has to wait for: its stream waits in the order given.
   class Waits {
    public:
-    /// Adds what the command's stream is to wait for.
+    /// Adds something that the command's stream waits for.
     void wait(EventRef event) { events_.push_back(event); }
     void wait(StreamRef stream) { streams_.push_back(stream); }
 
@@ -235,10 +235,10 @@ class OrderPolicy {
   };
 
   virtual ~OrderPolicy() = default;
-  /// A command as submitted() will tell it, if it is not refused. The waits are commands of their own, for which observers are not asked.
-  /// Not asked about ends of memory in destructors, which cannot be refused.
+  /// A command, as submitted() will report it unless it is refused. The waits are commands of their own; policies are not asked about
+  /// them, nor about frees by destructors, which cannot be refused.
   virtual void before(const Command&, Waits&) {}
-  /// An access of the host that begins.
+  /// The host is about to access memory.
   virtual void before(const HostAccess&) {}
   virtual void before_host_gone(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {
   }

@@ -13,16 +13,16 @@
 namespace weir {
 
 using CommandId = std::uint64_t;  ///< unique in the process while anything observes; 0 otherwise
-using StreamId = std::uint64_t;   ///< unique in the process, never used again (R15)
+using StreamId = std::uint64_t;   ///< unique in the process; never reused (R15)
 using BufferId = std::uint64_t;   ///< one allocation; 0 for memory that Weir did not allocate
 
 enum class MemoryKind : std::uint8_t { pageable, pinned, device };
-/// What work does to memory. accumulate: updates that may come in any order with others of their kind (atomic additions);
-/// for all but hazard checkers the same as read_write.
+/// How a command accesses memory. accumulate: atomic updates, which may run in any order among themselves; everything but the
+/// hazard checker treats them as read_write.
 enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3, accumulate = 7 };
 
-/// Memory that a command reads or writes, exactly: `rows` runs of `row_bytes`, `pitch` bytes apart; all of that
-/// `outer[0].count` times, `outer[0].stride` bytes apart, and so on. `begin` is the lowest address, distances grow outwards.
+/// The exact bytes that a command accesses: `rows` rows of `row_bytes` bytes, `pitch` bytes apart; all of that `outer[0].count`
+/// times, `outer[0].stride` bytes apart, and so on. `begin` is the lowest address, and strides grow from row to outer.
 struct Region {
   struct Repeat {
     std::size_t count;
@@ -36,7 +36,7 @@ struct Region {
   std::size_t pitch = 0;
   BufferId buffer = 0;
   Access access = Access::read;
-  std::uint8_t outer_count = 0;  ///< how many of `outer` there are; the others have no value
+  std::uint8_t outer_count = 0;  ///< number of valid entries of `outer`
   Repeat outer[max_rank - 1];
 
   constexpr Region() {}
@@ -44,14 +44,14 @@ struct Region {
                    Access how)
       : begin(data), row_bytes(bytes), rows(row_count), pitch(row_pitch), buffer(of), access(how) {}
 
-  /// From the first to behind the last byte; 0 if it is empty.
+  /// Bytes from the first one to the end of the last one; 0 if the region is empty.
   constexpr std::size_t extent_bytes() const {
     if (rows == 0) return 0;
     std::size_t bytes = (rows - 1) * pitch + row_bytes;
     for (std::size_t d = 0; d < outer_count; ++d) bytes += (outer[d].count - 1) * outer[d].stride;
     return bytes;
   }
-  /// Whether it is the same memory, used alike.
+  /// Whether both are the same bytes with the same access.
   friend constexpr bool operator==(const Region& a, const Region& b) {
     if (a.begin != b.begin || a.row_bytes != b.row_bytes || a.rows != b.rows || a.pitch != b.pitch ||
         a.buffer != b.buffer || a.access != b.access || a.outer_count != b.outer_count) {
@@ -113,14 +113,14 @@ struct Fill {
   MemoryKind kind;
 };
 
-/// Stream-ordered allocation and its end: the stream owns the memory from the first on, and no stream after the second.
+/// A stream-ordered allocation, and the free that ends it: between the two, in the stream's order, the memory is valid.
 struct Alloc {
   void* data;
   std::size_t bytes;
   BufferId buffer;
   detail::PoolState* pool;  ///< null for host memory
   bool pinned = false;      ///< host memory that is pinned
-  bool raw = false;         ///< by Pool::allocate: it ends where somebody frees it, and not behind all that use it
+  bool raw = false;         ///< by Pool::allocate: its free does not wait for other streams that use it
 };
 struct Free {
   void* data;
@@ -129,17 +129,17 @@ struct Free {
   detail::PoolState* pool;
 };
 
-/// Marks the stream's present end in an event (C9).
+/// Records an event: it is reached when all earlier work of the stream is done (C9).
 struct Record {
   detail::EventState* event;
   std::uint64_t event_id;
-  std::uint64_t number = 0;  ///< among the event's records, from 1 on, while commands are observed
+  std::uint64_t number = 0;  ///< counts the event's records from 1, while commands are observed
 };
-/// Holds the stream's later commands back until the event's last record before this wait is reached (R70, R72).
+/// Later commands of the stream wait until the event's latest record before this call is reached (R70, R72).
 struct Wait {
   detail::EventState* event;
   std::uint64_t event_id;
-  std::uint64_t record = 0;  ///< the number of that record; 0: it has none, and nothing is waited for
+  std::uint64_t record = 0;  ///< that record's number; 0: there is none, and the wait does nothing
 };
 
 /// Runs a host function in stream order. The queue owns `function` once submit returned.
@@ -147,7 +147,7 @@ struct HostCall {
   detail::HostFunction* function;
 };
 
-/// Work of a foreign library on the stream, with what it touches declared. Owned like a host function.
+/// Work that another library enqueues, with the memory that it is declared to access. Owned like a host function.
 struct External {
   detail::HostFunction* function;
 };
@@ -155,20 +155,20 @@ struct External {
 /// Replays a graph.
 struct GraphLaunch {
   detail::GraphState* graph;
-  std::uint64_t id = 0;  ///< the graph's, unique in the process: that of its capture, nodes and Node::graph()
+  std::uint64_t id = 0;  ///< unique in the process; also of its capture, its nodes and Node::graph()
 };
 
-/// One rank's part in a collective: later commands of the stream come behind what the collective does for this rank, which
-/// comes behind what every rank's stream had before its part.
+/// One rank's part in a collective. Later commands of its stream wait until the collective is done for this rank; the collective
+/// waits for the earlier work of every rank's stream.
 struct Collective {
   detail::CollectivePart* part;
   const char* call;                ///< "all_reduce"
   std::uint64_t communicator = 0;  ///< unique in the process
-  std::uint64_t number = 0;  ///< among the communicator's, from 1 on, the same on all ranks; 0 of sends and receives
+  std::uint64_t number = 0;        ///< counts the communicator's from 1, the same on all ranks; 0: send, receive
   int rank = 0;
   int size = 0;                        ///< how many ranks the communicator has
   int peer = -1;                       ///< the root, or the other rank of a send or receive; -1: none is special
-  std::size_t bytes = 0;               ///< of this rank's larger side
+  std::size_t bytes = 0;               ///< of the larger of this rank's input and output
   const char* communicator_name = "";  ///< as it was given
   std::uint64_t unit = 0;              ///< the same for all calls of one CollectiveGroup; 0: it is in none
   bool across_processes = false;       ///< no other rank's part is told in this process
@@ -184,11 +184,11 @@ struct Command {
   SourceLocation where;
   std::span<const Region> uses;
   Op op;
-  std::uint32_t thread = 0;  ///< the host thread that made the call: they are numbered as they are met, from 1 on
-  std::uint32_t node = 0;    ///< its place in `graph`
-  std::uint64_t graph = 0;   ///< the capture that it is recorded into, and then the graph; 0: it runs
-  /// Streams whose commands so far this one comes behind although no wait says so: by the rules of default streams (C8), and
-  /// at the end of memory, those that were given it.
+  std::uint32_t thread = 0;  ///< the calling host thread; threads are numbered from 1 in the order of their first calls
+  std::uint32_t node = 0;    ///< its index in `graph`
+  std::uint64_t graph = 0;   ///< the capture, and later graph, that records it; 0: it is executed
+  /// Streams whose earlier commands this one is implicitly ordered after: by the rules of default streams (C8) and, for a free,
+  /// every stream that was given the memory.
   std::span<const StreamId> behind = {};
 };
 
@@ -206,7 +206,7 @@ constexpr bool handles_every(const std::variant<Ops...>*) {
 }
 }  // namespace detail
 
-/// Visits an op with one callable per kind of op. A kind without a callable does not compile, and says so.
+/// Visits an op with one callable per kind of op. A missing callable is an error at compile time, with a sentence that says so.
 template <class... F>
 decltype(auto) visit_op(const Op& op, F&&... cases) {
   using Visitor = detail::Overloaded<std::decay_t<F>...>;

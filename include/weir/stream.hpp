@@ -20,40 +20,41 @@ namespace detail {
 struct StreamState;
 }
 
-/// A non-owning handle of a stream, which every function takes. Thread rule: any thread, several at once (R205).
-/// Every call throws Error(invalid_handle) for a stream that was moved from or destroyed, and Error(not_permitted) from
-/// inside a host function or a kernel (C13). Ordering calls never block the host.
+/// A non-owning handle of a stream; every function takes one. Thread rule: any thread, several at once (R205).
+/// Every call throws Error(invalid_handle) for a stream that was moved from or destroyed, and Error(not_permitted) inside a
+/// host function or a kernel (C13). Ordering calls never block the host.
 class StreamRef {
  public:
   StreamRef() = default;
 
   StreamId id() const { return id_; }
-  /// The device that it was made for.
+  /// The device of the stream.
   Device device(SourceLocation where = SourceLocation::current()) const;
-  /// After clamping to the device's range (R14).
+  /// As clamped to the device's range (R14).
   int priority(SourceLocation where = SourceLocation::current()) const;
   /// Whether it is ordered with the legacy stream (C8).
   bool blocking(SourceLocation where = SourceLocation::current()) const;
   std::string name(SourceLocation where = SourceLocation::current()) const;
 
-  /// Marks the present end of this stream in `event`. Throws wrong_device, naming both, for an event of another device (W14).
+  /// Records `event`: it is reached when all earlier work of this stream is done. Throws wrong_device, naming both, for an event
+  /// of another device (W14).
   void record(EventRef event, SourceLocation where = SourceLocation::current()) const;
-  /// A new event, recorded here.
+  /// Records a new event.
   Event record(SourceLocation where = SourceLocation::current()) const;
   TimedEvent record_timed(SourceLocation where = SourceLocation::current()) const;
-  /// Later commands here wait for the last record of `event` before this call (R70, R72), whatever its device, also one of
-  /// another backend. Throws capture_isolation while this stream is captured and the event is not of the capture.
+  /// Later commands of this stream wait for the latest record of `event` before this call (R70, R72), on any device of any backend.
+  /// Throws capture_isolation if this stream is captured and the event was not recorded in that capture.
   void wait(EventRef event, SourceLocation where = SourceLocation::current()) const;
-  /// Later commands here wait for everything in `other` so far.
+  /// Later commands of this stream wait for all earlier work of `other`.
   void wait(StreamRef other, SourceLocation where = SourceLocation::current()) const;
-  /// The same for each of them: `s.wait({a, b})`.
+  /// Waits for each of them: `s.wait({a, b})`.
   void wait(std::initializer_list<EventRef> events, SourceLocation where = SourceLocation::current()) const;
   void wait(std::initializer_list<StreamRef> others, SourceLocation where = SourceLocation::current()) const;
 
-  /// Waits for everything in this stream so far (R7). If a command failed since the last time, throws its Error (kernel,
-  /// stream and the line that launched it); from then on the stream runs again.
+  /// Waits for all earlier work of this stream (R7). If a command has failed since the last call, throws its Error (kernel,
+  /// stream and the line that launched it); then the stream is usable again.
   void synchronize(SourceLocation where = SourceLocation::current()) const;
-  /// Whether everything in this stream so far is finished. Never blocks.
+  /// Whether all earlier work of this stream is done. Never blocks.
   bool done(SourceLocation where = SourceLocation::current()) const;
   /// The backend's own handle (a cudaStream_t); null on the CPU.
   void* native(SourceLocation where = SourceLocation::current()) const;
@@ -72,7 +73,7 @@ class StreamRef {
 struct StreamOptions {
   int priority = 0;       ///< clamped to Device::properties().stream_priorities; lower numbers first (C14)
   bool blocking = true;   ///< ordered with the legacy stream (C8)
-  std::string name = {};  ///< for messages and tools; one is made up if empty
+  std::string name = {};  ///< for messages and tools; empty: a generated one
 };
 
 /// Owns a stream. Destroying it with work pending returns at once; the work is done, and a failure in it is thrown by the
@@ -100,7 +101,7 @@ class Stream : public StreamRef {
   explicit Stream(StreamRef ref) : StreamRef(ref) {}
 };
 
-/// The device's legacy default stream: waits for all blocking streams, and they for it (M2, R18 to R29).
+/// The device's legacy default stream: its commands wait for all blocking streams, and theirs for it (M2, R18 to R29).
 StreamRef legacy_stream(Device device, SourceLocation where = SourceLocation::current());
 /// This host thread's default stream on the device: a blocking stream like any other (R21, R22, R202).
 StreamRef per_thread_stream(Device device, SourceLocation where = SourceLocation::current());
@@ -132,7 +133,7 @@ class ScopedStream {
   StreamRef previous_stream_;
 };
 
-/// Synchronises a stream at the end of a block (N1). A failure stays with the stream for its next synchronize().
+/// Synchronises a stream at the end of a block (N1). A failure is thrown by the stream's next synchronize().
 class AutoSynchronize {
  public:
   explicit AutoSynchronize(StreamRef stream, SourceLocation where = SourceLocation::current());
@@ -202,8 +203,8 @@ struct LaunchSite {
   const Region* uses;  ///< as many as the kernel has regions
 };
 enum class ClosureCopy : std::uint8_t;  // kernel.hpp
-/// submit() for the commonest command, a launch over one dimension about which nothing else was said: in registers, so
-/// that it costs a few dozen instructions, and with the way of the closure chosen when it is compiled.
+/// submit() for the most frequent command, a launch over one dimension without other options. Its arguments are in registers and the
+/// way in which the closure is copied is chosen at compile time, so that it costs a few dozen instructions.
 template <ClosureCopy kind>
 void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
                          const LaunchSite& site);
