@@ -275,6 +275,7 @@ class Writer {
     if (const auto found = scopes_in_parts_.find(one.target);
         one.op == Op::host_close && found != scopes_in_parts_.end()) {
       parts = found->second;
+      scopes_in_parts_.erase(found);
     }
     for (part_ = 0; part_ < parts; ++part_) {
       if (part_ > 0) text_ += ",\n  ";

@@ -13,12 +13,13 @@ namespace {
 class ObservedTimelines : public AnyDevice {};
 ON_EVERY_DEVICE(ObservedTimelines);
 
-struct AddOne {
+struct AddOneToEach {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
 };
 
 //  a: [host function, 2 ms] [copy]|e     b: wait(e) [kernel]     four times
 TEST_P(ObservedTimelines, have_nothing_that_begins_before_what_it_waits_for_has_ended) {
+  if (device().backend() == "sim") GTEST_SKIP() << "host functions take as long as they are said to";
   constexpr std::size_t n = 1 << 20;
   const weir::Stream a(device());
   const weir::Stream b(device());
@@ -34,7 +35,7 @@ TEST_P(ObservedTimelines, have_nothing_that_begins_before_what_it_waits_for_has_
     });
     weir::copy(a, x, from);
     b.wait(a.record());
-    weir::launch(b, n, AddOne{}, weir::inout(x));
+    weir::launch(b, n, AddOneToEach{}, weir::inout(x));
     a.wait(b.record());
   }
   device().synchronize();

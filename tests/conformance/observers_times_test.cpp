@@ -191,18 +191,22 @@ TEST_P(ObservedTimes, all_that_is_over_is_told_before_detach_returns) {
 class TwoTimes final : public weir::Observer {
  public:
   void submitted(const weir::Command& command) override {
+    const std::lock_guard lock(mutex_);
     if (std::holds_alternative<weir::HostCall>(command.op)) function_ = command.id;
     if (std::holds_alternative<weir::Launch>(command.op)) kernel_ = command.id;
   }
   void ran(weir::CommandId id, weir::StreamId, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
     if (id == function_) of_function = span;
     if (id == kernel_) of_kernel = span;
   }
 
+  // Once it is detached.
   weir::Span of_function;
   weir::Span of_kernel;
 
  private:
+  std::mutex mutex_;
   weir::CommandId function_ = 0;
   weir::CommandId kernel_ = 0;
 };

@@ -191,11 +191,11 @@ Communicator Communicator::without_failed(SourceLocation where) const {
   const Member& mine = member(operation, where);
   CommunicatorState& state = *mine.state;
   const LockGuard guard(state.mutex);
+  if (!state.failure) throw Error(Errc::not_ready, operation, state.describe(mine.rank), "nothing has failed", where);
   if (state.ranked) {
     throw Error(Errc::not_supported, operation, state.describe(mine.rank),
                 "ranks of several processes cannot go on without those that failed", where);
   }
-  if (!state.failure) throw Error(Errc::not_ready, operation, state.describe(mine.rank), "nothing has failed", where);
   if (state.survivors_of.empty()) {  // the first one says who they are
     for (std::size_t r = 0; r < state.size(); ++r) {
       if (!state.ranks[r].failed && !state.ranks[r].left) state.survivors_of.push_back(static_cast<int>(r));

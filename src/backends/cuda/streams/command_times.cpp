@@ -149,6 +149,8 @@ class TimedBatch {
   std::size_t seen_ = 0;                       ///< commands that are over so far
   std::size_t all_ = 0;                        ///< commands, once it is over
   bool over_ = false;
+  bool asks_ = false;                   ///< what time it is on the device
+  cudaError_t fetching_ = cudaSuccess;  ///< not ready: until the event is reached
   std::atomic<bool> told_{false};
   StockEvent fetched_;
 };
@@ -225,12 +227,12 @@ cudaError_t TimedBatch::ask() noexcept {
     const cudaError_t answer = ask_whether_over();
     if (answer != cudaSuccess) return answer;
     over_ = true;
-    if (any([](const TimedCommand& one) { return one.how == How::kernel || one.how == How::events; })) {
-      queue_.device().clock().ask(queue_.device());
-    }
-    return fetch();
+    asks_ = any([](const TimedCommand& one) { return one.how == How::kernel || one.how == How::events; });
+    fetching_ = fetch();
   }
-  return cudaEventQuery(fetched_.get());
+  if (asks_ && !queue_.device().clock().ask(queue_.device())) return cudaErrorNotReady;
+  asks_ = false;
+  return fetching_ == cudaErrorNotReady ? cudaEventQuery(fetched_.get()) : fetching_;
 }
 
 void TimedBatch::tell(cudaError_t answer) noexcept {

@@ -23,7 +23,8 @@ constexpr Duration bounds_hold = milliseconds(250);
 constexpr Duration usual_latency = microseconds(4);
 /// The driver's milliseconds since the event that was asked for are a float, in which a microsecond is lost behind 16 s.
 constexpr Duration asked_lately = milliseconds(200);
-constexpr Duration longest_answer = microseconds(100);
+constexpr Duration usual_answer = microseconds(100);
+constexpr Duration longest_answer = milliseconds(50);
 /// From a kernel's end to the time of an event right behind it.
 constexpr Duration kernel_to_event = microseconds(1);
 constexpr std::size_t most_streams = 1024;
@@ -84,22 +85,22 @@ Duration ClockMapping::error() const {
   return std::max(offset() - *known.least, *known.most - offset());
 }
 
-void DeviceClock::ask(CudaDevice& device) noexcept {
+bool DeviceClock::ask(CudaDevice& device) noexcept {
   if (!question_) {
     const Time now = Clock::now();
-    if (base_ && now - asked_ < asked_lately) return;
+    if (base_ && now - asked_ < asked_lately) return true;
     asked_ = now;
     try {
       Question question{StockEvent(device, true, {}), Clock::now()};
       const cudaError_t answer = device.times_memory().stamp(question.event.get());
       note(answer);
-      if (answer != cudaSuccess) return;
+      if (answer != cudaSuccess) return true;
       question_.emplace(std::move(question));
     } catch (...) {
-      return;  // the driver makes no more events
+      return true;  // the driver makes no more events
     }
   }
-  const Time until = Clock::now() + longest_answer;
+  const Time until = Clock::now() + usual_answer;
   Time seen{};
   cudaError_t answer = cudaErrorNotReady;
   while (answer == cudaErrorNotReady && seen < until) {
@@ -107,7 +108,7 @@ void DeviceClock::ask(CudaDevice& device) noexcept {
     seen = Clock::now();
   }
   note(answer);
-  if (answer == cudaErrorNotReady) return;
+  if (answer == cudaErrorNotReady) return seen - question_->asked > longest_answer;
   if (answer == cudaSuccess) {
     const detail::KernelTimes& times = device.times_memory().stamped();
     learn(question_->asked, seen, times);
@@ -115,6 +116,7 @@ void DeviceClock::ask(CudaDevice& device) noexcept {
     base_timer_ = Duration(times.end) + kernel_to_event;
   }
   question_.reset();
+  return true;
 }
 
 Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, cudaEvent_t end) {

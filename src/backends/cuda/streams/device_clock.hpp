@@ -52,9 +52,9 @@ class DeviceClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Asks both clocks, unless that was done lately. Takes some microseconds; a device that is full is asked again by the next call.
-  /// With the device current.
-  void ask(CudaDevice& device) noexcept;
+  /// Asks both clocks, unless that was done lately. Takes some microseconds. False: there is no answer yet, and it is worth asking
+  /// again. Of a device that is full for long, the next answer counts. With the device current.
+  bool ask(CudaDevice& device) noexcept;
 
   /// A command between two events, the second of which was seen to be reached.
   Span between(Time submitted, Time seen, cudaEvent_t begin, cudaEvent_t end);
