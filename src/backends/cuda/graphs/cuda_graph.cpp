@@ -163,6 +163,10 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched)
   if (behind_.queue != nullptr) {
     queue.follow(*behind_.queue, behind_.owner);
   }
+  // What the kernels of the last replay noted is copied behind it, and written anew by this one.
+  if (times_copied_ && end_known_ && last_queue_.queue != &queue) {
+    note(cudaStreamWaitEvent(stream, done_[static_cast<std::size_t>(last_device_)].get(), cudaEventWaitDefault));
+  }
   std::uint64_t place = 0;
   if (graph_->has_calls()) {
     queue.ensure_flag(where);
@@ -193,7 +197,8 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched)
     event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }
-  if (timed && times_noted_) watched.end_replay(timed_nodes_, times_);
+  times_copied_ = timed && times_noted_;
+  if (times_copied_) watched.end_replay(timed_nodes_, times_);
   if (tracked_) note_end(queue.device().index(), stream);
 }
 

@@ -127,6 +127,7 @@ class CudaGraph final : public detail::GraphExecutable {
   bool launched_ WEIR_GUARDED_BY(mutex_) = false;
   /// Kernels of the instance note when they run: of the launches that somebody watches.
   bool times_noted_ WEIR_GUARDED_BY(mutex_) = false;
+  bool times_copied_ WEIR_GUARDED_BY(mutex_) = false;                                      ///< behind the last replay
   std::shared_ptr<const std::vector<std::uint32_t>> timed_nodes_ WEIR_GUARDED_BY(mutex_);  ///< by place in the blocks
   std::vector<TimesMemory::Block> times_ WEIR_GUARDED_BY(mutex_);                          ///< the graph's to its end
 };
