@@ -1,6 +1,9 @@
 // A communicator's first calls of each kind, made while nothing of its collectives is held.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "backends/cuda/collectives/nccl_transport.hpp"
 
 namespace weir::cuda {

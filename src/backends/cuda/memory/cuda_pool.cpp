@@ -39,7 +39,7 @@ cudaMemPool_t CudaPool::native(SourceLocation where) {
       device_.take_driver_pool(max_size_, shareable_, "pool '" + name_ + "' on " + device_.name(), where);
   auto threshold = static_cast<cuuint64_t>(threshold_.load());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool", name_, where);
-  // Before its first allocation: the driver exports allocations of a pool that is exported alone.
+  // Before its first allocation: the driver exports allocations only of pools that were exported themselves.
   if (shareable_ && file_ < 0) {
     check(cudaMemPoolExportToShareableHandle(&file_, pool, cudaMemHandleTypePosixFileDescriptor, 0), "weir::Pool",
           name_, where);

@@ -76,11 +76,8 @@ class TimedBatch {
 
   // By its CommandTimes, under the lock there.
 
-  /// There is room for that command from here on.
-  void make_room_for(std::size_t number) {
-    std::unique_ptr<Rooms::Room>& room = rooms_[number / Rooms::size];
-    if (room == nullptr) room = Rooms::instance().take();
-  }
+  /// For that command and those behind it in its room.
+  void make_room_for(std::size_t number) { rooms_[number / Rooms::size] = Rooms::instance().take(); }
   void set_count(std::size_t count) { final_count_ = count; }
   std::size_t count() const { return final_count_; }
 
@@ -406,7 +403,6 @@ TimedPlace CommandTimes::add(CudaQueue& queue) noexcept {
 
 void CommandTimes::begin_batch(CudaQueue& queue) {
   auto made = std::make_shared<TimedBatch>(queue, batch_);
-  made->make_room_for(0);
   Pending::instance().add(made);
   std::unique_ptr<Reached> over = std::make_unique<BatchOver>(made);
   Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);

@@ -87,35 +87,37 @@ Duration ClockMapping::error() const {
 
 bool DeviceClock::ask(CudaDevice& device) noexcept {
   if (!question_) {
-    const Time now = Clock::now();
-    if (base_ && now - asked_ < asked_lately) return true;
-    asked_ = now;
+    if (base_ && Clock::now() - asked_ < asked_lately) return true;
     try {
-      Question question{StockEvent(device, true, {}), Clock::now()};
-      const cudaError_t answer = device.times_memory().stamp(question.event.get());
-      note(answer);
-      if (answer != cudaSuccess) return true;
-      question_.emplace(std::move(question));
+      question_ = StockEvent(device, true, {});
     } catch (...) {
       return true;  // the driver makes no more events
     }
+    asked_ = Clock::now();
+    const cudaError_t answer = device.times_memory().stamp(question_.get());
+    note(answer);
+    if (answer != cudaSuccess) {
+      question_ = {};
+      return true;
+    }
   }
-  const Time until = Clock::now() + usual_answer;
+  // A device that has been full for long is not waited for.
+  const Time until = std::min(Clock::now() + usual_answer, asked_ + longest_answer);
   Time seen{};
   cudaError_t answer = cudaErrorNotReady;
-  while (answer == cudaErrorNotReady && seen < until) {
-    answer = cudaEventQuery(question_->event.get());
+  do {
+    answer = cudaEventQuery(question_.get());
     seen = Clock::now();
-  }
+  } while (answer == cudaErrorNotReady && seen < until);
   note(answer);
-  if (answer == cudaErrorNotReady) return seen - question_->asked > longest_answer;
+  if (answer == cudaErrorNotReady) return seen - asked_ > longest_answer;
   if (answer == cudaSuccess) {
     const detail::KernelTimes& times = device.times_memory().stamped();
-    learn(question_->asked, seen, times);
-    base_ = std::move(question_->event);
+    learn(asked_, seen, times);
+    std::swap(base_, question_);
     base_timer_ = Duration(times.end) + kernel_to_event;
   }
-  question_.reset();
+  question_ = {};
   return true;
 }
 

@@ -69,16 +69,11 @@ class DeviceClock {
   Span at_the_end(StreamId stream, Time submitted);
 
  private:
-  struct Question {
-    StockEvent event;
-    Time asked;
-  };
-
   ClockMapping timer_;
   StockEvent base_;                      ///< the driver tells how long after it others were reached
   ClockMapping::Duration base_timer_{};  ///< what the timer was then
   Time asked_{};
-  std::optional<Question> question_;  ///< not answered yet
+  StockEvent question_;  ///< behind the kernel that has not answered yet
   std::unordered_map<StreamId, Time> last_ends_;
 };
 
