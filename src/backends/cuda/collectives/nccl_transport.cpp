@@ -66,8 +66,8 @@ std::vector<NcclLibrary::Comm> take_comms(NcclRanks& ranks) noexcept {
   return std::exchange(ranks.comms, {});
 }
 
-/// NCCL's calls that end communicators. They take a while, and NCCL and the driver must not come down meanwhile: the end of the
-/// process waits for them, though not for long, since they may wait for streams that are held.
+/// Who ends communicators. It takes a while, and NCCL and the driver must not come down meanwhile: the end of the process waits for it,
+/// though not for long, since it may wait for streams that are held. Made before the first communicator, so that this is in time.
 class Endings {
  public:
   static Endings& instance() {
@@ -128,11 +128,8 @@ void abort_all(NcclRanks& ranks) noexcept {
 }
 
 void end_all(NcclRanks& ranks) noexcept {
-  for (NcclCommunicator* comm : take_comms(ranks)) {
-    if (!Endings::instance().begin()) continue;
-    nccl().CommDestroy(comm);
-    Endings::instance().end();
-  }
+  if (!Endings::instance().begin()) return;
+  for (NcclCommunicator* comm : take_comms(ranks)) nccl().CommDestroy(comm);
   for (std::size_t i = 0; i < ranks.lanes.size(); ++i) {
     CudaQueue& lane = *ranks.lanes[i];
     if (i < ranks.scratch.size()) {
@@ -144,6 +141,7 @@ void end_all(NcclRanks& ranks) noexcept {
     }
     lane.retire();
   }
+  Endings::instance().end();
 }
 
 TaskThread& ender() {
@@ -175,6 +173,7 @@ void NcclTransport::start(SourceLocation where) {
 void NcclTransport::make_ranks(SourceLocation where) {
   NcclRanks& all = *ranks_;
   if (!all.comms.empty()) return;
+  Endings::instance();
   const SameDevice same;
   std::vector<int> numbers;
   for (CudaDevice* device : all.devices) {

@@ -226,7 +226,7 @@ cudaError_t stop(fake_cuda::Call& call, FakeComm* comm) {
   run_complete(std::move(complete));
   call.lock.lock();
   wait_for(call, comm->last);
-  static std::list<FakeComm*> gone;  // kernels that have ended may still be looked at
+  static auto& gone = *new std::list<FakeComm*>;  // kernels that have ended may still be looked at
   gone.push_back(comm);
   return cudaSuccess;
 }
@@ -238,7 +238,7 @@ extern "C" {
 int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
   const auto run = [&]() -> cudaError_t {
     FAKE_CALL(ncclCommInitAll, plain, {
-      static std::list<char> cliques;
+      static auto& cliques = *new std::list<char>;
       const void* clique = &cliques.emplace_back();
       for (int i = 0; i < count; ++i) {
         for (int j = 0; j < i; ++j) {
