@@ -399,6 +399,11 @@ class Backend {
   virtual std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& /*devices*/) {
     return nullptr;
   }
+  /// What holds a device's queues for calls whose other ranks are in other processes: is_told(). Default: open_transport() of the
+  /// device alone.
+  virtual std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int device) {
+    return open_transport({device});
+  }
 
   /// The one that all its devices share. Default: null, the host's clock is theirs.
   virtual detail::DeviceClock* clock() { return nullptr; }

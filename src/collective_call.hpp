@@ -120,9 +120,10 @@ class CollectiveCall {
 
 /// What a transport needs of the core, and what it can do.
 struct TransportTraits {
-  bool by_elements = true;  ///< collectives are done by CollectiveCall::run()
-  bool captured = true;     ///< a captured one may be a kernel of the host's
-  bool halves = false;      ///< half and bfloat16 are reduced, too
+  bool by_elements = true;     ///< collectives are done by CollectiveCall::run()
+  bool captured = true;        ///< a captured one may be a kernel of the host's
+  bool halves = false;         ///< half and bfloat16 are reduced, too
+  bool reaches_memory = true;  ///< the host may read and write the ranks' arrays where they are
 };
 
 /// Runs the collectives of one communicator. Thread rule: run() by one thread at a time, let_go() by any.

@@ -104,7 +104,7 @@ class Scene : public ::testing::Test {
     fails([this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
   }
 
-  weir::Stream s_{weir::device("cpu")};
+  weir::Stream s_{ranks_test::device()};
   weir::Array<float> x_ = weir::zeros<float>(s_, 8);
   std::optional<weir::Communicator> comm_;
   int rank_ = 0;

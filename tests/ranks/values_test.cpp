@@ -132,7 +132,7 @@ class OnRanks : public ::testing::Test {
     s_.synchronize();
   }
 
-  weir::Stream s_{weir::device("cpu")};
+  weir::Stream s_{ranks_test::device()};
   std::size_t rank_ = 0, size_ = 1;
 };
 
@@ -264,7 +264,7 @@ TEST_F(OnRanks, neighbours_exchange_in_a_group_and_a_rank_sends_to_itself) {
 }
 
 TEST_F(OnRanks, collectives_follow_each_other_across_streams) {
-  const weir::Stream other(weir::device("cpu"));
+  const weir::Stream other(ranks_test::device());
   const auto x = mine<double>(1000);
   const auto y = nothing<double>(1000);
   s_.synchronize();
@@ -291,7 +291,7 @@ TEST_F(OnRanks, split_gives_communicators_of_those_with_one_color) {
 
 TEST_F(OnRanks, two_communicators_of_all_do_not_hear_each_other) {
   const weir::Communicator second = ranks_test::make({.name = "second"});
-  const weir::Stream other(weir::device("cpu"));
+  const weir::Stream other(ranks_test::device());
   const auto x = mine<int>(3000), y = nothing<int>(3000);
   s_.synchronize();
   weir::all_reduce(s_, shared(), weir::inout(x));
@@ -302,7 +302,7 @@ TEST_F(OnRanks, two_communicators_of_all_do_not_hear_each_other) {
 
 TEST_F(OnRanks, captures_are_not_for_processes_and_nothing_goes_on_without_those_that_did_not_fail) {
   const auto x = mine<int>(8);
-  weir::Stream s(weir::device("cpu"));
+  weir::Stream s(ranks_test::device());
   try {
     static_cast<void>(weir::capture(s, [&] { weir::all_reduce(s, shared(), weir::inout(x)); }));
     ADD_FAILURE() << "was captured";

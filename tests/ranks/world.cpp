@@ -27,13 +27,21 @@ const auto* const takes_leave = ::testing::AddGlobalTestEnvironment(new TakesLea
 
 }  // namespace
 
+weir::Device device() {
+  const char* backend = std::getenv("WEIR_TEST_RANK_DEVICES");
+  if (backend == nullptr) return weir::device("cpu");
+  const std::vector<weir::Device> all = weir::devices(backend);
+  const char* rank = std::getenv("RANK");
+  return all.at(rank == nullptr ? 0 : static_cast<std::size_t>(std::atoi(rank)) % all.size());
+}
+
 bool is_rank() { return has("WEIR_JOB_SECRET") || has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE"); }
 
 weir::Communicator make(const weir::CommunicatorOptions& options) {
 #ifdef WEIR_TEST_MPI
-  if (!has("WEIR_JOB_SECRET")) return weir::mpi::communicator(weir::device("cpu"), MPI_COMM_WORLD, options);
+  if (!has("WEIR_JOB_SECRET")) return weir::mpi::communicator(device(), MPI_COMM_WORLD, options);
 #endif
-  return weir::communicator(weir::device("cpu"), options);
+  return weir::communicator(device(), options);
 }
 
 weir::Communicator& shared() {

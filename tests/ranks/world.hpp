@@ -11,6 +11,8 @@
 
 namespace ranks_test {
 
+/// This rank's: of WEIR_TEST_RANK_DEVICES, a backend, or the CPU.
+weir::Device device();
 /// Whether somebody started several of this process.
 bool is_rank();
 /// One more communicator of all of them.

@@ -13,6 +13,7 @@
 #include "backend.hpp"
 #include "backends/cuda/collectives/nccl_library.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
+#include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/cuda_graph.hpp"
@@ -83,6 +84,9 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override;
+  std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int) override {
+    return std::make_unique<RankTransport>();
+  }
 
   bool can_access_peer(int from, int to) override { return at(from).can_access(to); }
   bool peer_access(int from, int to) override { return at(from).peer_access(to); }

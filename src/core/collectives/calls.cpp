@@ -8,6 +8,7 @@
 #include "core/collectives/communicator_state.hpp"
 #include "core/observers.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "core/ranks/staged_operands.hpp"
 
 namespace weir::detail {
 
@@ -104,11 +105,11 @@ CommunicatorState::CommunicatorState(Device device, std::size_t size, const Comm
     : id(next_communicator.fetch_add(1, std::memory_order_relaxed)),
       name(options.name.empty() ? "communicator " + std::to_string(id) : options.name),
       timeout(std::min<std::chrono::nanoseconds>(options.timeout, longest_timeout)),
-      transport(device.state()->backend->open_transport({device.index()})),
+      transport(device.state()->backend->open_rank_transport(device.index())),
       size_(size) {
   if (!transport) {
     throw Error(Errc::not_supported, "weir::communicator", "'" + name + "'",
-                "collectives of several processes run on CPU devices, and this is " + device.name(), where);
+                "collectives of several processes run on CPU devices and GPUs, and this is " + device.name(), where);
   }
   ranks.resize(size, {.device = device, .calls = 0, .last = {}, .left = false, .failed = false, .splits = 0});
 }
@@ -196,7 +197,7 @@ void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCal
 }
 
 const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, const CollectivePart* leader,
-                                              CallReference* made) {
+                                              CallReference* made, StagedOperands* staged) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
   const StreamState& state = state_of(offer.stream, operation, offer.where);
@@ -232,7 +233,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     call_captured(rank, offer);
     return nullptr;
   }
-  if (ranked) return call_ranked(rank, offer, {regions, uses}, leader, made);
+  if (ranked) return call_ranked(rank, offer, {regions, uses}, leader, made, staged);
   for (const auto& one : captured) {
     const auto mine_of = std::find(one->ranks.begin(), one->ranks.end(), rank) - one->ranks.begin();
     if (mine_of == static_cast<std::ptrdiff_t>(one->ranks.size()) || one->offers[static_cast<std::size_t>(mine_of)])
@@ -298,10 +299,13 @@ Command CommunicatorState::command_of(int rank, const Offer& offer, std::uint64_
 
 /// The other ranks' calls are made in their processes: this one's is all there is here.
 const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
-                                                     const CollectivePart* leader, CallReference* made) {
+                                                     const CollectivePart* leader, CallReference* made,
+                                                     StagedOperands* staged) {
   const CollectiveRequest& request = offer.request;
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   forget_what_is_over();
+  StagedOperands own;
+  if (staged == nullptr) own = stage(rank, offer);
   auto* const first = leader == nullptr ? nullptr : dynamic_cast<RankedCall*>(leader->call);
   CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
                                     first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
@@ -309,10 +313,11 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   CollectivePart& part = call->parts()[0];
   if (first != nullptr) {
     part.placed = true;
+    part.leader = leader;
     part.place = leader->place;
     part.reports_seen = leader->reports_seen;
   }
-  call->offer(0) = offer;
+  call->offer(0) = (staged != nullptr ? *staged : own).staged(offer);
   complete.push_back(call);
   try {
     Command command = command_of(rank, offer, call->number(), part, uses);
@@ -328,7 +333,21 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   const bool own_receive = request.kind == CollectiveKind::receive && request.peer == rank;
   ranked->add(call, lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0));
   watch_from_now(*this);
+  if (staged == nullptr) take_out(own);
   return &part;
+}
+
+StagedOperands CommunicatorState::stage(int rank, const Offer& offer) const {
+  return ranked == nullptr || transport->traits().reaches_memory ? StagedOperands() : StagedOperands(offer, rank);
+}
+
+void CommunicatorState::take_out(StagedOperands& staged) {
+  try {
+    staged.take_out();
+  } catch (const std::exception& error) {
+    fail(Errc::rank_failed, std::string("what a collective gave could not be copied to its array: ") + error.what());
+    throw;
+  }
 }
 
 void CommunicatorState::leave(int rank) noexcept {

@@ -78,7 +78,7 @@ void submit_collective(StreamRef stream, const Communicator& communicator, const
   Member& member = communicator.member(operation, where);
   const Offer offer(request, stream, where);
   if (add_to_group(member.state, member.rank, offer)) return;
-  member.state->call(member.rank, offer, nullptr, nullptr);
+  member.state->call(member.rank, offer, nullptr, nullptr, nullptr);
 }
 
 }  // namespace detail

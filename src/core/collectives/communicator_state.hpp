@@ -25,6 +25,7 @@ namespace weir::detail {
 
 class LocalCall;
 class RankedState;
+class StagedOperands;
 struct CapturedCall;
 struct PendingCall;
 
@@ -114,8 +115,14 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::size_t size() const { return size_; }
   std::string describe(int rank) const;
   /// Makes the call of `rank`: into the stream, and, if it is the last, to the transport. Of a group: `made` keeps the part
-  /// that is returned, and `leader` is the group's first in this stream, or null. Null in a capture.
-  const CollectivePart* call(int rank, const Offer& offer, const CollectivePart* leader, CallReference* made);
+  /// that is returned, `leader` is the group's first in this stream, or null, and `staged` is what stage() gave, before the first
+  /// call of the group; the caller takes it out behind the last. Null in a capture.
+  const CollectivePart* call(int rank, const Offer& offer, const CollectivePart* leader, CallReference* made,
+                             StagedOperands* staged);
+  /// Where the host does not reach the rank's arrays, and other ranks are other processes; else nothing.
+  StagedOperands stage(int rank, const Offer& offer) const;
+  /// The communicator fails if it cannot.
+  void take_out(StagedOperands& staged) WEIR_NEEDS(mutex);
   void leave(int rank) noexcept;
   /// Why it fails, unless it has: who comes to it from here on has this failure.
   void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
@@ -132,7 +139,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
  private:
   CallReference find_call(int rank, const Offer& offer, bool& fresh) WEIR_NEEDS(mutex);
   const CollectivePart* call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
-                                    const CollectivePart* leader, CallReference* made) WEIR_NEEDS(mutex);
+                                    const CollectivePart* leader, CallReference* made, StagedOperands* staged)
+      WEIR_NEEDS(mutex);
   Command command_of(int rank, const Offer& offer, std::uint64_t number, CollectivePart& part,
                      std::span<const Region> uses) const;
   void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/collectives/communicator_state.hpp"
+#include "core/ranks/staged_operands.hpp"
 
 namespace weir {
 
@@ -17,6 +18,7 @@ struct GroupedCall {
   std::shared_ptr<CommunicatorState> communicator;
   int rank;
   Offer offer;
+  StagedOperands staged = {};
 };
 std::atomic<std::uint64_t> last_unit{0};
 
@@ -26,6 +28,14 @@ struct OpenGroups {
   std::vector<GroupedCall> calls;
 };
 thread_local OpenGroups open_groups;
+
+/// Of those calls that were made.
+void take_out(std::vector<GroupedCall>& calls, std::size_t made) {
+  for (std::size_t i = 0; i < made; ++i) {
+    const LockGuard guard(calls[i].communicator->mutex);
+    calls[i].communicator->take_out(calls[i].staged);
+  }
+}
 
 }  // namespace
 
@@ -43,7 +53,7 @@ bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int ra
     }
     Region regions[2];
     check_offer(*communicator, rank, offer, true, regions);
-    groups.calls.push_back({communicator, rank, offer});
+    groups.calls.push_back({.communicator = communicator, .rank = rank, .offer = offer});
   } catch (...) {
     groups.broken = true;
     throw;
@@ -77,16 +87,25 @@ void CollectiveGroup::end() {
   const std::uint64_t unit = ++last_unit;
   // The first part in each stream, kept until all have its place.
   std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
-  for (GroupedCall& call : calls) {
-    call.offer.unit = unit;
-    const CollectivePart* leader = nullptr;
-    for (const auto& [stream, part] : leaders) {
-      if (stream == call.offer.stream) leader = part.second;
+  for (GroupedCall& call : calls) call.staged = call.communicator->stage(call.rank, call.offer);
+  std::size_t made_calls = 0;
+  try {
+    for (GroupedCall& call : calls) {
+      call.offer.unit = unit;
+      const CollectivePart* leader = nullptr;
+      for (const auto& [stream, part] : leaders) {
+        if (stream == call.offer.stream) leader = part.second;
+      }
+      CallReference made;
+      const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made, &call.staged);
+      ++made_calls;
+      if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
     }
-    CallReference made;
-    const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made);
-    if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
+  } catch (...) {
+    take_out(calls, made_calls);
+    throw;
   }
+  take_out(calls, made_calls);
 }
 
 }  // namespace weir

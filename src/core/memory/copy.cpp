@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/checks.hpp"
+#include "core/memory/dense.hpp"
 #include "core/memory/overlap.hpp"
 #include "core/runtime.hpp"
 
@@ -76,19 +77,6 @@ Side examine(const Endpoint& end, const char* operation, SourceLocation where) {
   return side;
 }
 
-/// Gives a host range the shape of the other side.
-Layout shaped_like(const Layout& range, const Layout& other) {
-  Layout shaped;
-  shaped.shape = other.shape;
-  shaped.element_bytes = range.element_bytes;
-  auto stride = static_cast<std::ptrdiff_t>(range.element_bytes);
-  for (std::size_t d = max_rank; d-- > 0;) {
-    shaped.stride[d] = stride;
-    stride *= static_cast<std::ptrdiff_t>(other.shape[d]);
-  }
-  return shaped;
-}
-
 void check_shapes(const Endpoint& to, const Endpoint& from, SourceLocation where) {
   const Shape& a = to.layout.shape;
   const Shape& b = from.layout.shape;
@@ -141,8 +129,8 @@ void copy(StreamRef stream, const Endpoint& to, const Endpoint& from, SourceLoca
   Copy op{};
   op.to = to.data;
   op.from = from.data;
-  op.to_layout = to.range ? shaped_like(to.layout, from.layout) : to.layout;
-  op.from_layout = from.range && !to.range ? shaped_like(from.layout, to.layout) : from.layout;
+  op.to_layout = to.range ? dense(from.layout.shape, to.layout.element_bytes) : to.layout;
+  op.from_layout = from.range && !to.range ? dense(to.layout.shape, from.layout.element_bytes) : from.layout;
   op.to_kind = to_side.kind;
   op.from_kind = from_side.kind;
   op.to_device = to_side.device ? to_side.device->index : 0;

@@ -23,6 +23,7 @@ RankEngine::RankEngine(std::shared_ptr<SharedLink> link, Place place, std::weak_
 RankEngine::~RankEngine() = default;
 
 void RankEngine::add(CallReference call, std::size_t lane) {
+  static_cast<RankedCall&>(*call).keep_memory();
   auto operation = std::make_unique<RankOperation>(std::move(call), lane);
   {
     const LockGuard guard(mutex_);
@@ -51,8 +52,20 @@ RankOperation::Ends RankEngine::ends_of(const RankOperation& operation) const {
 }
 
 RankEngine::Look RankEngine::look() {
-  const LockGuard guard(link_->mutex);
-  return look_locked();
+  std::vector<CallReference> over;
+  Look look;
+  {
+    const LockGuard guard(link_->mutex);
+    look = look_locked();
+    over.swap(over_);
+  }
+  let_memory_go(over);
+  return look;
+}
+
+/// Without any lock: what was the last owner's goes back to its backend.
+void RankEngine::let_memory_go(const std::vector<CallReference>& calls) noexcept {
+  for (const CallReference& call : calls) static_cast<RankedCall&>(*call).let_memory_go();
 }
 
 RankEngine::Look RankEngine::look_locked() {
@@ -131,10 +144,17 @@ void RankEngine::tell_incidents() {
 }
 
 void RankEngine::finish(RankOperation& operation) {
-  LocalCall& call = operation.call();
-  if (!call.begin()) return;
-  call.end();
-  call.let_parts_go();
+  RankedCall& call = operation.call();
+  if (call.begin()) {
+    call.end();
+    call.let_parts_go();
+  }
+  forget(call);
+}
+
+void RankEngine::forget(RankedCall& call) {
+  call.retain();
+  over_.push_back(CallReference(&call));
 }
 
 /// Each is let go when nothing of its memory is under way any more.
@@ -163,6 +183,7 @@ void RankEngine::stop_all(Look& look) {
       LocalCall& call = operation.call();
       const bool own = &call == stop.call;
       call.stop_with(stop.code, stop.text, own ? 0 : 1, own ? stop.own : nullptr);
+      forget(operation.call());
       lane.pop_front();
       look.moved = true;
     }
@@ -183,7 +204,10 @@ void RankEngine::drive(RankedCall& call) noexcept {
         look = look_locked();
       } catch (...) {
       }
+      std::vector<CallReference> over;
+      over.swap(over_);
       link_->mutex.unlock();
+      let_memory_go(over);
       bytes = look.bytes;
       if (look.moved) {
         moved_at = Clock::now();

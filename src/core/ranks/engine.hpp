@@ -66,7 +66,9 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   };
   Look look_locked() WEIR_NEEDS(link_->mutex);
   void look_at_lane(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
-  static void finish(RankOperation& operation);
+  void finish(RankOperation& operation) WEIR_NEEDS(link_->mutex);
+  void forget(RankedCall& call) WEIR_NEEDS(link_->mutex);
+  static void let_memory_go(const std::vector<CallReference>& calls) noexcept;
   void note(RankOperation& operation, RankOperation::Outcome outcome);
   void stop_all(Look& look) WEIR_NEEDS(link_->mutex);
   RankOperation::Ends ends_of(const RankOperation& operation) const;
@@ -76,6 +78,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   const std::weak_ptr<RankedState> owner_;
   std::map<std::size_t, std::deque<Operation>> lanes_ WEIR_GUARDED_BY(link_->mutex);
   std::map<std::size_t, RankScratch> scratch_ WEIR_GUARDED_BY(link_->mutex);
+  std::vector<CallReference> over_ WEIR_GUARDED_BY(link_->mutex);  ///< their memory has yet to be let go
   std::chrono::steady_clock::time_point stopped_at_ WEIR_GUARDED_BY(link_->mutex) = {};
 
   Mutex mutex_;

@@ -26,6 +26,16 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
 
 void RankedCall::help() noexcept { engine_->drive(*this); }
 
+void RankedCall::keep_memory() noexcept {
+  kept_[0] = offer(0)->request.in.storage;
+  kept_[1] = offer(0)->request.out.storage;
+  for (Storage* storage : kept_) detail::retain(storage);
+}
+
+void RankedCall::let_memory_go() noexcept {
+  for (Storage*& storage : kept_) detail::release(std::exchange(storage, nullptr));
+}
+
 RankOperation::RankOperation(CallReference call, std::size_t lane)
     : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
 
@@ -145,9 +155,7 @@ bool RankOperation::cancel(RankLink& link) {
 }
 
 void RankOperation::abandon() {
-  for (const CollectiveOperand* operand : {&call_->offer(0)->request.in, &call_->offer(0)->request.out}) {
-    if (operand->storage != nullptr) retain(operand->storage);
-  }
+  call().lose_memory();
   for (Leg& leg : legs_) static_cast<void>(leg.room.release());
   new std::vector<Leg>(std::move(legs_));  // the link has their addresses
 }

@@ -29,6 +29,11 @@ class RankedCall final : public LocalCall {
              std::shared_ptr<RankArrival> arrival, std::shared_ptr<RankEngine> engine);
   void arrived(CollectivePart& part, std::shared_ptr<const Error> failure) noexcept override;
   void help() noexcept override;
+  /// The memory that messages may be in outlives its arrays, from here on until let_memory_go().
+  void keep_memory() noexcept;
+  void let_memory_go() noexcept;
+  /// Something may write to it for ever.
+  void lose_memory() noexcept { kept_[0] = kept_[1] = nullptr; }
 
   const std::shared_ptr<RankArrival> arrival;
   // Of who looks for late ranks.
@@ -37,7 +42,10 @@ class RankedCall final : public LocalCall {
   std::int64_t reported_nanoseconds = 0;
 
  private:
+  ~RankedCall() override { let_memory_go(); }
+
   const std::shared_ptr<RankEngine> engine_;
+  Storage* kept_[2] = {nullptr, nullptr};
 };
 
 /// How far it is. Thread rule: whoever has the link's lock.
@@ -53,8 +61,8 @@ class RankOperation {
   enum class Outcome : std::uint8_t { waits, done, different, lost };
 
   RankOperation(CallReference call, std::size_t lane);
-  LocalCall& call() const { return *call_; }
-  const RankArrival& arrival() const { return *static_cast<RankedCall&>(*call_).arrival; }
+  RankedCall& call() const { return static_cast<RankedCall&>(*call_); }
+  const RankArrival& arrival() const { return *call().arrival; }
   std::size_t lane() const { return lane_; }
   bool started() const { return started_; }
   /// It cannot go on: somebody was told.
@@ -69,7 +77,7 @@ class RankOperation {
   std::size_t bytes_moving() const;
   /// Gives up what is under way. False: not all of it, ask again.
   bool cancel(RankLink& link);
-  /// What cannot be given up may go on for ever: its memory is lost.
+  /// What cannot be given up may go on for ever: its memory is lost, and that of its arrays.
   void abandon();
 
  private:

@@ -82,7 +82,8 @@ void RankProgress::sleep(std::chrono::nanoseconds longest) {
 }
 
 void RankProgress::run() {
-  prctl(PR_SET_TIMERSLACK, 1000);  // sleeps are short
+  prctl(PR_SET_TIMERSLACK, 1000);       // sleeps are short
+  thread_state = ThreadState::running;  // what a user's memory ends by is called on another thread
   std::vector<std::shared_ptr<RankEngine>> engines;
   auto moved_at = Clock::now();
   std::chrono::microseconds pause = first_sleep;

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
@@ -38,7 +39,9 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
     part.queue = this;
     // Commands of others may come behind it without a word to us, and of what is observed the end is marked at once.
     const bool watched = command.id != 0 || handle_known_.load(std::memory_order_relaxed);
-    if (legacy_ || wrapped() || watched) hold_all_deferred(where);
+    const bool told = part.call->is_told();
+    if (legacy_ || wrapped() || watched || told) hold_all_deferred(where);
+    if (told) tell_arrival(part);
   } catch (...) {
     std::erase(deferred_.parts, own);
     part.queue = nullptr;

@@ -1,0 +1,43 @@
+// A rank whose arrays the host does not reach: messages are of pinned copies of them.
+#pragma once
+
+#include <memory>
+
+#include "core/collectives/communicator_state.hpp"
+
+namespace weir::detail {
+
+class StagedOperands {
+ public:
+  /// Nothing is staged.
+  StagedOperands() = default;
+  /// Copies what the call of `rank` reads to pinned memory, in the order of its stream. Like the calls of others, unseen by observers.
+  StagedOperands(const Offer& offer, int rank);
+
+  /// What the call says, of the copies. For the engine alone: regions are those of the arrays.
+  Offer staged(const Offer& offer) const;
+  /// The call is in its stream: what it gives goes to the arrays behind it.
+  void take_out();
+
+ private:
+  struct Release {
+    void operator()(Storage* storage) const noexcept { release(storage); }
+  };
+  using Pinned = std::unique_ptr<Storage, Release>;
+  struct Side {
+    CollectiveOperand array;
+    CollectiveOperand copy;
+    Pinned memory;
+  };
+  Side stage(const CollectiveOperand& operand) const;
+  void copy(const CollectiveOperand& to, const CollectiveOperand& from) const;
+
+  StreamRef stream_;
+  SourceLocation where_;
+  const char* operation_ = "";
+  Side in_;
+  Side out_;
+  bool takes_out_ = false;
+};
+
+}  // namespace weir::detail
