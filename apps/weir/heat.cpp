@@ -182,10 +182,12 @@ bool says_several(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && std::string_view(value) != "1";
 }
-/// This process's rank, if `weir ranks`, mpirun or srun started several; else ranks of this process.
+/// This process's rank, if `weir ranks`, torchrun, mpirun or srun started several; else ranks of this process.
 std::vector<weir::Communicator> ranks_of(const Session& session, const std::vector<weir::Device>& devices) {
   std::vector<weir::Communicator> ranks;
-  if (std::getenv("WEIR_JOB_SECRET") != nullptr) {
+  const bool by_torchrun =
+      says_several("WORLD_SIZE") && std::getenv("RANK") != nullptr && std::getenv("MASTER_PORT") != nullptr;
+  if (by_torchrun || std::getenv("WEIR_JOB_SECRET") != nullptr) {
     ranks.push_back(weir::communicator(session.device(), {.name = "heat"}));
     return ranks;
   }

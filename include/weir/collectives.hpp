@@ -79,10 +79,10 @@ class Communicator {
 /// no transport of this build connects, naming what to install.
 std::vector<Communicator> communicators(const std::vector<Device>& devices, const CommunicatorOptions& options = {},
                                         SourceLocation where = SourceLocation::current());
-/// One rank a process: the only rank, where no launcher says otherwise; under `weir ranks` this process's rank of the job, of as
-/// many communicators as the ranks make in the same order. Waits until all ranks have called it: collective_timeout after
-/// options.timeout. Throws not_supported under mpirun and srun, where weir::mpi::communicator makes ranks, and for devices
-/// that are not of the CPU under `weir ranks`.
+/// One rank a process: the only rank, where no launcher says otherwise; under `weir ranks` and torchrun this process's rank of the
+/// job, of as many communicators as the ranks make in the same order. Waits until all ranks have called it: collective_timeout
+/// after options.timeout. Several ranks may have one device. Throws not_supported under mpirun and srun, where
+/// weir::mpi::communicator makes ranks, and for simulated devices of several processes.
 Communicator communicator(Device device, const CommunicatorOptions& options = {},
                           SourceLocation where = SourceLocation::current());
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ class Control {
     std::string address;          ///< the others': where that is
     int port = 0;
     int data_port = 0;  ///< where this rank listens for data; 0: nowhere
+    /// The others': before each attempt, where the port and the secret are not known yet, or may be those of a job before.
+    /// False: there is nobody yet.
+    std::function<bool(Settings&)> find = {};
     bool checks = false;
     RankClock::time_point deadline;
   };

@@ -150,10 +150,11 @@ std::optional<ControlMessage> knock(const Control::Settings& settings, Connectio
   return std::nullopt;
 }
 
-Joined connect(const Control::Settings& settings) {
+Joined connect(Control::Settings& settings) {
   const auto size = static_cast<std::size_t>(settings.size);
   while (RankClock::now() < settings.deadline) {
-    Socket socket = connect_to(settings.address, settings.port, settings.deadline);
+    const bool found = !settings.find || settings.find(settings);
+    Socket socket = found ? connect_to(settings.address, settings.port, settings.deadline) : Socket();
     if (socket.open()) {
       Connection connection(std::move(socket));
       const std::optional<ControlMessage> welcome = knock(settings, connection);
@@ -171,6 +172,7 @@ Joined connect(const Control::Settings& settings) {
     }
     std::this_thread::sleep_for(between_attempts);
   }
+  if (settings.port == 0) throw SocketError{"rank 0 did not come"};
   throw SocketError{"rank 0 did not answer at " + settings.address + ":" + std::to_string(settings.port) +
                     ", or not all ranks came"};
 }

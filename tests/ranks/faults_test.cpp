@@ -1,35 +1,28 @@
 // Faults among processes: each survivor has the right error, whose text says who and where.
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "ranks/programs.hpp"
+
 namespace {
+
+using ranks_test::output_of;
+using ranks_test::own_program;
 
 /// Three ranks run the scene; what they print.
 std::string run(const std::string& scene, const std::string& before = {}) {
   const auto gates = std::filesystem::temp_directory_path() / ("weir-ranks-" + std::to_string(getpid()) + "-" + scene);
   std::filesystem::remove_all(gates);
   std::filesystem::create_directory(gates);
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = "WEIR_TEST_GATES=" + gates.string() + " " + before +
-                              " timeout 60 " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw -- " + self +
-                              " --gtest_brief=1 --gtest_filter=Scene." + scene + " 2>&1";
-  std::string out;
-  {
-    const std::unique_ptr<FILE, int (*)(FILE*)> program(popen(command.c_str(), "r"), &pclose);
-    std::array<char, 4096> room;
-    while (const std::size_t got = fread(room.data(), 1, room.size(), program.get())) out.append(room.data(), got);
-  }
+  const std::string out = output_of("WEIR_TEST_GATES=" + gates.string() + " " + before +
+                                    " timeout 60 " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw -- " + own_program() +
+                                    " --gtest_brief=1 --gtest_filter=Scene." + scene);
   std::filesystem::remove_all(gates);
   return out;
 }

@@ -35,11 +35,14 @@ weir::Device device() {
   return all.at(rank == nullptr ? 0 : static_cast<std::size_t>(std::atoi(rank)) % all.size());
 }
 
-bool is_rank() { return has("WEIR_JOB_SECRET") || has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE"); }
+bool is_rank() {
+  return has("WEIR_JOB_SECRET") || (has("MASTER_PORT") && has("RANK")) || has("OMPI_COMM_WORLD_SIZE") ||
+         has("PMI_SIZE");
+}
 
 weir::Communicator make(const weir::CommunicatorOptions& options) {
 #ifdef WEIR_TEST_MPI
-  if (!has("WEIR_JOB_SECRET")) return weir::mpi::communicator(device(), MPI_COMM_WORLD, options);
+  if (has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE")) return weir::mpi::communicator(device(), MPI_COMM_WORLD, options);
 #endif
   return weir::communicator(device(), options);
 }

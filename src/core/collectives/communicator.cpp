@@ -240,8 +240,8 @@ Communicator communicator(Device device, const CommunicatorOptions& options, Sou
     throw Error(Errc::not_supported, operation, device.name(),
                 std::string(variable) + " is " + value +
                     ": ranks that mpirun or srun started are of weir::mpi::communicator (<weir/mpi.hpp>), those of "
-                    "weir ranks of "
-                    "this call; weir::communicators makes ranks of one process",
+                    "weir ranks and torchrun, which set RANK, MASTER_ADDR and MASTER_PORT, too, of this call; "
+                    "weir::communicators makes ranks of one process",
                 where);
   }
   return std::move(communicators({device}, options, where).front());

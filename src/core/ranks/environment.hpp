@@ -9,7 +9,7 @@
 
 namespace weir::detail {
 
-/// Whether `weir ranks`, or who does as it does, started this process.
+/// Whether `weir ranks`, torchrun, or who does as they do, started this process as one of several.
 bool has_job_in_environment();
 /// This process's rank. Waits until all have come. Throws collective_timeout, invalid_value.
 Communicator make_from_environment(Device device, const CommunicatorOptions& options, const char* operation,

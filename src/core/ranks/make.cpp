@@ -1,12 +1,16 @@
 // Communicators whose ranks are processes: made, and by the environment of a launcher.
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include "core/ranks/environment.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "ranks/meeting_file.hpp"
 #include "ranks/socket_link.hpp"
 
 namespace weir::detail {
@@ -49,9 +53,26 @@ int number_of(const char* name, int lowest, int highest) {
                                                                                                            : -1;
 }
 
+/// As torchrun sets it: a store listens at MASTER_PORT, and the job's own port is another one.
+bool has_store_in_environment() {
+  return !text_of("RANK").empty() && !text_of("MASTER_ADDR").empty() && !text_of("MASTER_PORT").empty() &&
+         number_of("WORLD_SIZE", 2, static_cast<int>(most_ranks)) > 0;
+}
+
+/// Jobs of one user on one machine have different stores.
+std::string meeting_path(const std::string& address, std::uint64_t job) {
+  std::string path = text_of("WEIR_JOB_FILE");
+  if (path.empty()) {
+    std::string folder = text_of("XDG_RUNTIME_DIR");
+    if (folder.empty()) folder = "/tmp";
+    path = folder + "/weir-job-" + std::to_string(geteuid()) + "-" + address + "-" + text_of("MASTER_PORT");
+  }
+  return path + "-" + std::to_string(job);
+}
+
 }  // namespace
 
-bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty(); }
+bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty() || has_store_in_environment(); }
 
 void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); }
 bool ranks_failed() { return RankEngine::any_stopped(); }
@@ -70,15 +91,16 @@ Communicator make_from_environment(Device device, const CommunicatorOptions& opt
     if (number < 0) {
       refuse(Errc::invalid_value, std::string(name) + " is \"" + text_of(name) + "\": it is a number of " +
                                       std::to_string(lowest) + " to " + std::to_string(highest) +
-                                      " (weir ranks sets it)");
+                                      " (weir ranks and torchrun set it)");
     }
     return number;
   };
   const int size = need("WORLD_SIZE", 1, static_cast<int>(most_ranks));
   const int rank = need("RANK", 0, size - 1);
-  const int port = need("WEIR_JOB_PORT", 1, 65535);
+  const bool has_secret = !text_of("WEIR_JOB_SECRET").empty();
   std::string address = text_of("MASTER_ADDR");
-  if (address.empty() || address == "localhost") address = "127.0.0.1";
+  const bool on_one_host = number_of("LOCAL_WORLD_SIZE", size, size) == size;
+  if (address.empty() || address == "localhost" || on_one_host) address = "127.0.0.1";
   static std::atomic<std::uint64_t> jobs{0};
   Control::Settings settings;
   settings.rank = rank;
@@ -86,13 +108,36 @@ Communicator make_from_environment(Device device, const CommunicatorOptions& opt
   settings.secret = text_of("WEIR_JOB_SECRET");
   settings.job = jobs.fetch_add(1);
   settings.address = address;
-  settings.port = port;
   settings.checks = wants_checks();
+  if (has_secret) {
+    const bool beside_store = text_of("WEIR_JOB_PORT").empty() && !text_of("MASTER_PORT").empty();
+    settings.port = beside_store ? need("MASTER_PORT", 1, 65534) + 1 : need("WEIR_JOB_PORT", 1, 65535);
+  }
   settings.deadline = RankClock::now() + std::min<std::chrono::nanoseconds>(options.timeout, std::chrono::hours(24));
   const RankClock::time_point deadline = settings.deadline;
-  const std::string secret = settings.secret;
+  std::optional<MeetingFile> meeting;
+  std::string secret = settings.secret;
   try {
-    if (rank == 0) settings.listening = listen_at(address, port).first;
+    if (rank == 0) {
+      auto [listening, port] = listen_at(address, settings.port);
+      settings.listening = std::move(listening);
+      settings.port = port;
+    }
+    if (!has_secret) {
+      const std::string path = meeting_path(address, settings.job);
+      if (rank == 0) {
+        secret = settings.secret = random_secret();
+        meeting.emplace(path, MeetingPlace{settings.port, secret});
+      } else {
+        settings.find = [path, &secret](Control::Settings& found) {
+          const auto place = MeetingFile::read(path);
+          if (!place) return false;
+          found.port = place->port;
+          found.secret = secret = place->secret;
+          return true;
+        };
+      }
+    }
     auto [data, data_port] = listen_at(address == "127.0.0.1" ? address : "0.0.0.0", 0);
     settings.data_port = data_port;
     auto control = std::make_shared<Control>(std::move(settings));
