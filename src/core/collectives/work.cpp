@@ -8,16 +8,23 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/collectives/halves.hpp"
+
 namespace weir::detail {
 
 namespace {
 
 constexpr std::size_t block_bytes = 8192;  ///< of one array: the blocks of a fold stay in the nearest cache
 
+template <class T>
+constexpr bool is_short_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
 /// Overflow wraps, as integers of the hardware do.
 template <class T, class Op>
 T apply(Op op, T a, T b) {
-  if constexpr (std::is_integral_v<T> && (std::is_same_v<Op, Plus> || std::is_same_v<Op, Multiplies>)) {
+  if constexpr (is_short_float<T>) {
+    return T(op(static_cast<float>(a), static_cast<float>(b)));
+  } else if constexpr (std::is_integral_v<T> && (std::is_same_v<Op, Plus> || std::is_same_v<Op, Multiplies>)) {
     using U = std::uint64_t;
     return static_cast<T>(op(static_cast<U>(a), static_cast<U>(b)));
   } else {
@@ -35,7 +42,9 @@ void fold_elements(std::byte* to, const std::byte* a, const std::byte* b, std::s
 template <class T>
 void divide_elements(std::byte* to, std::size_t count, std::size_t by) {
   auto* y = reinterpret_cast<T*>(to);
-  if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
+  if constexpr (is_short_float<T>) {
+    for (std::size_t i = 0; i < count; ++i) y[i] = T(static_cast<float>(y[i]) / static_cast<float>(by));
+  } else if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
     for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<T>(y[i] / static_cast<std::int64_t>(by));
   } else {
     for (std::size_t i = 0; i < count; ++i)
@@ -57,7 +66,9 @@ constexpr std::array<Fold, 13> folds = {nullptr,
                                         &fold_elements<std::int64_t, Op>,
                                         &fold_elements<std::uint64_t, Op>,
                                         &fold_elements<float, Op>,
-                                        &fold_elements<double, Op>};
+                                        &fold_elements<double, Op>,
+                                        &fold_elements<Half, Op>,
+                                        &fold_elements<BFloat16, Op>};
 constexpr std::array<Divide, 13> divisions = {nullptr,
                                               &divide_elements<std::int8_t>,
                                               &divide_elements<std::uint8_t>,
@@ -68,7 +79,9 @@ constexpr std::array<Divide, 13> divisions = {nullptr,
                                               &divide_elements<std::int64_t>,
                                               &divide_elements<std::uint64_t>,
                                               &divide_elements<float>,
-                                              &divide_elements<double>};
+                                              &divide_elements<double>,
+                                              &divide_elements<Half>,
+                                              &divide_elements<BFloat16>};
 
 Fold fold_of(Reduction reduction, ElementKind kind) {
   const auto at = static_cast<std::size_t>(kind);

@@ -11,7 +11,7 @@ class RankTransport final : public detail::CollectiveTransport {
  public:
   std::string_view name() const override { return "pinned memory"; }
   detail::TransportTraits traits() const override {
-    return {.by_elements = false, .captured = false, .halves = false, .reaches_memory = false};
+    return {.by_elements = false, .captured = false, .halves = true, .reaches_memory = false};
   }
   void run(detail::CollectiveCall&, std::size_t) override {}  // the core does it
   void let_go(detail::CollectivePart& part) noexcept override;
