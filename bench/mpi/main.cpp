@@ -15,6 +15,7 @@
 #include <weir/mpi.hpp>
 #include <weir/weir.hpp>
 
+#include "killed.hpp"
 #include "support/command_line.hpp"
 #include "support/measure.hpp"
 #include "support/proof.hpp"
@@ -28,7 +29,7 @@ constexpr std::string_view usage =
     "  --short       a tenth of the work, three repetitions: figures are rough\n"
     "  --strict      end with 1 where a row falls short, is wrong, or was disturbed by others\n"
     "  --json FILE   write the rows there\n"
-    "names: small large late\n";
+    "names: small large late killed\n";
 
 struct Context {
   bench::Options options;
@@ -133,8 +134,18 @@ void late(Context& context) {
                 {bench::at_most(0.06, "s")}});
 }
 
+/// Rank 0 starts two more; the other rank waits.
+void killed(Context& context) {
+  if (context.rank == 0) {
+    const bench::Spread seconds = bench::repeat(context.options, mpi_bench::killed_peer);
+    add(context,
+        {"mpi.killed", "from a rank's death to the error of the other", "s", seconds, {}, {bench::at_most(2, "s")}});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 using Bench = bench::Named<Context>;
-constexpr Bench benches[] = {{"small", small}, {"large", large}, {"late", late}};
+constexpr Bench benches[] = {{"small", small}, {"large", large}, {"late", late}, {"killed", killed}};
 
 bool run_all(const bench::Arguments& arguments, int rank) {
   weir::Communicator comm = weir::mpi::communicator(weir::device("cpu"), MPI_COMM_WORLD, {.name = "bench"});
@@ -150,6 +161,7 @@ bool run_all(const bench::Arguments& arguments, int rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mpi_bench::take_part_if_started();
   int provided = MPI_THREAD_SINGLE, rank = 0, size = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
