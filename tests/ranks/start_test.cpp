@@ -36,6 +36,10 @@ class Torchrun : public ::testing::Test {
   std::filesystem::path file() const {
     return folder_ / ("weir-job-" + std::to_string(geteuid()) + "-127.0.0.1-29500-0");
   }
+  static void expect_all_passed(const std::string& out) {
+    EXPECT_EQ(count(out, "[  PASSED  ] 4 tests."), 3u) << out;
+    EXPECT_EQ(count(out, "a rank failed"), 0u) << out;
+  }
   /// Of which the next one is free.
   static std::string store_port() { return std::to_string(weir::detail::listen_at("127.0.0.1", 0).second - 1); }
   static std::size_t count(const std::string& out, const std::string& word) {
@@ -56,13 +60,13 @@ constexpr auto own_mode = std::filesystem::perms::owner_read | std::filesystem::
 
 TEST_F(Torchrun, ranks_meet_by_a_file_that_is_gone_when_all_have_come) {
   const std::string out = run("0 1 2", some_tests);
-  EXPECT_EQ(count(out, "[  PASSED  ] 4 tests."), 3u) << out;
+  expect_all_passed(out);
   EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "a file is left";
 }
 TEST_F(Torchrun, what_a_job_before_has_left_does_not_keep_ranks_apart) {
   leave_file(own_mode);
   const std::string out = run("2 1 0", some_tests);
-  EXPECT_EQ(count(out, "[  PASSED  ] 4 tests."), 3u) << out;
+  expect_all_passed(out);
 }
 TEST_F(Torchrun, a_file_that_others_may_read_is_refused) {
   leave_file(own_mode | std::filesystem::perms::others_read);
@@ -80,5 +84,5 @@ TEST_F(Torchrun, a_link_in_its_place_is_refused) {
 }
 TEST_F(Torchrun, a_secret_of_the_launchers_needs_no_file) {
   const std::string out = run("0 1 2", some_tests, "WEIR_JOB_SECRET=0123456789abcdef MASTER_PORT=" + store_port());
-  EXPECT_EQ(count(out, "[  PASSED  ] 4 tests."), 3u) << out;
+  expect_all_passed(out);
 }

@@ -145,25 +145,26 @@ Communicator Communicator::split(int color, int key, SourceLocation where) const
   enter(operation, where);
   const Member& mine = member(operation, where);
   CommunicatorState& state = *mine.state;
-  std::shared_ptr<CommunicatorState::Split> split;
+  auto split = std::make_shared<CommunicatorState::Split>();
+  if (state
+          .ranked) {  // the others are told, and tell; who waits for them may take the communicator's lock under this one
+    const LockGuard choosing(split->mutex);
+    split->choices.resize(state.size());
+    split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
+  }
   std::vector<Device> devices;
   {
     const LockGuard guard(state.mutex);
     if (state.failure) state.refuse(mine.rank, operation, where);
     const std::size_t number = state.ranks[static_cast<std::size_t>(mine.rank)].splits++;
-    if (state.splits.size() <= number) state.splits.push_back(std::make_shared<CommunicatorState::Split>());
+    if (state.splits.size() <= number) state.splits.push_back(split);
     split = state.splits[number];
-    if (state.ranked) {
-      const LockGuard choosing(split->mutex);
-      split->choices.resize(state.size());
-      split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
-      state.ranked->split(number, color, key);
-    }
+    if (state.ranked) state.ranked->split(number, color, key);
     for (const auto& rank : state.ranks) devices.push_back(rank.device);
   }
   auto made = std::make_unique<Member>(mine.state, mine.rank);
   made->split = split;
-  if (state.ranked) return Communicator(std::move(made));  // the others are told, and tell
+  if (state.ranked) return Communicator(std::move(made));
   const LockGuard guard(split->mutex);
   split->choices.resize(state.size());
   split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
