@@ -123,14 +123,11 @@ void Hub::died(int rank, const std::string& why) {
 
 void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what) {
   if (failed_.contains(communicator)) return;
-  for (auto& [id, inquest] : inquests_) {
-    if (inquest.communicator != communicator) continue;
-    if (inquest.reason == Inquiry::stuck && reason != Inquiry::stuck) {
-      inquest.reason = reason;
-      inquest.blamed = blamed;
-      inquest.what = std::move(what);
-    }
-    return;
+  const auto before = std::find_if(inquests_.begin(), inquests_.end(),
+                                   [&](const auto& one) { return one.second.communicator == communicator; });
+  if (before != inquests_.end()) {
+    if (before->second.reason != Inquiry::stuck || reason == Inquiry::stuck) return;
+    inquests_.erase(before);  // what was answered may be of a call before this one
   }
   const std::uint64_t id = next_inquest_++;
   inquests_.emplace(

@@ -180,6 +180,28 @@ TEST(ControlHub, tells_calls_that_differ_from_calls_that_are_late) {
   EXPECT_NE(told[0].texts.at(0).find("rank 0 calls barrier, rank 1 broadcast"), std::string::npos);
 }
 
+TEST(ControlHub, asks_again_where_something_went_wrong_while_it_asked_who_waits) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::stuck), 1, 4096}, {""}});
+  const std::uint64_t first = told.at(0).numbers[0];
+  hub.take(0, {Type::answer, {first, 1, 2, 77}, {"barrier", "cpu): barrier"}});
+  told.clear();
+  hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::mismatch), 2, 4096}, {"they differ"}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].type, Type::question);
+  EXPECT_EQ(told[0].numbers.at(2), 2u);
+  const std::uint64_t second = told[0].numbers[0];
+  told.clear();
+  hub.take(1, {Type::answer, {first, 1, 2, 77}, {"barrier", "cpu): barrier"}});  // too late
+  hub.take(1, {Type::answer, {second, 2, 2, 78}, {"broadcast", "cpu): broadcast"}});
+  EXPECT_TRUE(told.empty());
+  hub.take(0, {Type::answer, {second, 2, 2, 79}, {"all_reduce", "cpu): all_reduce"}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].texts.at(0),
+            "rank 0 calls all_reduce, rank 1 broadcast\n  rank 0 (a, cpu): all_reduce\n  rank 1 (b, cpu): broadcast");
+}
+
 TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
   auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
   std::atomic<bool> over{false};
