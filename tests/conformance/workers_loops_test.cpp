@@ -50,7 +50,12 @@ TEST(WorkersLoops, workers_sleep_beside_a_loop_with_nothing_left_to_take) {
   const weir::Stream s(cpu());
   weir::launch(s, count, ComputeThenHold{}, count, results.data(), opened.word(), begun.word(), given_up.word());
   ASSERT_TRUE(eventually([&] { return begun.value() == 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others finish their chunks
+  // The others finish their chunks, which takes a while on a busy machine.
+  EXPECT_TRUE(eventually([] {
+    const double before = process_cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return process_cpu_seconds() - before < 0.005;
+  }));
   const double before = process_cpu_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_LT(process_cpu_seconds() - before, 0.1) << "CPU seconds in a second of waiting";

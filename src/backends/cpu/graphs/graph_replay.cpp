@@ -211,19 +211,21 @@ void CpuGraph::run_timed(const Step& step, Runner& runner) {
   detail::report_node_ran(observed_, queue_->stream(), step.node, {begin, Clock::now()});
 }
 
+namespace {
+void run_loop(WorkerPool& pool, ParallelLoop::Body body, const Step& step, Runner& runner) {
+  const auto& launch = std::get<Launch>(step.payload->op());
+  pool.run_parallel(body, const_cast<detail::Payload*>(step.payload), launch.extent.count(), runner, launch.kernel);
+}
+}  // namespace
+
 void CpuGraph::run_step(const Step& step, Runner& runner) {
   WorkerPool& pool = device_.pool();
-  void* context = const_cast<detail::Payload*>(step.payload);
   switch (step.kind) {
     case Step::Kind::single:
     case Step::Kind::nothing:
     case Step::Kind::wait: return;
-    case Step::Kind::launch:
-      pool.run_parallel(&run_elements, context, std::get<Launch>(step.payload->op()).extent.count(), runner);
-      return;
-    case Step::Kind::blocks:
-      pool.run_parallel(&run_blocks, context, std::get<Launch>(step.payload->op()).extent.count(), runner);
-      return;
+    case Step::Kind::launch: return run_loop(pool, &run_elements, step, runner);
+    case Step::Kind::blocks: return run_loop(pool, &run_blocks, step, runner);
     case Step::Kind::copy: {
       const auto& copy = std::get<Copy>(step.payload->op());
       copy_elements(pool, runner, copy.to, copy.to_layout, copy.from, copy.from_layout);

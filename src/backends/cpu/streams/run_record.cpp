@@ -119,11 +119,11 @@ void CpuQueue::run_launch(Record& record, Runner& runner) {
   KernelCall call = kernel_call(record);
   try {
     if (record.kind() == RecordKind::launch_blocks) {
-      pool_.run_parallel(&run_blocks, &call, call.blocks.sizes.count, runner);
+      pool_.run_parallel(&run_blocks, &call, call.blocks.sizes.count, runner, call.kernel);
     } else {
       const std::size_t count = record.kind() == RecordKind::launch ? as<LaunchRecord>(record).size
                                                                     : as<LaunchManyRecord>(record).extent.count();
-      pool_.run_parallel(&run_elements, &call, count, runner);
+      pool_.run_parallel(&run_elements, &call, count, runner, call.kernel);
     }
   } catch (...) {
     fail(record, Errc::kernel_failed, "kernel", name_of(*call.kernel, call.name), std::current_exception());

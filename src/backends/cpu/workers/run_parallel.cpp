@@ -1,6 +1,8 @@
 // Parallel loops on the pool: when a loop is shared, who helps, and when helpers leave.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdint>
 
 #include "backends/cpu/workers/worker_pool.hpp"
 
@@ -15,6 +17,26 @@ constexpr double most_nanoseconds = 1'000'000;  ///< and one after which more ur
 constexpr std::size_t longest_piece = 16;       ///< of copies and fills, in pieces
 constexpr auto until_next_loop = std::chrono::microseconds(20);
 constexpr auto until_loop_ends = std::chrono::microseconds(500);
+
+/// What an element of some loops cost when this thread ran them: a guess, and 0 for others. It falls slowly, so that a loop that is
+/// dear now and then is not taken for a cheap one.
+class KnownCosts {
+ public:
+  double& of(const void* kernel) {
+    Cost& cost = costs_[reinterpret_cast<std::uintptr_t>(kernel) / 64 % costs_.size()];
+    if (cost.kernel != kernel) cost = {kernel, 0};
+    return cost.nanoseconds;
+  }
+  static double after(double known, double measured) { return std::max(measured, 0.75 * known); }
+
+ private:
+  struct Cost {
+    const void* kernel = nullptr;
+    double nanoseconds = 0;
+  };
+  std::array<Cost, 16> costs_;
+};
+thread_local KnownCosts known_costs;
 }  // namespace
 
 void WorkerPool::share(ParallelLoop& loop, Runner& runner, std::size_t pieces) {
@@ -72,12 +94,16 @@ void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t c
   share(loop, runner, (count + chunk - 1) / chunk);
 }
 
-void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner) {
+void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner,
+                              const void* kernel) {
   if (width_ == 1 || count == 1) {
     body(context, 0, count, runner);
     return;
   }
-  // Begin alone with the worker's own share, in growing steps, to learn what an element costs.
+  // Begin alone with the worker's own share, in growing steps, to learn what an element costs. It is one step where the whole loop is
+  // likely to be finished alone; if that is wrong, the others' shares are left.
+  double& known = known_costs.of(kernel);
+  const bool likely_short = known > 0 && known * static_cast<double>(count) < alone_nanoseconds;
   const auto start = Clock::now();
   const int shares = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(width_), count));
   const int own = runner.place % shares;
@@ -85,7 +111,8 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   const std::size_t own_end = ParallelLoop::share_begin(count, shares, own + 1);
   double spent = 0;
   std::size_t done = 0;
-  for (std::size_t step = 1; first + done < own_end && spent < probe_nanoseconds; step *= 16) {
+  std::size_t step = likely_short ? own_end - first : 1;
+  for (; first + done < own_end && spent < probe_nanoseconds; step *= 16) {
     const std::size_t end = std::min(done + step, own_end - first);
     body(context, first + done, first + end, runner);
     done = end;
@@ -94,6 +121,7 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   const std::size_t left = count - done;
   if (left == 0) return;
   const double each = std::max(spent / static_cast<double>(done), 0.01);
+  known = KnownCosts::after(known, each);
   if (each * static_cast<double>(left) < alone_nanoseconds) {
     if (first != 0) body(context, 0, first, runner);
     if (first + done != count) body(context, first + done, count, runner);

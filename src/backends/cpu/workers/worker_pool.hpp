@@ -45,8 +45,9 @@ class WorkerPool {
   int ready() const { return ready_.count(); }
   bool any_ready() const { return ready_.any(); }
 
-  /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw.
-  void run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner);
+  /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw. Loops of one `kernel`
+  /// are likely to cost the same each time.
+  void run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner, const void* kernel);
   /// The same for work whose cost is known: split at once into pieces of `chunk` or more.
   void run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk, Runner& runner);
 
