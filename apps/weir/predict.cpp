@@ -61,9 +61,23 @@ std::string profile_of(const std::string& device) {
   std::string profile = device.substr(prefix.size());
   // Devices of one profile are alike.
   const std::size_t colon = profile.rfind(':');
-  if (colon != std::string::npos && profile.find_first_not_of("0123456789", colon + 1) == std::string::npos)
-    profile.resize(colon);
+  const bool numbered = colon != std::string::npos && colon + 1 < profile.size() && profile.size() - colon <= 4 &&
+                        profile.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (numbered) profile.resize(colon);
   return profile;
+}
+
+/// What a file says of its devices; else sim:h200.
+std::string device_of(const weir::Recording& recording) {
+  std::string profile;
+  for (const weir::recorded::Device& device : recording.devices()) {
+    const std::string own(device.profile == weir::recorded::none ? "h200" : recording.text(device.profile));
+    if (!profile.empty() && own != profile)
+      throw UsageError(fmt::format("devices of {} and of {}: name one profile by --device", profile, own));
+    profile = own;
+  }
+  if (profile.empty()) profile = "h200";
+  return profile.starts_with("sim:") ? profile : "sim:" + profile;
 }
 
 weir::sim::Prediction predicted(const weir::Recording& recording, const weir::sim::PredictOptions& options) {
@@ -104,7 +118,10 @@ Exit predict(const Session& session, const Options& options) {
   if (options.host != "said" && options.host != "measured")
     throw UsageError(fmt::format("--host {}: it is said, or measured", options.host));
   if (!options.timeline.empty()) check_timeline(options.timeline);
-  const std::string device = session.device_name.empty() ? "sim:h200" : session.device_name;
+  std::vector<weir::Recording> files;
+  if (!runs) files = load_scenarios(options.files);
+  std::string device = session.device_name;
+  if (device.empty()) device = runs ? "sim:h200" : device_of(files.front());
   weir::sim::PredictOptions how{profile_of(device), {}, true, options.by_bytes, runs};
   try {
     for (const std::string& set : options.set) how.set.push_back(weir::sim::parse_setting(set, {}));
@@ -113,12 +130,9 @@ Exit predict(const Session& session, const Options& options) {
     throw UsageError(error.what());
   }
   LoadedProgram ended{weir::Recording(), 0};
-  std::vector<weir::Recording> files;
   if (runs) {
     ended = run_simulated(session, options, device);
     how.by_bytes = how.by_bytes || simulates_nothing(ended.recording);
-  } else {
-    files = load_scenarios(options.files);
   }
   const weir::Recording& recording = runs ? ended.recording : files.front();
   weir::sim::Prediction prediction = predicted(recording, how);

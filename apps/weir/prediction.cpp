@@ -72,10 +72,11 @@ std::string held_back(const Predicted& predicted) {
 /// longer.
 std::vector<std::pair<std::size_t, double>> grown(const Prediction& prediction, const Prediction& plain) {
   std::vector<std::pair<std::size_t, double>> causes;
-  if (prediction.makespan_us <= 1.001 * plain.makespan_us) return causes;
+  const double least = 1e-3;  // a nanosecond: less is not shown
+  if (prediction.makespan_us < plain.makespan_us + least) return causes;
   for (std::size_t i = 0; i < weir::sim::cause_count; ++i) {
     const double more = prediction.cause_us[i] - plain.cause_us[i];
-    if (more > 0.001 * plain.makespan_us) causes.emplace_back(i, more);
+    if (more >= least) causes.emplace_back(i, more);
   }
   std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return causes;

@@ -82,7 +82,8 @@ bool unblock(Program& program) {
 }  // namespace
 
 std::vector<sim::Gain> gains(const Program& program, const Profile& profile, double makespan,
-                             const std::array<double, sim::cause_count>& cause_us) {
+                             const std::array<double, sim::cause_count>& cause_us,
+                             const std::function<Program(const Profile&)>& translate) {
   std::vector<sim::Gain> found;
   const auto matters = [&](Cause cause) { return cause_us[static_cast<std::size_t>(cause)] > 0.02 * makespan; };
   const auto consider = [&](std::string change, const Program& changed, const Profile& by) {
@@ -101,7 +102,9 @@ std::vector<sim::Gain> gains(const Program& program, const Profile& profile, dou
     } else {
       value *= change.factor;
     }
-    consider("--set " + std::string(change.field) + "=" + shown(value), program, changed);
+    const bool other_blocks = change.field == std::string("sms");
+    consider("--set " + std::string(change.field) + "=" + shown(value), other_blocks ? translate(changed) : program,
+             changed);
   }
   const auto rewrite = [&](const char* what, bool (*how)(Program&)) {
     Program changed = program;

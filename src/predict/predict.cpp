@@ -171,14 +171,19 @@ double Prediction::overlap(Engine a, Engine b) const {
 Prediction predict(const Recording& recording, const PredictOptions& options, SourceLocation where) {
   try {
     const model::Profile profile = profile_of(options);
-    const predict::Translated translated =
-        predict::translate(recording, profile, {options.by_bytes, options.own_copies});
+    const predict::Rules rules{options.by_bytes, options.own_copies};
+    const predict::Translated translated = predict::translate(recording, profile, rules);
     const model::Result result = model::simulate(translated.program, profile);
-    if (result.stuck) throw std::string("a wait of the program never ends");
+    if (result.stuck) {
+      const std::string call = recording.id(translated.command[result.stuck_call]);
+      throw "the wait of command " + call + " never ends: nothing that comes before it gives what it waits for";
+    }
     Prediction prediction = answer(translated.program, profile, result,
                                    {translated.command.begin(), translated.command.end()}, translated.estimated);
     if (options.gains)
-      prediction.gains = predict::gains(translated.program, profile, result.makespan, prediction.cause_us);
+      prediction.gains = predict::gains(
+          translated.program, profile, result.makespan, prediction.cause_us,
+          [&](const model::Profile& changed) { return predict::translate(recording, changed, rules).program; });
     return prediction;
   } catch (const std::string& wrong) {
     throw Error(Errc::invalid_value, operation, options.profile, wrong, where);

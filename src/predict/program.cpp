@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <weir/error.hpp>
 
@@ -39,8 +40,10 @@ class Translator {
       }
     }
     made_.program.hand_offs = static_cast<std::uint32_t>(hand_offs_.size());
-    if (guessed_ > 0) {
-      made_.estimated.push_back("kernels that last as the bytes of their uses take: " + std::to_string(guessed_));
+    if (!guessed_.empty()) {
+      std::string names;
+      for (const std::string& name : guessed_) names += (names.empty() ? "" : ", ") + name;
+      made_.estimated.push_back("kernels that last as the bytes of their uses take: " + names);
     }
     if (graphs_.conditional()) made_.estimated.push_back("conditional nodes run their first body once");
     return std::move(made_);
@@ -78,7 +81,10 @@ class Translator {
     for (std::size_t i = 0; i < command.use_count; ++i) uses_.push_back(recording_.use(command, i));
     const std::optional<recorded::Cost> cost = recording_.cost(command);
     sim::model::Task task = tasks_.make(command.op, uses_, cost);
-    if ((!cost || by_bytes_) && task.work == sim::model::Work::kernel) ++guessed_;
+    if ((!cost || by_bytes_) && task.work == sim::model::Work::kernel) {
+      guessed_.insert(command.name != recorded::none ? std::string(recording_.text(command.name))
+                                                     : recording_.id(place));
+    }
     const auto number = static_cast<std::uint32_t>(made_.program.tasks.size());
     made_.program.tasks.push_back(task);
     std::vector<std::uint32_t> given;
@@ -110,7 +116,8 @@ class Translator {
       }
       case Op::alloc: {
         const recorded::Buffer& buffer = recording_.buffers()[command.target];
-        if (buffer.owner == recorded::Owner::user) return;
+        // Of pageable memory no device hears.
+        if (buffer.owner == recorded::Owner::user || buffer.kind == MemoryKind::pageable) return;
         return put(Action::allocate, command, place, buffer.kind == MemoryKind::device ? buffer.device : none);
       }
       case Op::give: return put(Action::give, command, place, hand_off(command.target));
@@ -156,8 +163,8 @@ class Translator {
   Graphs graphs_;
   std::map<std::uint32_t, std::uint32_t> hand_offs_;
   std::vector<recorded::Use> uses_;
-  std::size_t guessed_ = 0;
-  std::size_t nodes_ = 0;  ///< that launches of graphs run
+  std::set<std::string> guessed_;  ///< names of kernels
+  std::size_t nodes_ = 0;          ///< that launches of graphs run
 };
 
 }  // namespace

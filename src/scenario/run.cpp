@@ -73,7 +73,7 @@ class Run {
   }
 
   RunResult all() {
-    begin_ = Clock::now();
+    begin_ = state_.now();
     const std::size_t threads = std::max<std::size_t>(1, recording_.threads().size());
     if (threads == 1) {
       as_thread(0);
@@ -84,7 +84,7 @@ class Run {
     }
     if (error_) std::rethrow_exception(error_);
     for (std::string& failure : state_.finish()) result_.failures.push_back(std::move(failure));
-    result_.ns = since_begin(Clock::now());
+    result_.ns = since_begin(state_.now());
     if (spans_) {
       spans_->end();
       spans_->each([this](std::size_t command, const Span& span) { add_span(command, span); });
@@ -130,7 +130,7 @@ class Run {
     if (hooks_ != nullptr) hooks_->before(place, recording_.where(place, options_.file.c_str()));
     calling = place;
     calling_for = spans_.get();
-    const auto begin = Clock::now();
+    const auto begin = state_.now();
     std::optional<Misuse> misuse;
     try {
       state_.call(place);
@@ -145,7 +145,7 @@ class Run {
     }
     if (options_.times) {
       result_.times[place].call_begin = since_begin(begin);
-      result_.times[place].call_end = since_begin(Clock::now());
+      result_.times[place].call_end = since_begin(state_.now());
     }
     calling_for = nullptr;
     if (misuse) result_.misuse.push_back(*misuse);

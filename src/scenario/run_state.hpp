@@ -81,6 +81,10 @@ class RunState {
   void call(std::size_t place);
   /// Waits for all devices; what had failed.
   std::vector<std::string> finish();
+  /// The calling thread's time, as the first device has it: virtual beside simulated ones.
+  std::chrono::steady_clock::time_point now() const {
+    return devices_.empty() ? std::chrono::steady_clock::now() : host_now(devices_.front());
+  }
 
  private:
   const recorded::Buffer& declared(std::uint32_t buffer) const { return recording_.buffers()[buffer]; }

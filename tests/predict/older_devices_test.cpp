@@ -174,7 +174,11 @@ TEST(OlderDevices, C10_what_synchronises_implicitly_keeps_streams_apart_there_bu
   const std::string head =
       R"({"format":"weir.scenario","version":1,"streams":[{"name":"s0","kind":"blocking"},{"name":"s1","kind":"blocking"},
       {"name":"l","kind":"legacy"}],"buffers":[{"name":"d","kind":"device","bytes":64},{"name":"e","kind":"device","bytes":64},
-      {"name":"n","kind":"device","bytes":64,"start":"later"},{"name":"p","kind":"pinned","bytes":64,"start":"later"}],"program":[)";
+      {"name":"n","kind":"device","bytes":64,"start":"later"},{"name":"p","kind":"pinned","bytes":64,"start":"later"},
+      {"name":"h","kind":"pageable","bytes":64,"start":"later"}],"program":[)";
+  const std::string host_memory =
+      head + kernel("K0", 0, 4, 6) + R"(,{"op":"alloc","buffer":"h"},)" + kernel("K1", 1, 4, 6) + "]}";
+  for (const char* profile : {fermi, kepler, cc30}) EXPECT_GT(run(host_memory, profile).overlap("K0", "K1"), 0);
   for (const char* between :
        {R"({"op":"alloc","buffer":"n","stream":"s0"})", R"({"op":"alloc","buffer":"p"})",
         R"({"op":"fill","stream":"s1","to":"d"})", R"({"op":"copy","stream":"s1","from":"d","to":"e"})",

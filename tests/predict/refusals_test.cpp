@@ -104,7 +104,9 @@ TEST(Refusals, programs_that_the_device_cannot_run) {
   expect_in(
       refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"blocks":1,"block_ns":1,"shared_bytes":1000000}})", {}),
       "1000000 bytes of shared memory fit on no multiprocessor");
-  expect_in(refusal(R"({"op":"take","name":"never"})", {}), "never ends");
+  expect_in(refusal(R"({"op":"take","id":"mine","name":"never"})", {}), "the wait of command mine never ends");
+  expect_in(refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"block_ns":1,"blocks":4294967296}})", {}),
+            "k: 4294967296 blocks are more than the model counts");
 }
 
 TEST(Refusals, graphs_whose_launches_run_more_nodes_than_fit_in_memory) {
@@ -134,7 +136,7 @@ TEST(Predictions, by_bytes_a_recording_of_another_device_lasts_as_its_uses_take)
   const Prediction prediction = weir::sim::predict(recording, {"h200", {}, false, true});
   EXPECT_NEAR(prediction.makespan_us, 800000 / 4250.0, 15);
   ASSERT_EQ(prediction.estimated.size(), 1U);
-  EXPECT_EQ(prediction.estimated[0], "kernels that last as the bytes of their uses take: 1");
+  EXPECT_EQ(prediction.estimated[0], "kernels that last as the bytes of their uses take: #0");
 }
 
 TEST(Refusals, settings) {

@@ -214,6 +214,9 @@ TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
   const std::pair<const char*, const char*> wrong[] = {
       {R"({"kernels": [{"name": "Digest", "nanoseconds": 5}]})", "kernels.0.nanoseconds: costs have ns, block_ns"},
       {R"({"kernels": [{"ns": 5}]})", "kernels.0: it has no name"},
+      {R"({"kernels": [{"name": "Digest"}]})", "kernels.0: it says nothing of how long Digest lasts"},
+      {R"({"kernels": [{"name": "Digest", "ns": 5}, {"name": "Digest", "ns": 6}]})",
+       "kernels.1.name: Digest is there twice"},
       {R"({"kernels": [{"name": "Digest", "ns": -5}]})", "kernels.0.ns: it is below 0"},
       {R"({"kernel": 5})", "kernel: a file of costs has the list"},
       {R"({"kernels": [{"name": "Digest", "blocks": 1.5}]})", "kernels.0.blocks: it is no whole number"},

@@ -87,6 +87,53 @@ TEST_F(PredictVerb, what_if_shows_it_beside_the_profile_as_it_is) {
   EXPECT_NE(result.out.find("without --set: 1.1"), std::string::npos) << result.out;
 }
 
+TEST_F(PredictVerb, what_a_setting_would_gain_is_what_it_gains) {
+  const std::vector<weir_test::MeasuredProgram> programs = weir_test::measured_mixtures(WEIR_TEST_DATA);
+  std::size_t seen = 0;
+  for (std::size_t i = 40; i < programs.size(); i += 7) {
+    std::ofstream(file_) << programs[i].scenario;
+    const json value = json::parse(tool_test::run({"predict", file_, "--json"}).out);
+    for (const json& gain : value["gains"]) {
+      const std::string change = gain["change"];
+      if (!change.starts_with("--set ")) continue;
+      const json with = json::parse(tool_test::run({"predict", file_, "--json", "--set", change.substr(6)}).out);
+      EXPECT_NEAR(with["makespan_us"].get<double>(), gain["makespan_us"].get<double>(), 0.002) << i << " " << change;
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 20u);
+}
+
+TEST_F(PredictVerb, what_makes_a_program_a_little_longer_is_said_too) {
+  const std::vector<weir_test::MeasuredProgram> programs = weir_test::measured_mixtures(WEIR_TEST_DATA);
+  std::size_t longer = 0;
+  for (std::size_t i = 0; i < programs.size(); i += 3) {
+    std::ofstream(file_) << programs[i].scenario;
+    const json value = json::parse(tool_test::run({"predict", file_, "--json", "--set", "sms=140"}).out);
+    if (value["makespan_us"].get<double>() <= value["without_set"]["makespan_us"].get<double>() + 0.002) continue;
+    EXPECT_FALSE(value["without_set"]["grown"].empty()) << i;
+    ++longer;
+  }
+  EXPECT_GT(longer, 0u);
+}
+
+TEST_F(PredictVerb, a_file_may_say_what_its_devices_are) {
+  const auto of = [&](const std::string& devices, const std::vector<std::string>& more) {
+    std::ofstream(file_) << R"({"format":"weir.scenario","version":1,"devices":[)" << devices
+                         << R"(],"streams":[],"buffers":[],"program":[]})";
+    std::vector<std::string> arguments = {"predict", file_, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return tool_test::run(arguments);
+  };
+  const std::string cc30 = R"({"name":"a","profile":"cc30"})";
+  EXPECT_EQ(json::parse(of(cc30, {}).out)["profile"], "cc30");
+  EXPECT_EQ(json::parse(of(cc30, {"--device", "sim:h200:1"}).out)["profile"], "h200");
+  const Result two = of(cc30 + R"(,{"name":"b"})", {});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_NE(two.err.find("devices of cc30 and of h200"), std::string::npos) << two.err;
+  EXPECT_EQ(of(cc30, {"--device", "sim:h200:"}).exit_code, 2);
+}
+
 // More bandwidth can make a program longer: copies end in another order, and so the kernels behind them begin in another one.
 TEST_F(PredictVerb, what_makes_a_program_longer_though_the_device_has_more_is_said) {
   const std::vector<weir_test::MeasuredProgram> programs = weir_test::measured_mixtures(WEIR_TEST_DATA);

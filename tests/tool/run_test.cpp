@@ -60,6 +60,22 @@ TEST(Run, of_files_prints_a_line_of_json_for_each) {
   }
 }
 
+TEST(Run, on_a_simulated_device_has_its_times_for_calls_and_work_alike) {
+  const ScenarioFile file(R"({"id": "k", "op": "launch", "stream": "s", "cost": {"ns": 50000}},
+                             {"op": "synchronize", "stream": "s"})",
+                          "virtual");
+  const Arguments arguments = {"run", "--device", "sim:h200", "--json", "--times", file.path()};
+  const Result result = run(arguments);
+  ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+  EXPECT_EQ(result.out, run(arguments).out);
+  const json times = json::parse(result.out)["times"];
+  EXPECT_EQ(times[0]["call_begin_ns"], 0);
+  EXPECT_NEAR(times[0]["call_end_ns"].get<double>(), 3158, 1);
+  EXPECT_NEAR(times[0]["run_begin_ns"].get<double>(), 6290, 1);
+  EXPECT_NEAR(times[0]["run_end_ns"].get<double>(), 56290, 2);
+  EXPECT_GT(times[1]["call_end_ns"], times[0]["run_end_ns"]);
+}
+
 TEST(Run, says_what_was_refused_and_exits_with_1) {
   const ScenarioFile file(std::string(R"({"id": "bad", "op": "end_capture", "stream": "s", "graph": "g"},)") + launch);
   const Result result = run({"run", file.path()});

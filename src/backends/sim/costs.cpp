@@ -1,6 +1,8 @@
 #include "backends/sim/costs.hpp"
 
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "backends/sim/flat_json.hpp"
@@ -64,6 +66,7 @@ void Costs::read(std::string_view text) {
     std::string place;
     std::string name;
     model::KernelCost cost;
+    bool says = false;
   };
   std::vector<Named> found;
   read_flat_json(text, [&](const Leaf& leaf) {
@@ -74,17 +77,21 @@ void Costs::read(std::string_view text) {
       throw path + ": a file of costs has the list \"kernels\" alone";
     const std::string place = path.substr(kernels.size(), dot - kernels.size());
     const std::string field = path.substr(dot + 1);
-    if (found.empty() || found.back().place != place) found.push_back({place, {}, {}});
+    if (found.empty() || found.back().place != place) found.push_back({.place = place, .name = {}, .cost = {}});
     if (field == "name") {
       if (!leaf.is_text || leaf.text.empty()) throw path + ": it is no name";
       found.back().name = leaf.text;
     } else {
       if (!leaf.is_number) throw path + ": it is no number";
       take(found.back().cost, field, leaf.number, path);
+      found.back().says = true;
     }
   });
+  std::set<std::string_view> names;
   for (const Named& one : found) {
     if (one.name.empty()) throw "kernels." + one.place + ": it has no name";
+    if (!one.says) throw "kernels." + one.place + ": it says nothing of how long " + one.name + " lasts";
+    if (!names.insert(one.name).second) throw "kernels." + one.place + ".name: " + one.name + " is there twice";
   }
   for (const Named& one : found) read_[one.name] = one.cost;
 }

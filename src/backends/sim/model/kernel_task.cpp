@@ -46,6 +46,9 @@ Task kernel_task(const Profile& profile, const KernelCost& cost) {
   const double threads = std::min(256.0, profile.threads_per_sm);
   task.threads =
       cost.threads ? whole(std::max<std::uint64_t>(1, *cost.threads)) : whole(static_cast<std::uint64_t>(threads));
+  if (cost.blocks.value_or(0) > 0xffffffff) {
+    throw std::to_string(*cost.blocks) + " blocks are more than the model counts, which is 4294967295";
+  }
   if (cost.blocks) {
     task.blocks = whole(std::max<std::uint64_t>(1, *cost.blocks));
   } else if (task.bytes > 0) {

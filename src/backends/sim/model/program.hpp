@@ -122,10 +122,11 @@ struct HostSpan {
 
 struct Result {
   double makespan = 0;
-  double host = 0;              ///< time that host threads spent in calls, without waiting
-  std::vector<Span> spans;      ///< in the order in which they were issued
-  std::vector<HostSpan> calls;  ///< one for each call
-  bool stuck = false;           ///< calls are left that wait for what never comes
+  double host = 0;                  ///< time that host threads spent in calls, without waiting
+  std::vector<Span> spans;          ///< in the order in which they were issued
+  std::vector<HostSpan> calls;      ///< one for each call
+  bool stuck = false;               ///< calls are left that wait for what never comes
+  std::uint32_t stuck_call = none;  ///< the first of them
 };
 
 }  // namespace weir::sim::model

@@ -53,6 +53,8 @@ Result Simulation::run() {
   }
   Result result;
   result.stuck = next_call_ < calls_.end() || waiting_.on;
+  const bool was_made = waiting_.on && waiting_.hand_off == none;
+  if (result.stuck) result.stuck_call = was_made ? next_call_ - 1 : next_call_;
   for (const double clock : clocks_) result.makespan = std::max(result.makespan, clock);
   for (const Span& span : spans_.items()) result.makespan = std::max(result.makespan, span.end);
   result.host = host_;
