@@ -107,7 +107,8 @@ Exit check(const Session& session, const Options& options) {
     weir::CheckReport report;
     try {
       weir::ScenarioChecker checker(recordings[i], how, options.files[i], device, {});
-      result = weir::run_scenario(recordings[i], {.device = device, .file = options.files[i]}, &checker);
+      result =
+          weir::run_scenario(recordings[i], {.device = device, .file = options.files[i], .costs = false}, &checker);
       report = checker.report();
     } catch (const weir::Error& error) {
       const bool usage = error.errc() == weir::Errc::unknown_device || error.errc() == weir::Errc::invalid_value;

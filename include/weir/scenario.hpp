@@ -23,6 +23,7 @@ struct RunOptions {
   std::string file = "scenario";  ///< what lines of commands that have no file of their own are of
   bool times = false;             ///< measure each call, and when what it enqueued ran
   double longest_ns = 1e10;       ///< a command that would last longer refuses the run
+  bool costs = true;              ///< false: nothing lasts, whatever its cost; for who looks at the order alone
 };
 
 /// A command that the library refused.

@@ -139,7 +139,7 @@ void Engine::enable(const Call&, std::uint32_t graph, const std::string& path, b
 
 void Engine::drop_graph(std::uint32_t graph) { graphs_.erase(graph); }
 
-/// Nodes of one launch that nothing orders: once for a pair, whatever the launches.
+/// Nodes of one launch that nothing orders: once for a pair and its bytes, whatever the launches.
 void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, std::uint32_t at) {
   const GraphVersion& version = *graph.version;
   const auto ordered = [&](std::uint32_t a, std::uint32_t b) {
@@ -162,8 +162,12 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
     const auto add = [&](FindingKind kind, const Access& first, std::uint32_t buffer, std::uint64_t begin,
                          std::uint64_t end, std::size_t number, recorded::Access how) {
       const auto node_of = static_cast<std::uint32_t>(first.tick - 1);
-      if (graph.reported.count({node_of, i, buffer}) != 0) return;
-      hits.push_back({kind, first, buffer, begin, end, static_cast<std::uint32_t>(number), how, false, node_of, true});
+      const auto told = graph.reported.find({node_of, i, buffer});
+      const auto hit = [&](std::uint64_t from, std::uint64_t to) {
+        hits.push_back({kind, first, buffer, from, to, static_cast<std::uint32_t>(number), how, false, node_of, true});
+      };
+      if (told == graph.reported.end()) return hit(begin, end);
+      for (const auto& [from, to] : without({{begin, end}}, told->second)) hit(from, to);
     };
     const auto is_before = [&](const Access& old) { return ordered(static_cast<std::uint32_t>(old.tick - 1), i); };
     if (node.op == Op::alloc) begun[node.target] = access;
@@ -204,7 +208,11 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
       }
     }
     if (!hits.empty()) {
-      for (const Hit& one : hits) graph.reported.insert({one.node, i, one.buffer});
+      for (const Hit& one : hits) {
+        Runs& told = graph.reported[{one.node, i, one.buffer}];
+        told.emplace_back(one.begin, one.end);
+        normalise(told);
+      }
       conclude(second, hits);
     }
     for (std::size_t n = 0; n < node.uses.size(); ++n) {
@@ -457,44 +465,6 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
     }
   }
   graph.end = stream.clock;
-}
-
-/// A launch was compared as one: which of its nodes it was.
-void Engine::expand(const Hit& hit, const Site& site, std::vector<Hit>& made) const {
-  const auto add = [&](std::uint32_t i) {
-    const GraphNode& node = site.version->nodes()[i];
-    if (site.version->does_nothing(i)) return;
-    for (std::size_t n = 0; n < node.uses.size(); ++n) {
-      const Use& use = node.uses[n];
-      Runs bytes;
-      if (use.buffer != hit.buffer || !runs_of(use, bytes)) continue;
-      const Runs both = common(bytes, {{hit.begin, hit.end}});
-      const auto push = [&](FindingKind kind) {
-        for (const auto& [begin, end] : both) {
-          Hit one = hit;
-          one.kind = kind;
-          one.begin = begin;
-          one.end = end;
-          one.node = i;
-          one.first.set_use(use.access, n);
-          made.push_back(one);
-        }
-      };
-      if (hit.kind == FindingKind::use_after_free) {
-        push(hit.kind);
-      } else if (conflict(use.access, hit.how)) {
-        kinds_of(use.access, hit.how, push);
-      }
-    }
-  };
-  if (hit.node != none || site.node != none) {
-    made.push_back(hit);
-    if (hit.node == none) made.back().node = site.node;
-    return;
-  }
-  const std::size_t before = made.size();
-  for (std::uint32_t i = 0; i < site.version->nodes().size(); ++i) add(i);
-  if (made.size() == before) made.push_back(hit);
 }
 
 }  // namespace weir::check

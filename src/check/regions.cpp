@@ -76,6 +76,19 @@ Runs common(const Runs& a, const Runs& b) {
   return made;
 }
 
+Runs without(const Runs& a, const Runs& b) {
+  Runs made;
+  for (auto [at, end] : a) {
+    for (const auto& [from, to] : b) {
+      if (to <= at || from >= end) continue;
+      if (from > at) made.emplace_back(at, from);
+      at = std::min(to, end);
+    }
+    if (at < end) made.emplace_back(at, end);
+  }
+  return made;
+}
+
 bool overlap(const Runs& a, const Runs& b) { return !common(a, b).empty(); }
 
 }  // namespace weir::check

@@ -23,6 +23,8 @@ void normalise(Runs& runs);
 std::uint64_t bytes_of(const Runs& runs);
 /// Both are normal.
 Runs common(const Runs& a, const Runs& b);
+/// What of `a` is not in `b`.
+Runs without(const Runs& a, const Runs& b);
 bool overlap(const Runs& a, const Runs& b);
 
 }  // namespace weir::check

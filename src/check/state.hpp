@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -130,8 +131,9 @@ struct Engine::Graph {
   Clock end;              ///< of its last launch
   std::uint64_t launches = 0;
   std::vector<Timeline> record_timelines;  ///< for each node that records or gives, in their order
-  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> reported;  ///< pairs of nodes and their buffer
-  std::set<std::uint32_t> overlapping;                                         ///< nodes whose arguments overlap
+  /// Pairs of nodes and their buffer: the bytes that were told.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Runs> reported;
+  std::set<std::uint32_t> overlapping;  ///< nodes whose arguments overlap
   std::vector<std::pair<const void*, std::pair<std::uint64_t, std::uint32_t>>> sites;
 };
 

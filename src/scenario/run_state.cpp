@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <set>
 #include <utility>
@@ -58,7 +59,7 @@ std::vector<Device> alike(Device first, std::size_t count) {
 }  // namespace
 
 RunState::RunState(const Recording& recording, const RunOptions& options)
-    : recording_(recording), file_(kept(options.file)), longest_(options.longest_ns) {
+    : recording_(recording), file_(kept(options.file)), longest_(options.longest_ns), costs_last_(options.costs) {
   if (recording.threads().size() > most_threads) {
     throw Error(Errc::invalid_value, operation, std::to_string(recording.threads().size()) + " host threads",
                 "at most " + std::to_string(most_threads) + " can run at a time", {});
@@ -165,7 +166,7 @@ SourceLocation RunState::where(const recorded::Node& node, SourceLocation comman
 }
 
 double RunState::duration(const std::optional<recorded::Cost>& cost) const {
-  return !cost ? 0 : cost->ns ? *cost->ns : cost->block_ns.value_or(0);
+  return !cost || !costs_last_ ? 0 : cost->ns ? *cost->ns : cost->block_ns.value_or(0);
 }
 
 double RunState::computing(const char* name, const std::optional<recorded::Cost>& cost,
@@ -268,7 +269,14 @@ void RunState::make_buffer(std::uint32_t place) {
                          : buffer.home != recorded::none   ? stream(buffer.home)
                                                            : own_stream(buffer.device);
   allocate(place, home, where);
-  if (!buffer.written || buffer.bytes == 0) return;
+  if (buffer.bytes == 0) return;
+  if (!buffer.written) {
+    // Zeros nevertheless, which no command has written: what a condition reads there must not depend on who had the memory before.
+    const std::string_view backend = device(buffer.device).backend();
+    if (buffer.kind != MemoryKind::device || backend == "cpu" || backend == "sim")
+      std::memset(buffers_[place].data, 0, buffer.bytes);
+    return;
+  }
   if (buffer.owner == recorded::Owner::pool) {
     fill(home, View<Byte, 1>(buffers_[place].data, buffer.bytes), Byte{0}, where);
   } else if (buffer.kind == MemoryKind::device) {

@@ -141,6 +141,7 @@ class RunState {
   const Recording& recording_;
   const char* file_;
   double longest_;
+  bool costs_last_;
   std::vector<Device> devices_;
   std::vector<std::pair<Device, Device>> peers_;
   std::vector<std::optional<Stream>> own_streams_;

@@ -51,6 +51,42 @@ json only_line(const Result& result) {
   return json::parse(result.out);
 }
 
+TEST_F(CheckVerb, bytes_that_an_update_brings_into_a_race_of_nodes_are_told_too) {
+  const std::string path =
+      file("moves.json", R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind":
+      "non_blocking"}], "events": [], "buffers": [{"name": "d", "kind": "device", "bytes": 6400}], "program": [
+      {"op": "build_graph", "graph": "g", "nodes": [{"name": "k1", "op": "launch", "uses": [{"buffer": "d", "access": "out"}]},
+        {"name": "k2", "op": "launch", "uses": [{"buffer": "d", "bytes": 64, "access": "in"}]}]},
+      {"id": "first", "op": "launch_graph", "graph": "g", "stream": "s"},
+      {"op": "update_node", "graph": "g", "node": "k2", "uses": [{"buffer": "d", "offset": 32, "bytes": 64, "access": "in"}]},
+      {"id": "second", "op": "launch_graph", "graph": "g", "stream": "s"},
+      {"op": "launch_graph", "graph": "g", "stream": "s"}]})");
+  const json findings = only_line(tool_test::run({"check", "--json", path}))["findings"];
+  ASSERT_EQ(findings.size(), 2u) << findings.dump();
+  EXPECT_EQ(findings[0]["second"]["command"], "first");
+  EXPECT_EQ(findings[0]["bytes"], json::parse("[[0, 64]]"));
+  EXPECT_EQ(findings[1]["second"]["command"], "second");
+  EXPECT_EQ(findings[1]["bytes"], json::parse("[[64, 96]]"));
+}
+
+// The checker asks for the order alone: nothing lasts, and a loop's condition in memory that nothing has written reads zero.
+TEST_F(CheckVerb, neither_costs_nor_unwritten_conditions_keep_it) {
+  const std::string path =
+      file("long.json", R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind":
+      "blocking"}], "events": [], "buffers": [{"name": "c", "kind": "device", "bytes": 64, "contents": "unwritten"},
+      {"name": "d", "kind": "device", "bytes": 64}], "program": [
+      {"op": "build_graph", "graph": "g", "nodes": [{"name": "n", "op": "while", "condition": {"buffer": "c", "bytes": 4},
+        "bodies": [[{"name": "m", "op": "launch", "uses": [{"buffer": "d", "access": "out"}]}]]}]},
+      {"op": "launch_graph", "graph": "g", "stream": "s"},
+      {"op": "launch", "stream": "s", "uses": ["d"], "cost": {"ns": 90000000000}},
+      {"op": "work", "ns": 90000000000}]})");
+  const Result result = tool_test::run({"check", "--json", path});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json findings = only_line(result)["findings"];
+  ASSERT_EQ(findings.size(), 1u) << findings.dump();
+  EXPECT_EQ(findings[0]["kind"], "uninitialised_read");
+}
+
 TEST_F(CheckVerb, W19_tells_the_forgotten_wait_of_the_guide_and_the_line_that_mends_it) {
   const std::string path = file("guide.json", scenario(std::string(zeros) + ", " + scale));
   const Result result = tool_test::run({"check", path});
