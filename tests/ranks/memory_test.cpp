@@ -103,7 +103,11 @@ TEST_F(RankMemory, goes_when_its_message_was_given_up) {
   EXPECT_EQ(used(), before_);
 }
 TEST_F(RankMemory, stays_for_ever_where_a_message_cannot_be_given_up) {
-  if (weir_test::under_address_sanitizer) GTEST_SKIP() << "memory that is lost on purpose is a leak to the sanitizer";
+  if (weir_test::under_address_sanitizer) {
+    says_.arrives = true;
+    look_until([&] { return used() == before_; });
+    GTEST_SKIP() << "memory that is lost on purpose is a leak to the sanitizer";
+  }
   engine_->stop(weir::Errc::rank_failed, "a test", nullptr, nullptr);
   const auto until = std::chrono::steady_clock::now() + 20s;
   while (engine_->look().pending && std::chrono::steady_clock::now() < until) std::this_thread::yield();

@@ -146,8 +146,8 @@ Communicator Communicator::split(int color, int key, SourceLocation where) const
   const Member& mine = member(operation, where);
   CommunicatorState& state = *mine.state;
   auto split = std::make_shared<CommunicatorState::Split>();
-  if (state
-          .ranked) {  // the others are told, and tell; who waits for them may take the communicator's lock under this one
+  // The others are told, and tell. Who waits for them may take the communicator's lock under this one.
+  if (state.ranked) {
     const LockGuard choosing(split->mutex);
     split->choices.resize(state.size());
     split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
