@@ -1,7 +1,4 @@
 // Where a finding of a launch is: the nodes of the graph whose uses made it.
-#include <algorithm>
-#include <utility>
-
 #include "check/state.hpp"
 
 namespace weir::check {
