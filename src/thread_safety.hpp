@@ -1,6 +1,8 @@
 // What Clang's thread-safety analysis is told: which lock guards what, and who must hold it. Other compilers see plain locks.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <shared_mutex>
 
@@ -37,6 +39,23 @@ class WEIR_LOCK Mutex {
 
  private:
   std::mutex mutex_;
+};
+
+/// First come, first served: a thread that takes it again and again, and waits while it has it, keeps no other one out.
+class WEIR_LOCK FairMutex {
+ public:
+  void lock() WEIR_TAKES() {
+    const std::uint32_t mine = next_.fetch_add(1);
+    for (std::uint32_t now = turn_.load(); now != mine; now = turn_.load()) turn_.wait(now);
+  }
+  void unlock() WEIR_GIVES() {
+    turn_.fetch_add(1);
+    turn_.notify_all();
+  }
+
+ private:
+  std::atomic<std::uint32_t> next_{0};
+  std::atomic<std::uint32_t> turn_{0};
 };
 
 class WEIR_LOCK SharedMutex {

@@ -383,7 +383,23 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
   made.site = at;
   made.set_moment(stream.timeline, stream.tick);
   ++graph.launches;
-  if (!version.footprint().empty() || !version.plain()) {
+  const auto is_used = [](const GraphNode& node) {
+    return !node.uses.empty() || node.op == Op::alloc || node.op == Op::free;
+  };
+  const auto is_behind = [&](std::uint32_t node, std::uint32_t record) {
+    return version.holds(node, record) || version.before(node, record);
+  };
+  // Of those that come behind nothing no order of this launch follows.
+  std::vector<bool> behind_uses(records.size());
+  bool uses_any = !version.footprint().empty();
+  if (!version.plain()) {
+    each([&](std::uint32_t i, const GraphNode& node) {
+      if (!is_used(node)) return;
+      uses_any = true;
+      for (std::size_t r = 0; r < records.size(); ++r) behind_uses[r] = behind_uses[r] || is_behind(i, records[r]);
+    });
+  }
+  if (uses_any) {
     made.set_moment(stream.timeline, ++stream.tick);
     stream.clock.raise(stream.timeline, stream.tick);
   }
@@ -391,7 +407,9 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
     if (rule(12)) stream.clock.join(events_[version.nodes()[wait].target].clock);
   }
   while (graph.record_timelines.size() < records.size()) graph.record_timelines.push_back(new_timeline());
-  for (std::size_t r = 0; r < records.size(); ++r) stream.clock.raise(graph.record_timelines[r], graph.launches);
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    if (behind_uses[r]) stream.clock.raise(graph.record_timelines[r], graph.launches);
+  }
 
   if (version.plain()) {
     for (const Footprint& one : version.footprint()) {
@@ -412,8 +430,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       own.node = i;
       for (std::size_t r = 0; r < records.size(); ++r) {
         // What a conditional node reads is read before its bodies run.
-        if (version.holds(i, records[r]) || version.before(i, records[r]))
-          own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
+        if (is_behind(i, records[r])) own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
       }
       first_launch_ = std::min(first_launch_, static_cast<std::uint32_t>(sites_.size()));
       sites_.push_back(std::move(own));
@@ -446,9 +463,9 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
     });
     for (std::size_t r = 0; r < records.size(); ++r) {
       Clock clock = clock_of(version, waits, records[r], begin);
-      clock.raise(graph.record_timelines[r], graph.launches);
       for (std::size_t other = 0; other < records.size(); ++other) {
-        if (version.before(records[other], records[r])) clock.raise(graph.record_timelines[other], graph.launches);
+        if (!behind_uses[other] || (other != r && !version.before(records[other], records[r]))) continue;
+        clock.raise(graph.record_timelines[other], graph.launches);
       }
       const GraphNode& node = version.nodes()[records[r]];
       for (const std::uint32_t one : node.gives) hand_offs_[one].join(clock);

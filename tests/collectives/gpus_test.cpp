@@ -173,6 +173,72 @@ TEST(CollectivesGpus, every_stream_comes_behind_all_others_whatever_moves) {
   }
 }
 
+/// Of a rank's part; from 8 MiB on the GPUs' copy engines move it.
+constexpr std::size_t large = (std::size_t{8} << 20) / sizeof(int);
+int first_of(std::size_t r) { return static_cast<int>(10 * r + 1); }
+
+void expect_gathered(const Ranks& ranks, const std::vector<weir::Array<int>>& y) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<int> found = y[r].to_host();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const int expected = i / large == 1 ? 5 : first_of(i / large) + static_cast<int>(i % large % 3);
+      ASSERT_EQ(found[i], expected) << "rank " << r << ", element " << i;
+    }
+  }
+}
+
+//  s0: |all_gather| x=-1      s1: [gate] x=5 |all_gather| x=-1      ...   with what comes behind given before the others call, or after
+TEST(CollectivesGpus, large_parts_come_behind_all_streams_and_hold_what_comes_behind) {
+  WEIR_NEEDS_GPUS
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE(round);
+    const bool in_place = round % 3 == 2;
+    const Ranks ranks(std::min<std::size_t>(3, most_ranks()));
+    const std::size_t n = ranks.size();
+    const auto element = [](std::size_t r, std::size_t i) { return first_of(r) + static_cast<int>(i % 3); };
+    const auto y = ranks.zeros<int>(n * large);
+    auto x = ranks.arrays<int>(in_place ? 1 : large, element);
+    std::vector<decltype(y[0].slice(0, 1))> part;
+    for (std::size_t r = 0; r < n; ++r) {
+      part.push_back(in_place ? y[r].slice(r * large, (r + 1) * large) : x[r].slice(0, large));
+      if (in_place) weir::copy(ranks.streams[r], part[r], ranks.arrays<int>(large, element)[r]);
+    }
+    ranks.synchronize();
+    Gate gate;
+    gate.hold(ranks.streams[1]);
+    weir::fill(ranks.streams[1], part[1], 5);
+    const auto overwrite = [&](std::size_t r) {
+      if (!in_place) weir::fill(ranks.streams[r], x[r], -1);
+    };
+    for (std::size_t r = 0; r < n; ++r) {
+      weir::all_gather(ranks.streams[r], ranks.comms[r], in(part[r]), out(y[r]));
+      if (round % 2 == 1) overwrite(r);
+    }
+    for (std::size_t r = 0; r < n && round % 2 == 0; ++r) overwrite(r);
+    EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return !ranks.streams[0].done(); }));
+    gate.open();
+    ranks.synchronize();
+    expect_gathered(ranks, y);
+  }
+}
+
+TEST(CollectivesGpus, large_parts_follow_and_precede_what_nccl_carries) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(large, [](std::size_t r, std::size_t) { return r + 1; });
+  const auto y = ranks.zeros<int>(2 * large);
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    for (std::size_t r = 0; r < 2; ++r) weir::all_gather(ranks.streams[r], ranks.comms[r], in(x[r]), out(y[r]));
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  }
+  // 1 and 2 give 3, of which each all_reduce makes twice as much: the last all_gather sees the fifth.
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(y[r].to_host(), ints(2 * large, 48));
+    EXPECT_EQ(x[r].to_host(), ints(large, 96));
+  }
+}
+
 TEST(CollectivesGpus, short_integers_in_slices) {
   WEIR_NEEDS_GPUS
   const Ranks ranks(2);

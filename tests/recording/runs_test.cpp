@@ -100,6 +100,14 @@ TEST(ScenarioRuns, refuse_what_would_last_for_ever_and_devices_that_are_not_ther
   EXPECT_TRUE(weir_test::fails_with(Errc::unknown_device, many, {"100 devices"}));
 }
 
+TEST(ScenarioRuns, take_priorities_beyond_those_of_the_device) {
+  const RunResult result =
+      run(scenario({.program = R"({"op": "launch", "stream": "s"}, {"op": "launch", "stream": "t"})",
+                    .streams = R"({"name": "s", "kind": "blocking", "priority": 1000000000000},
+      {"name": "t", "kind": "non_blocking", "priority": -5000000000})"}));
+  EXPECT_TRUE(result.misuse.empty() && result.failures.empty());
+}
+
 TEST(ScenarioRuns, of_every_op_make_its_call) {
   if (cpu_devices() < 2) GTEST_SKIP() << "it needs two devices";
   const Recording recording = weir::parse_recording(recording_test::everything);

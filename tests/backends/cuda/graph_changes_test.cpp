@@ -132,6 +132,23 @@ TEST_F(GraphChanges, another_fill_all_or_nothing) {
   EXPECT_GT(failed, 0);
 }
 
+TEST_F(GraphChanges, many_fills_at_once_all_or_nothing_and_by_one_instance) {
+  const auto fills = [&](int value) {
+    return weir::capture(s, [&] {
+      weir::fill(s, x, value);
+      weir::fill(s, y, value + 1);
+      for (int i = 0; i < 50; ++i) weir::fill(s, x, value);
+    });
+  };
+  const weir::Graph other = fills(7);
+  EXPECT_GT(fails_at_every_call([&] { return fills(3); }, {3, 4}, [&](weir::Graph& g) { g.update(other); }, {7, 8}), 0);
+  weir::Graph graph = fills(3);
+  const std::uint64_t before = fake_cuda::calls("cudaGraphInstantiate");
+  graph.update(other);
+  EXPECT_EQ(fake_cuda::calls("cudaGraphInstantiate"), before + 1);
+  EXPECT_EQ(replay(graph), (std::vector<int>{7, 8}));
+}
+
 TEST_F(GraphChanges, a_host_function_all_or_nothing) {
   weir::Node call;
   int* word = nullptr;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/driver.hpp"
@@ -106,11 +108,6 @@ bool writes(const CollectiveShare& share) {
   }
 }
 
-cudaError_t record(cudaEvent_t event, cudaStream_t stream, int device) {
-  if (driver().record_event(event, stream) == CUDA_SUCCESS) return cudaSuccess;
-  const DeviceScope scope(device);
-  return cudaEventRecord(event, stream);
-}
 cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
   const auto write = [&] {
     return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.word().reached), part.count(),
@@ -122,11 +119,6 @@ cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
     answer = write();
   }
   return static_cast<cudaError_t>(answer);
-}
-void wait_for(cudaStream_t stream, cudaEvent_t event, int device, SourceLocation where) {
-  if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) return;
-  const DeviceScope scope(device);
-  check(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault), handing, "a lane", where);
 }
 
 }  // namespace
@@ -162,9 +154,10 @@ Handing::Outcome Handing::run() {
     if (!target.direct) target.part->set_written_by_lane(true);
   }
   if (!call_.open()) return Outcome::is_over;  // who fails it from here on leaves words to the lanes
+  by_copies_ = suits_copies(transport_.ranks(), call_);
   come_behind_all();
   stage();
-  call_nccl();
+  by_copies_ ? copy_parts() : call_nccl();
   go_on();
   is_with_nccl_ = true;
   watch_ends();
@@ -206,16 +199,17 @@ void Handing::come_behind_all() {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     Target& target = targets_[i];
     const int device = target.lane->device().index();
-    if (target.beside) wait_for(target.stream, target.part->ready->get(), device, where_);
+    if (target.beside) wait_in(target.stream, target.part->ready->get(), device, where_);
     const CollectiveShare share = call_.share(i);
-    target.by_nccl = !has_two_sides(share.request.kind) || share.request.in.count() + share.request.out.count() != 0;
+    target.by_nccl = !by_copies_ &&
+                     (!has_two_sides(share.request.kind) || share.request.in.count() + share.request.out.count() != 0);
     const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
     // NCCL itself keeps the order of those of one communicator.
     const bool known = before.tag == transport_.tag() && before.by_nccl && target.by_nccl;
-    if (before.end != nullptr && !known) wait_for(target.stream, before.end->get(), device, where_);
-    if (is_ordered_by_data(share.request.kind) || (nothing && target.by_nccl)) continue;
+    if (before.end != nullptr && !known) wait_in(target.stream, before.end->get(), device, where_);
+    if (!by_copies_ && (is_ordered_by_data(share.request.kind) || (nothing && target.by_nccl))) continue;
     for (const Target& other : targets_) {
-      if (&other != &target) wait_for(target.stream, other.part->ready->get(), device, where_);
+      if (&other != &target) wait_in(target.stream, other.part->ready->get(), device, where_);
     }
   }
 }
@@ -244,6 +238,15 @@ void Handing::call_nccl() {
   const NcclResult end = nccl().GroupEnd();
   check_nccl(answer, "a call of NCCL", where_);
   check_nccl(end, "ncclGroupEnd", where_);
+}
+
+void Handing::copy_parts() {
+  std::vector<GatherSide> sides;
+  for (const Target& target : targets_) {
+    sides.push_back({target.lane, target.stream, target.from, target.to});
+  }
+  const CollectiveOperand in = call_.share(0).request.in;
+  gather_by_copies(sides, in.count() * in.layout.element_bytes, where_);
 }
 
 NcclResult Handing::call_nccl(std::size_t index) {
@@ -332,7 +335,7 @@ void Handing::go_on() {
     CudaDevice& device = target.lane->device();
     if (!target.direct) check(write_word(target.stream, part, device.index()), handing, target.lane->label(), where_);
     target.end = std::make_shared<StockEvent>(device, false, where_);
-    check(record(target.end->get(), target.stream, device.index()), handing, target.lane->label(), where_);
+    check(record_in(target.stream, target.end->get(), device.index()), handing, target.lane->label(), where_);
     if (target.direct) {
       if (target.beside) part.queue().come_behind(target.end->get(), handing, where_);
       part.set_handed();

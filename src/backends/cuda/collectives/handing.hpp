@@ -48,6 +48,7 @@ class Handing {
   bool come_to_part(Target& target);
   void come_behind_all();
   void stage();
+  void copy_parts();
   void call_nccl();
   NcclResult call_nccl(std::size_t index);
   NcclResult exchange(Target& target, const detail::CollectiveShare& share);
@@ -59,6 +60,7 @@ class Handing {
   detail::CollectiveCall& call_;
   const bool hurry_;
   const SourceLocation where_;
+  bool by_copies_ = false;  ///< by the GPUs' copy engines
   bool is_with_nccl_ = false;
   std::vector<Target> targets_;
   Staging staging_;

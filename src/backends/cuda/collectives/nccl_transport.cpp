@@ -12,6 +12,7 @@
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/peer_gather.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
@@ -202,6 +203,7 @@ void NcclTransport::make_ranks(SourceLocation where) {
   }
   all.comms = std::move(comms);
   make_first_calls(all, where);
+  prepare_copies(all, where);
 }
 
 NcclResult NcclTransport::error() const {

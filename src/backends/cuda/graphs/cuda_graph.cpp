@@ -246,8 +246,39 @@ void CudaGraph::update(const GraphForm& form, std::size_t index) {
   update_node(form, index);
 }
 
+/// Whether the driver changes the instance for it: else an instance is made.
+bool CudaGraph::has_call_for(const detail::NodeChange& change) const {
+  const Applied& applied = applied_[change.node];
+  const detail::Payload* const payload = change.other.payload.get();
+  return payload == applied.payload || (applied.enabled && is_updatable(launch_of(payload)));
+}
+
+/// An instance of all nodes takes its time, and one for each of many changes the square of that.
+void CudaGraph::update_by_one_instance(GraphForm& form, std::vector<detail::NodeChange>& changes) {
+  const auto exchange = [&] {
+    for (detail::NodeChange& change : changes) std::swap(form.nodes[change.node], change.other);
+  };
+  exchange();
+  try {
+    make_anew(form, form.nodes[changes.front().node].where);
+  } catch (...) {
+    exchange();
+    throw;
+  }
+  guarded_made_ = false;
+  for (const detail::NodeChange& change : changes) {
+    const FormNode& node = form.nodes[change.node];
+    applied_[change.node].payload = node.payload.get();
+    applied_[change.node].enabled = node.enabled;
+  }
+}
+
 void CudaGraph::update_all(GraphForm& form, std::vector<detail::NodeChange>& changes) {
   const detail::LockGuard guard(mutex_);
+  const auto calls =
+      std::count_if(changes.begin(), changes.end(),
+                    [&](const detail::NodeChange& change) WEIR_NOT_ANALYSED { return has_call_for(change); });
+  if (static_cast<std::size_t>(calls) + 1 < changes.size() && !foreign_) return update_by_one_instance(form, changes);
   // Called under the lock, at once.
   detail::exchange_all(form, changes, [&](std::size_t index) WEIR_NOT_ANALYSED { update_node(form, index); });
 }

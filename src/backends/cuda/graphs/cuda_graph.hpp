@@ -77,6 +77,8 @@ class CudaGraph final : public detail::GraphExecutable {
 
   ~CudaGraph() override;
   void update_node(const detail::GraphForm& form, std::size_t index) WEIR_NEEDS(mutex_);
+  bool has_call_for(const detail::NodeChange& change) const WEIR_NEEDS(mutex_);
+  void update_by_one_instance(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) WEIR_NEEDS(mutex_);
   bool set_launch(std::size_t index, int device, const Launch& launch) WEIR_NEEDS(mutex_);
   bool prepare_to_tell(std::size_t node, const Launch& launch) WEIR_NEEDS(mutex_);
   bool switch_on(std::size_t index, bool on) WEIR_NEEDS(mutex_);
@@ -106,7 +108,7 @@ class CudaGraph final : public detail::GraphExecutable {
   bool foreign_ = false;
   bool conditional_ = false;  ///< has conditional nodes
   bool priorities_ = false;
-  detail::Mutex mutex_;
+  detail::FairMutex mutex_;  ///< launches hold it while they wait for room
   Instance instance_ WEIR_GUARDED_BY(mutex_);
   std::vector<Applied> applied_ WEIR_GUARDED_BY(mutex_);
   std::vector<Earlier> earlier_ WEIR_GUARDED_BY(mutex_);  ///< of graphs that were made anew
