@@ -191,10 +191,20 @@ void check_apart(const char* operation, SourceLocation where, const ArrayBase<T>
   check_apart(operation, where, std::span<const Endpoint>(ends));
 }
 
-/// An operand's length. Throws invalid_handle for an array that was moved from, wrong_shape for a plane.
+/// Throws overlapping if `to` shares memory with `from`, but for the same elements one by one.
+template <class A, class B>
+void check_in_place(const char* operation, SourceLocation where, const ArrayBase<A>& from, const ArrayBase<B>& to) {
+  if (from.storage() != to.storage()) return;
+  const bool steps_alike = from.size() < 2 || from.plain_view().stride(0) == to.plain_view().stride(0);
+  const void* const begin = from.data();
+  if (begin == to.data() && steps_alike) return;
+  check_apart(operation, where, from, to);
+}
+
+/// An operand's length. Throws invalid_handle for an array that was moved from, already_freed, wrong_shape for a plane.
 template <class T>
 std::size_t length_of(const ArrayBase<T>& array, const char* operation, SourceLocation where) {
-  require(array.storage(), operation, where);
+  check_not_freed(require(array.storage(), operation, where), operation, where);
   check_line(array.rank(), operation, where);
   return array.size();
 }
@@ -229,12 +239,13 @@ void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
 }
 
 /// y[i] = f(x[i]). Asynchronous, in the order of `stream`; one-dimensional arrays or slices of one length; y may be x.
-/// Throws wrong_shape.
+/// Throws wrong_shape, overlapping for other memory that they share.
 template <class X, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F f) {
   detail::check_stream(stream, "weir::transform");
   detail::check_algorithm("weir::transform", detail::length_of(x, "weir::transform", stream.where),
                           detail::length_of(y, "weir::transform", stream.where), true, stream.where);
+  detail::check_in_place("weir::transform", stream.where, x, y);
   launch(stream, Extent{.size = x.size(), .name = "transform"}, detail::TransformOne<F>{f}, in(x, stream.where),
          out(y, stream.where));
 }
@@ -246,6 +257,8 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
                           detail::length_of(y, "weir::transform", stream.where), true, stream.where);
   detail::check_algorithm("weir::transform", detail::length_of(b, "weir::transform", stream.where), y.size(), true,
                           stream.where);
+  detail::check_in_place("weir::transform", stream.where, a, y);
+  detail::check_in_place("weir::transform", stream.where, b, y);
   launch(stream, Extent{.size = a.size(), .name = "transform"}, detail::TransformTwo<F>{f}, in(a, stream.where),
          in(b, stream.where), out(y, stream.where));
 }
@@ -274,13 +287,14 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
          out(result, stream.where));
 }
 
-/// y[i] = x[0] op ... op x[i]. As reduce; y may be x. An empty x is nothing to do.
+/// y[i] = x[0] op ... op x[i]. As reduce; y may be x, and shares no other memory with it. An empty x is nothing to do.
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::inclusive_scan needs a result of the elements' type");
   detail::check_stream(stream, "weir::inclusive_scan");
   detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, "weir::inclusive_scan", stream.where),
                           detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
+  detail::check_in_place("weir::inclusive_scan", stream.where, x, y);
   if (x.size() == 0) return;
   if (detail::OnDevice<Compiler>::scan(stream.stream, x, y, op, stream.where)) return;
   const auto totals = detail::chunk_totals<T>(stream, x, op);
@@ -297,6 +311,7 @@ void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
   detail::check_stream(stream, operation);
   detail::check_algorithm(operation, detail::length_of(x, operation, stream.where),
                           detail::length_of(y, operation, stream.where), true, stream.where);
+  detail::check_in_place(operation, stream.where, x, y);
   if (x.size() == 0) return;
   if (detail::OnDevice<Compiler>::exclusive_scan(stream.stream, x, y, init, op, stream.where)) return;
   const auto totals = detail::chunk_totals<T>(stream, x, op);

@@ -245,17 +245,18 @@ class ArrayBase : public detail::ArrayTag {
     if (!contiguous()) detail::refuse_one_index(rank(), i.where);
     return data()[i.value];
   }
+  /// For loops over contiguous host or pinned memory; of other slices throws wrong_shape.
   T* begin(SourceLocation where = SourceLocation::current()) const {
-    check_host(where);
+    check_host_line(where);
     return data();
   }
   T* end(SourceLocation where = SourceLocation::current()) const {
-    check_host(where);
+    check_host_line(where);
     return data() + size();
   }
-  /// All elements of contiguous host or pinned memory.
+  /// All elements of contiguous host or pinned memory; of other slices throws wrong_shape.
   std::span<T> span(SourceLocation where = SourceLocation::current()) const {
-    check_host(where);
+    check_host_line(where);
     return {data(), size()};
   }
   /// Its elements by as many indices as there are dimensions: `image.host_view()(row, column)`.
@@ -286,6 +287,11 @@ class ArrayBase : public detail::ArrayTag {
   void check_host(SourceLocation where) const {
     if (!storage_ || storage_->kind == MemoryKind::device) [[unlikely]]
       detail::refuse_host_access(storage_, where);
+  }
+  void check_host_line(SourceLocation where) const {
+    check_host(where);
+    if (!contiguous()) [[unlikely]]
+      detail::refuse_stepped(rank(), where);
   }
 
   detail::Storage* storage_ = nullptr;

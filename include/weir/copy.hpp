@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -181,22 +182,37 @@ auto ArrayBase<T>::clone(StreamRef stream, SourceLocation where) const {
   return twin;
 }
 
+namespace detail {
+
+template <class T>
+std::vector<std::remove_cv_t<T>> read_all(StreamRef stream, Storage& storage, const ArrayBase<T>& array,
+                                          SourceLocation where) {
+  if constexpr (std::is_same_v<std::remove_cv_t<T>, bool>) {
+    // Its vector has no elements that a copy could write.
+    const auto values = std::make_unique<bool[]>(array.size());
+    Endpoint to = endpoint(AnyView<bool>(values.get(), Shape(array.size())));
+    to.range = true;
+    read_back(stream, storage, to, endpoint(array), where);
+    return std::vector<bool>(values.get(), values.get() + array.size());
+  } else {
+    std::vector<std::remove_cv_t<T>> values(array.size());
+    read_back(stream, storage, endpoint(values), endpoint(array), where);
+    return values;
+  }
+}
+
+}  // namespace detail
+
 template <class T>
 std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(SourceLocation where) const {
   detail::check_call("weir::Array::to_host", where);
-  detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
-  std::vector<std::remove_cv_t<T>> values(size());
-  detail::read_back({}, storage, detail::endpoint(values), detail::endpoint(*this), where);
-  return values;
+  return detail::read_all({}, detail::require(storage_, "weir::Array::to_host", where), *this, where);
 }
 template <class T>
 std::vector<std::remove_cv_t<T>> ArrayBase<T>::to_host(StreamRef stream, SourceLocation where) const {
   detail::check_call("weir::Array::to_host", where);
   if (stream.state() == nullptr) detail::refuse_stream("weir::Array::to_host", where);
-  detail::Storage& storage = detail::require(storage_, "weir::Array::to_host", where);
-  std::vector<std::remove_cv_t<T>> values(size());
-  detail::read_back(stream, storage, detail::endpoint(values), detail::endpoint(*this), where);
-  return values;
+  return detail::read_all(stream, detail::require(storage_, "weir::Array::to_host", where), *this, where);
 }
 
 template <std::ranges::contiguous_range R>

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include <weir/algorithm.hpp>
@@ -20,7 +21,16 @@ struct BinOf {
   T lower;
   T upper;
   std::size_t bins;
-  double bins_per_unit = static_cast<double>(bins) / (static_cast<double>(upper) - static_cast<double>(lower));
+  double bins_per_unit = static_cast<double>(bins) / width();
+
+  /// upper - lower: of integers it is taken before it is rounded.
+  WEIR_KERNEL constexpr double width() const {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<double>(static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower));
+    } else {
+      return static_cast<double>(upper) - static_cast<double>(lower);
+    }
+  }
 
   WEIR_KERNEL std::size_t operator()(const T& value) const {
     if (!(lower <= value && value < upper)) return bins;
@@ -32,8 +42,7 @@ struct BinOf {
       if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / width);
       return long_product_over(from_lower, bins, width);
     } else {
-      const double at = (static_cast<double>(value) - static_cast<double>(lower)) /
-                        (static_cast<double>(upper) - static_cast<double>(lower)) * static_cast<double>(bins);
+      const double at = (static_cast<double>(value) - static_cast<double>(lower)) / width() * static_cast<double>(bins);
       const auto bin = static_cast<std::size_t>(at);
       return bin < bins ? bin : bins - 1;
     }
@@ -109,14 +118,15 @@ struct AddTiles {
   }
 };
 
-void check_bins(bool in_order, const char* operation, SourceLocation where);
+void check_bins(bool in_order, bool finite, const char* operation, SourceLocation where);
 
 }  // namespace detail
 
 /// counts[b] = how many elements of x are in [lower + b * w, lower + (b + 1) * w), where w = (upper - lower) /
 /// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Edges are exact for integers, and
 /// rounded as double for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
-/// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper.
+/// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper and their difference is a
+/// finite double.
 template <class X, class N, class Compiler = detail::ThisCompiler>
 void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& counts,
                std::type_identity_t<std::remove_const_t<X>> lower, std::type_identity_t<std::remove_const_t<X>> upper) {
@@ -129,10 +139,10 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   const std::size_t n = detail::length_of(x, operation, where);
   const std::size_t bins = detail::length_of(counts, operation, where);
   detail::check_algorithm(operation, bins, 1, false, where);
-  detail::check_bins(lower < upper, operation, where);
+  const detail::BinOf<T> bin_of{lower, upper, bins};
+  detail::check_bins(lower < upper, bin_of.width() <= std::numeric_limits<double>::max(), operation, where);
   detail::check_apart(operation, where, x, counts);
   if (n == 0) return fill(stream.stream, counts, N{0}, where);
-  const detail::BinOf<T> bin_of{lower, upper, bins};
   if (detail::OnDevice<Compiler>::histogram(stream.stream, x, counts, bin_of, operation, where)) return;
   const std::size_t tile = detail::histogram_tile(n, bins);
   const std::size_t tiles = (n + tile - 1) / tile;

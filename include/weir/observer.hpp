@@ -130,6 +130,7 @@ struct GraphNodeInfo {
   std::uint32_t branch = 0;                     ///< which body of a conditional parent
   std::uint32_t bodies = 0;                     ///< of a conditional node
   bool repeats = false;                         ///< a conditional node whose body is repeated (while)
+  bool selects = false;                         ///< a conditional node whose value is the number of its body (switch)
   bool enabled = true;
 };
 struct GraphInfo {

@@ -13,6 +13,9 @@ namespace weir {
 
 namespace detail {
 
+/// Throws wrong_shape unless there is one offset more than results.
+void check_segments(std::size_t offsets, std::size_t results, const char* operation, SourceLocation where);
+
 template <class T, class Op>
 struct ReduceSegment {
   Op op;
@@ -101,7 +104,8 @@ struct KeyRuns {
 
 /// result[i] = init op x[offsets[i]] op ... op x[offsets[i + 1] - 1]: an empty segment gives init. One offset more than
 /// results; segments may overlap and leave elements out, and what lies outside of x is cut off. Asynchronous, in the order of
-/// `stream`; one-dimensional arrays or slices. A CPU splits the work by segments, not within one. Throws wrong_shape.
+/// `stream`; one-dimensional arrays or slices. A CPU splits the work by segments, not within one. Throws
+/// wrong_shape, overlapping for a result inside of the others.
 template <class X, class O, class T, class Op = Plus>
 void reduce_segments(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<O>& offsets, const ArrayBase<T>& result,
                      std::type_identity_t<T> init = T{}, Op op = {}) {
@@ -112,8 +116,10 @@ void reduce_segments(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<O>
   const SourceLocation where = stream.where;
   detail::check_stream(stream, operation);
   detail::length_of(x, operation, where);
-  detail::check_algorithm(operation, detail::length_of(offsets, operation, where),
-                          detail::length_of(result, operation, where) + 1, true, where);
+  detail::check_segments(detail::length_of(offsets, operation, where), detail::length_of(result, operation, where),
+                         operation, where);
+  detail::check_apart(operation, where, x, result);
+  detail::check_apart(operation, where, offsets, result);
   launch(stream, Extent{.size = result.size(), .name = "reduce segments"}, detail::ReduceSegment<T, Op>{op, init},
          in(x, where), in(offsets, where), out(result, where));
 }

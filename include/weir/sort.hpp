@@ -144,7 +144,7 @@ using BitsOf = std::conditional_t<
 
 /// Unsigned numbers in the order of the keys. Both zeros of a floating-point type are one.
 template <class K, bool descending>
-WEIR_KERNEL std::size_t radix_digit(K key, unsigned shift) {
+WEIR_KERNEL BitsOf<sizeof(K)> ordered_bits(K key) {
   using Bits = BitsOf<sizeof(K)>;
   constexpr Bits top = static_cast<Bits>(Bits{1} << (8 * sizeof(K) - 1));
   Bits bits;
@@ -156,8 +156,20 @@ WEIR_KERNEL std::size_t radix_digit(K key, unsigned shift) {
     bits = static_cast<Bits>(bits ^ top);
   }
   if constexpr (descending) bits = static_cast<Bits>(~bits);
-  return static_cast<std::size_t>(bits >> shift) & (radix_digits - 1);
+  return bits;
 }
+template <class K, bool descending>
+WEIR_KERNEL std::size_t radix_digit(K key, unsigned shift) {
+  return static_cast<std::size_t>(ordered_bits<K, descending>(key) >> shift) & (radix_digits - 1);
+}
+/// The same order for merges: of Less and Greater numbers have none that includes NaNs.
+template <bool descending>
+struct LessBits {
+  template <class K>
+  WEIR_KERNEL bool operator()(const K& a, const K& b) const {
+    return ordered_bits<K, descending>(a) < ordered_bits<K, descending>(b);
+  }
+};
 
 /// counts[digit][tile]: how many keys of the tile have the digit.
 template <bool descending>
@@ -279,8 +291,10 @@ template <class K, class V, class Compare>
 void sort_by_kernels(StreamArg stream, const ArrayBase<K>& keys, const V& values, Compare less) {
   const ValuesToSort<typename V::element_type> both(values, stream);
   if constexpr (sorts_by_bits<K, Compare>) {
+    constexpr bool descending = std::is_same_v<Compare, Greater>;
+    if (keys.size() > algorithm_chunk) return radix_sort<descending>(stream, keys, both);
     // Few elements are sorted at once.
-    if (keys.size() > algorithm_chunk) return radix_sort<std::is_same_v<Compare, Greater>>(stream, keys, both);
+    if constexpr (std::is_floating_point_v<K>) return merge_sort(stream, keys, both, LessBits<descending>{});
   }
   merge_sort(stream, keys, both, less);
 }

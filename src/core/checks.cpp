@@ -8,6 +8,7 @@
 #include <weir/launch.hpp>
 
 #include "core/memory/overlap.hpp"
+#include "core/observers.hpp"
 
 namespace weir::detail {
 
@@ -60,7 +61,10 @@ std::string describe_storage(const Storage& storage) {
   const char* kind = storage.kind == MemoryKind::pageable ? "host"
                      : storage.kind == MemoryKind::pinned ? "pinned"
                                                           : "device";
-  std::string text = std::string(kind) + " array of " + std::to_string(storage.bytes) + " bytes";
+  const std::string name =
+      storage.named.load(std::memory_order_relaxed) ? name_of_buffer(storage.buffer) : std::string();
+  std::string text = std::string(kind) + " array " + (name.empty() ? "" : "'" + name + "' ") + "of " +
+                     std::to_string(storage.bytes) + " bytes";
   if (storage.kind == MemoryKind::device) text += " on " + storage.device->name;
   return text;
 }
@@ -113,6 +117,16 @@ void check_reshape(bool contiguous, std::size_t count, const Shape& shape, Sourc
 void refuse_one_index(std::size_t rank, SourceLocation where) {
   throw Error(Errc::wrong_shape, "weir::Array: operator[]", "array of " + std::to_string(rank) + " dimensions",
               "its rows are not contiguous, so one index names no element: use host_view()(i, j)", where);
+}
+
+void refuse_stepped(std::size_t rank, SourceLocation where) {
+  throw Error(Errc::wrong_shape, "weir::Array: begin, end, span", "array of " + std::to_string(rank) + " dimensions",
+              "its elements are not contiguous: go by index, or clone it", where);
+}
+
+void check_not_freed(const Storage& storage, const char* operation, SourceLocation where) {
+  if (!storage.freed.load(std::memory_order_relaxed)) return;
+  throw Error(Errc::already_freed, operation, describe_storage(storage), "it was given back before", where);
 }
 
 void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where) {
@@ -197,8 +211,9 @@ void check_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation wh
                 where);
   }
   if (!has_count(extent.blocks, most)) {
+    const bool none = extent.blocks.count() == 0;
     throw Error(Errc::invalid_value, operation, describe(state),
-                sizes_text(extent.blocks) + " blocks: at least one is needed", where);
+                sizes_text(extent.blocks) + (none ? " blocks: at least one is needed" : " blocks are too many"), where);
   }
   if (!has_count(extent.threads, limits.max_threads_per_block)) {
     throw Error(Errc::invalid_value, operation, describe(state),
@@ -243,6 +258,14 @@ void check_algorithm(const char* operation, std::size_t n, std::size_t other, bo
   }
 }
 
+void check_segments(std::size_t offsets, std::size_t results, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (offsets == results + 1) return;
+  throw Error(Errc::wrong_shape, operation,
+              std::to_string(offsets) + " offsets and " + std::to_string(results) + " results",
+              "there must be one offset more than results", where);
+}
+
 void check_apart(const char* operation, SourceLocation where, std::span<const Endpoint> arrays) {
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     for (std::size_t b = a + 1; b < arrays.size(); ++b) {
@@ -252,9 +275,10 @@ void check_apart(const char* operation, SourceLocation where, std::span<const En
   }
 }
 
-void check_bins(bool in_order, const char* operation, SourceLocation where) {
-  if (in_order) return;
-  throw Error(Errc::invalid_value, operation, "the range of its bins", "lower is not below upper", where);
+void check_bins(bool in_order, bool finite, const char* operation, SourceLocation where) {
+  if (in_order && finite) return;
+  throw Error(Errc::invalid_value, operation, "the range of its bins",
+              in_order ? "upper - lower is not a finite double" : "lower is not below upper", where);
 }
 
 std::optional<PointerInfo> locate(const void* data) {

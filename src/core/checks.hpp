@@ -30,6 +30,8 @@ void allocate_device_memory(Storage& storage, Queue& queue, const char* operatio
 inline void* allocation_of(const Storage& storage) { return static_cast<std::byte*>(storage.data) - storage.padding; }
 /// The storage of a buffer, counted once more; null if it is gone.
 Storage* retain_buffer(BufferId buffer);
+/// An importer has let it go: the last one of memory that was freed meanwhile gives it back.
+void drop_import(Storage* storage) noexcept;
 /// What any backend knows of an address.
 std::optional<PointerInfo> locate(const void* data);
 /// The best that is present.

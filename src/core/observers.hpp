@@ -144,6 +144,8 @@ PoolBlock take_block(const void* data) noexcept;
 void forget_blocks() noexcept;
 /// The array is gone.
 void forget_name(BufferId buffer) noexcept;
+/// Empty: it has none.
+std::string name_of_buffer(BufferId buffer);
 void tell_names(Observer& observer);
 inline void tell_exchange(BufferId buffer, bool imported, SourceLocation where) noexcept {
   if (!watched(Watch::memory)) return;

@@ -184,6 +184,25 @@ TEST_P(PartsOfArrays, histogram_of_the_widest_range_is_exact) {
   EXPECT_EQ(halves.to_host(), (Values{0, 1}));
 }
 
+TEST_P(PartsOfArrays, histogram_far_from_zero_is_exact) {
+  constexpr std::int64_t now = 1'700'000'000'000'000'000;
+  constexpr std::uint64_t high = std::uint64_t{1} << 60;
+  for (const std::int64_t width : {std::int64_t{10}, std::int64_t{1000}}) {
+    Values times;
+    std::vector<std::uint64_t> numbers;
+    for (std::int64_t i = 0; i < 5 * width; ++i) {
+      times.push_back(now + i % width);
+      numbers.push_back(high + static_cast<std::uint64_t>(i % width));
+    }
+    const auto counts = weir::zeros<std::int32_t>(s, static_cast<std::size_t>(width));
+    const std::vector<std::int32_t> expected(static_cast<std::size_t>(width), 5);
+    weir::histogram(s, weir::from(s, times), counts, now, now + width);
+    EXPECT_EQ(counts.to_host(), expected);
+    weir::histogram(s, weir::from(s, numbers), counts, high, high + static_cast<std::uint64_t>(width));
+    EXPECT_EQ(counts.to_host(), expected);
+  }
+}
+
 TEST_P(PartsOfArrays, histograms_without_bins_or_range_are_refused) {
   const auto x = weir::zeros<float>(s, 4);
   const auto counts = weir::zeros<std::int32_t>(s, 4);
@@ -193,6 +212,9 @@ TEST_P(PartsOfArrays, histograms_without_bins_or_range_are_refused) {
                          {"weir::histogram", "lower is not below upper", "algorithms_select_test"}));
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value,
                          [&] { weir::histogram(s, x, counts, 0, std::numeric_limits<float>::quiet_NaN()); }));
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { weir::histogram(s, x, counts, -infinity, infinity); },
+                         {"weir::histogram", "not a finite double"}));
 }
 
 TEST_P(PartsOfArrays, reduce_segments_reduces_each_by_its_offsets) {

@@ -97,7 +97,7 @@ TEST_P(Sorting, numbers_of_every_width) {
 TEST_P(Sorting, infinities_zeros_and_what_is_no_number) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const std::size_t n : {std::size_t{20'000}, std::size_t{50'000}}) {
+  for (const std::size_t n : {std::size_t{9}, std::size_t{4'096}, std::size_t{20'000}, std::size_t{50'000}}) {
     std::vector<float> all = values<float>(n, 1000);
     all[3] = infinity;
     all[4] = -infinity;
@@ -111,6 +111,12 @@ TEST_P(Sorting, infinities_zeros_and_what_is_no_number) {
     const std::vector<float> sorted = x.to_host();
     EXPECT_TRUE(std::isnan(sorted.back()));
     EXPECT_TRUE(std::is_sorted(sorted.begin(), sorted.end() - 1)) << n;
+    const auto places = weir::zeros<std::int32_t>(s, n);
+    weir::copy(s, x, all);
+    weir::sort_by_key(s, x, places, weir::Greater{});
+    const std::vector<float> down = x.to_host();
+    EXPECT_TRUE(std::isnan(down.front()));
+    EXPECT_TRUE(std::is_sorted(down.begin() + 1, down.end(), weir::Greater{})) << n;
   }
 }
 

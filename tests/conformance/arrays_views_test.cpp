@@ -42,6 +42,45 @@ TEST_P(ArrayViews, ranges_take_signed_indices_and_refuse_negative_ones) {
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { a.slice({{0, 5, -1}}); }, {"step"}));
 }
 
+TEST_P(ArrayViews, host_loops_go_over_contiguous_elements_alone) {
+  const auto a = weir::zeros<int>(weir::host, {2, 3});
+  std::size_t seen = 0;
+  for (const int x : a.slice(1, 2)) seen += static_cast<std::size_t>(x == 0);
+  EXPECT_EQ(seen, 3u);
+  const auto column = a.slice({{0, 2}, {0, 1}});
+  const std::initializer_list<std::string_view> words{"weir::Array: begin, end, span", "not contiguous",
+                                                      "arrays_views_test"};
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_shape,
+      [&] {
+        for (const int x : column) seen += static_cast<std::size_t>(x);
+      },
+      words));
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_shape, [&] { seen += column.span().size(); }, words));
+  EXPECT_TRUE(fails_with(
+      weir::Errc::wrong_shape, [&] { seen += a.transposed().span().size(); }, words));
+}
+
+TEST_P(ArrayViews, of_truth_values_are_read_back) {
+  const weir::Stream s(device());
+  const auto a = weir::full(s, 3, true);
+  weir::fill(s, a.slice(1, 2), false);
+  EXPECT_EQ(a.to_host(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(a.slice({{0, 3, 2}}).to_host(s), (std::vector<bool>{true, true}));
+}
+
+TEST_P(ArrayViews, with_names_are_called_by_them) {
+  const weir::Stream s(device());
+  auto a = weir::zeros<int>(s, 4);
+  a.set_name("vel");
+  s.synchronize();
+  a.free();
+  EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { weir::sort(s, a); }, {"weir::sort", "array 'vel'"}));
+  EXPECT_TRUE(fails_with(weir::Errc::already_freed, [&] { static_cast<void>(a.to_host()); },
+                         {"weir::Array::to_host", "array 'vel'"}));
+}
+
 TEST_P(ArrayViews, a_slice_is_the_same_memory) {
   weir::Stream stream(device());
   auto a = weir::from(stream, counted(10));

@@ -138,6 +138,24 @@ TEST_P(Algorithms, transform_of_two_inputs_and_in_place) {
   }
 }
 
+TEST_P(Algorithms, results_in_other_places_of_an_operand_are_refused) {
+  weir::Stream s(device());
+  const auto x = weir::full<std::int64_t>(s, 100, 1);
+  const auto from = x.slice(0, 50);
+  const auto to = x.slice(1, 51);
+  const auto refused = [&](std::string_view call, auto&& f) {
+    return fails_with(weir::Errc::overlapping, f, {call, "launches_algorithms_test"});
+  };
+  const auto twice = [](std::int64_t v) { return 2 * v; };
+  EXPECT_TRUE(refused("weir::transform", [&] { weir::transform(s, from, to, twice); }));
+  EXPECT_TRUE(refused("weir::transform", [&] { weir::transform(s, to, from, to, weir::Plus{}); }));
+  EXPECT_TRUE(refused("weir::inclusive_scan", [&] { weir::inclusive_scan(s, from, to); }));
+  EXPECT_TRUE(refused("weir::exclusive_scan", [&] { weir::exclusive_scan(s, from, x.slice({{0, 100, 2}})); }));
+  weir::inclusive_scan(s, from, from);
+  weir::transform(s, from, x.slice(50, 100), twice);
+  EXPECT_EQ(x.to_host()[99], 100);
+}
+
 TEST_P(Algorithms, nothing_to_do_is_no_error_but_nothing_to_reduce_is) {
   weir::Stream s(device());
   auto none = weir::empty<std::int64_t>(s, 0);

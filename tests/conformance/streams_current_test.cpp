@@ -358,13 +358,19 @@ TEST_P(CurrentStream, a_capture_that_records_nothing_while_its_thread_works_else
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(said([] {}), "");
-  const std::string text = said([&] {
-    mark(other, marker);
-    mark(other, marker);
-  });
-  other.synchronize();
-  for (const char* part : {"'captured'", "recorded nothing", "weir::launch at ", "'elsewhere'", "1 more", "empty"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  struct : weir::Observer {
+  } observer;
+  for (const bool observed : {false, true}) {
+    if (observed) weir::attach(observer, weir::Watch::commands);
+    const std::string text = said([&] {
+      mark(other, marker);
+      mark(other, marker);
+    });
+    if (observed) weir::detach(observer);
+    other.synchronize();
+    for (const char* part : {"'captured'", "recorded nothing", "weir::launch at ", "'elsewhere'", "1 more", "empty"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+    }
   }
 }
 

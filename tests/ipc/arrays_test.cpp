@@ -73,8 +73,11 @@ TEST_P(IpcArrays, stay_until_the_importer_has_dropped_them) {
     peer->say(weir::export_array(*x));
     peer->await_nod();
     const weir::Stream other(device());
-    if (by_free) x->free(other);
-    x.reset();
+    if (by_free) {
+      x->free(other);  // its object lives on
+    } else {
+      x.reset();
+    }
     device().synchronize();
     EXPECT_GE(pool.statistics().used, 7 * n * sizeof(int)) << "while it is imported";
     peer->nod();

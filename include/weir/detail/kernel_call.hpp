@@ -67,25 +67,36 @@ struct CallCheck<BindingOf<F, R, std::index_sequence<I...>, A...>, First> {
   /// Whether it compiles; says why if it does not.
   static constexpr bool check() {
     if constexpr (CallParameters<F>::known) {
-      check_first<typename ParameterAt<F, 0>::type>();
+      if constexpr (CallParameters<F>::count == 0) {
+        check_first<void, void>();
+      } else {
+        check_first<typename ParameterAt<F, 0>::type, typename CallParameters<F>::template declared<0>>();
+      }
     }
     if constexpr (!fits) explain();
     return fits;
   }
 
  private:
-  template <class P>
+  /// P is the type that the first parameter has, Declared that of which it may be a reference.
+  template <class P, class Declared>
   static constexpr void check_first() {
     if constexpr (in_blocks) {
       static_assert(!is_index<P>, "this kernel's first parameter is an index: launch it with weir::launch");
       static_assert(std::is_same_v<P, Block> || is_index<P>,
                     "the first parameter of a kernel for weir::launch_blocks is weir::Block&");
+      static_assert(!std::is_same_v<P, Block> || std::is_convertible_v<First, Declared>,
+                    "a kernel for weir::launch_blocks takes its block as weir::Block&: the block is no value");
     } else {
       static_assert(!std::is_same_v<P, Block>,
                     "this kernel's first parameter is weir::Block: launch it with weir::launch_blocks");
       static_assert(
           !std::is_floating_point_v<P> && (std::is_same_v<P, Block> || is_index<P> || std::is_convertible_v<First, P>),
           "the first parameter of a kernel is its index: std::size_t in one dimension, weir::Index<R> in R");
+      static_assert(!std::is_same_v<P, Index<1>>,
+                    "in one dimension a kernel's index is std::size_t, not weir::Index<1>");
+      static_assert(!is_index<P> || std::is_same_v<P, Index<1>> || std::is_convertible_v<P, Declared>,
+                    "a kernel takes its index by value, not as a reference to change");
     }
   }
 
@@ -113,6 +124,11 @@ struct CallCheck<BindingOf<F, R, std::index_sequence<I...>, A...>, First> {
         (check_argument<I + 1, typename Binding::template bound<I, A>,
                         typename CallParameters<F>::template declared<I + 1>>(),
          ...);
+        constexpr bool all_fit = std::is_convertible_v<First, typename CallParameters<F>::template declared<0>> &&
+                                 (std::is_convertible_v<const typename Binding::template bound<I, A>&,
+                                                        typename CallParameters<F>::template declared<I + 1>> &&
+                                  ...);
+        static_assert(fits || !all_fit, "this kernel cannot be called as kernel(index, arguments...) const");
       }
     }
   }

@@ -44,7 +44,7 @@ struct Storage {
   std::atomic<bool> freed{false};
   std::atomic<bool> named{false};
   std::atomic<std::uint32_t> imports{0};  ///< by other processes, each of them an owner
-  bool kept = false;                      ///< freed while it was imported: it ends with its last owner
+  std::atomic<bool> kept{false};          ///< freed while it was imported: it ends with the last import
   ForeignOwner foreign;
   Users* users = nullptr;  ///< guarded by users_lock
   std::atomic_flag users_lock = ATOMIC_FLAG_INIT;
@@ -87,6 +87,9 @@ void check_elements(const char* operation, const char* what, std::size_t count, 
                     SourceLocation where);
 void check_reshape(bool contiguous, std::size_t count, const Shape& shape, SourceLocation where);
 [[noreturn]] void refuse_one_index(std::size_t rank, SourceLocation where);
+[[noreturn]] void refuse_stepped(std::size_t rank, SourceLocation where);
+/// Throws already_freed.
+void check_not_freed(const Storage& storage, const char* operation, SourceLocation where);
 [[noreturn]] void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where);
 [[noreturn]] void refuse_host_access(const Storage* storage, SourceLocation where);
 

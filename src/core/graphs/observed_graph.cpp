@@ -23,6 +23,7 @@ GraphNodeInfo node_info(const FormNode& node, std::string_view name) {
   if (node.kind == NodeKind::conditional) {
     info.bodies = node.condition.bodies;
     info.repeats = node.condition.kind == Condition::Kind::while_;
+    info.selects = node.condition.kind == Condition::Kind::switch_;
   } else if (node.payload) {
     info.op = &node.payload->op();
   }

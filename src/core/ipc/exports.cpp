@@ -88,11 +88,6 @@ Storage* import_from(BufferId buffer) {
   return nullptr;
 }
 
-void drop_import(Storage* storage) noexcept {
-  storage->imports.fetch_sub(1);
-  release(storage);
-}
-
 void Importer::refuse(const Message& asked, Errc code, std::string_view why) {
   Message answer = answer_to(asked, MessageKind::refused);
   answer.set_failure(code, why);

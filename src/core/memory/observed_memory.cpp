@@ -78,6 +78,13 @@ void forget_name(BufferId buffer) noexcept {
   known.all.erase(buffer);
 }
 
+std::string name_of_buffer(BufferId buffer) {
+  Names& known = names();
+  const LockGuard guard(known.mutex);
+  const auto found = known.all.find(buffer);
+  return found != known.all.end() ? found->second : std::string();
+}
+
 void tell_names(Observer& observer) {
   Names& known = names();
   std::vector<std::pair<BufferId, std::string>> all;

@@ -91,6 +91,7 @@ bool legacy_is_closed(DeviceState& device) {
 }  // namespace
 
 void read_back(StreamRef stream, Storage& storage, const Endpoint& to, const Endpoint& from, SourceLocation where) {
+  check_not_freed(storage, operation, where);
   if (stream.state() != nullptr) {
     check_stream_wait(state_of(stream, operation, where), operation, where);
     copy(stream, to, from, where);

@@ -326,6 +326,22 @@ void release(Storage* storage) noexcept {
   delete storage->users;  // noted by a use on another thread while the array was freed
 }
 
+/// Memory that was freed while it was imported, once it is not any more: by one of the two that see it.
+void give_back_kept(Storage& storage) noexcept {
+  if (storage.imports.load() != 0 || !storage.kept.exchange(false)) return;
+  try {
+    give_back(storage, take_users(storage), {}, {});
+  } catch (...) {
+    // The device answers no more.
+  }
+}
+
+void drop_import(Storage* storage) noexcept {
+  storage->imports.fetch_sub(1);
+  give_back_kept(*storage);
+  release(storage);
+}
+
 void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
   constexpr const char* operation = "weir::Array::free";
   enter(operation, where);
@@ -367,6 +383,7 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
   }
   if (storage->imports.load() != 0) {
     storage->kept = true;
+    give_back_kept(*storage);  // the last import may have gone meanwhile
     return;
   }
   give_back(*storage, take_users(*storage), in_order_of, where);

@@ -94,7 +94,7 @@ template <ClosureCopy kind>
                                                 std::size_t size, const LaunchSite& site) {
   StreamState* state = stream.state();
   const std::uint32_t now = hooks.load(std::memory_order_relaxed);
-  constexpr auto slower = static_cast<std::uint32_t>(Watch::times) | policies | launch_blocking;
+  constexpr auto slower = static_cast<std::uint32_t>(Watch::times) | policies | launch_blocking | captures_watched;
   if ((now & static_cast<std::uint32_t>(commands_watched)) == 0 || (now & slower) != 0 ||
       thread_state != ThreadState::free || state == nullptr ||
       state->id.load(std::memory_order_relaxed) != stream.id() ||
