@@ -107,12 +107,10 @@ Exit check(const Session& session, const Options& options) {
     weir::CheckReport report;
     try {
       weir::ScenarioChecker checker(recordings[i], how, options.files[i], device, {});
-      result =
-          weir::run_scenario(recordings[i], {.device = device, .file = options.files[i], .costs = false}, &checker);
+      result = run_loaded(recordings[i], {.device = device, .file = options.files[i], .costs = false}, &checker);
       report = checker.report();
     } catch (const weir::Error& error) {
-      const bool usage = error.errc() == weir::Errc::unknown_device || error.errc() == weir::Errc::invalid_value;
-      if (usage) throw UsageError(error.what());
+      if (error.errc() == weir::Errc::invalid_value) throw UsageError(error.what());
       throw;
     }
     errors = errors || report.errors > 0;

@@ -2,7 +2,9 @@
 #include "command_line.hpp"
 
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -15,9 +17,13 @@ namespace {
 
 std::string describe(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-    return fmt::format(
-        "no command \"{}\": there is check, devices, demo, graph, record, run, selftest and trace (see weir --help)",
-        argv[1]);
+    std::string names;
+    const std::vector<const CLI::App*> commands = app.get_subcommands([](const CLI::App*) { return true; });
+    for (const CLI::App* command : commands) {
+      names += names.empty() ? "" : command == commands.back() ? " and " : ", ";
+      names += command->get_name();
+    }
+    return fmt::format("no command \"{}\": there is {} (see weir --help)", argv[1], names);
   }
   return fmt::format("{} (see weir --help)", error.what());
 }

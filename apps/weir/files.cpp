@@ -2,7 +2,15 @@
 #include "files.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <weir/error.hpp>
 
@@ -30,12 +38,27 @@ void split_cpu(const std::string& device, const std::vector<weir::Recording>& re
   setenv("WEIR_CPU_DEVICES", std::to_string(first + needed).c_str(), 0);
 }
 
+void check_writable(const char* option, const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (status.type() == std::filesystem::file_type::fifo) return;  // to open it waits for who reads it
+  // As weir::save does: a file is written beside the old one first.
+  const bool beside = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  const std::string tried = beside ? fmt::format("{}.part{}", path, getpid()) : path;
+  const int file = open(tried.c_str(), O_WRONLY | O_CLOEXEC | (beside ? O_CREAT : 0), 0666);
+  if (file < 0)
+    throw UsageError(
+        fmt::format("{} {}: it cannot be written: {}", option, path, std::generic_category().message(errno)));
+  close(file);
+  if (beside) unlink(tried.c_str());
+}
+
 weir::RunResult run_loaded(const weir::Recording& recording, const weir::RunOptions& options, weir::RunHooks* hooks) {
   try {
     return weir::run_scenario(recording, options, hooks);
   } catch (const weir::Error& error) {
-    const bool usage = error.errc() == weir::Errc::unknown_device || error.errc() == weir::Errc::invalid_value;
-    if (usage) throw UsageError(error.what());
+    if (error.errc() == weir::Errc::unknown_device) throw UsageError(fmt::format("--device: {}", error.what()));
+    if (error.errc() == weir::Errc::invalid_value) throw UsageError(error.what());
     throw;
   }
 }

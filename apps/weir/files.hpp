@@ -15,6 +15,9 @@ std::vector<weir::Recording> load_scenarios(const std::vector<std::string>& file
 /// Before the library looks: scenarios may need more devices than the CPU is split into by itself.
 void split_cpu(const std::string& device, const std::vector<weir::Recording>& recordings);
 
+/// Throws UsageError, which names the option, where no file of that path can be written. What is there stays as it is.
+void check_writable(const char* option, const std::string& path);
+
 /// Throws UsageError where the device does not exist, or the scenario cannot be run.
 weir::RunResult run_loaded(const weir::Recording& recording, const weir::RunOptions& options,
                            weir::RunHooks* hooks = nullptr);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <spawn.h>
@@ -85,11 +86,11 @@ pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
   return program;
 }
 
-/// When a file was written; nothing where there is none.
-std::optional<std::pair<std::time_t, long>> written(const std::string& path) {
+/// Which file it is, and when it was written; nothing where there is none.
+std::optional<std::tuple<ino_t, std::time_t, long>> written(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return std::nullopt;
-  return std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  return std::tuple(status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 }  // namespace
@@ -116,7 +117,8 @@ RecordedProgram record_program(const std::vector<std::string>& words, const std:
   if (!device.empty()) switches.emplace_back("WEIR_DEVICE", device);
   const auto before = written(output);
   const int code = run_program(words, switches);
-  return {code, written(output) != before};
+  const auto after = written(output);
+  return {code, after && after != before};
 }
 
 LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done,

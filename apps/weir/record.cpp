@@ -35,9 +35,11 @@ constexpr const char* footer =
 
 Exit record_started(const Session& session, const std::string& output) {
   const RecordedProgram ended = record_program(session.program, output, session.device_name);
-  if (ended.code == 0 && !ended.recorded) {
-    throw std::runtime_error(fmt::format("{} made no call of Weir, or did not end by exit(): nothing was recorded",
-                                         session.program.front()));
+  if (!ended.recorded) {
+    const std::string nothing =
+        fmt::format("{} made no call of Weir, or did not end by exit(): nothing was recorded", session.program.front());
+    if (ended.code == 0) throw std::runtime_error(nothing);
+    fmt::print(stderr, "weir: {}\n", nothing);
   }
   return static_cast<Exit>(ended.code);
 }
@@ -61,6 +63,7 @@ Exit record(const Session& session, const Options& options) {
   }
   if (options.files.size() > 1) throw UsageError("one scenario file at a time");
   const std::string output = std::filesystem::absolute(options.output);
+  check_writable("-o", output);  // before anything runs
   return session.program.empty() ? record_scenario(session, output, options.files.front())
                                  : record_started(session, output);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <weir/error.hpp>
 #include <weir/observer.hpp>
 
 #include "recording/sink.hpp"
@@ -90,12 +91,22 @@ class Recorder::State final : private HasSink, public recorded::Translator {
     start(times_ ? watch_without_times | Watch::times : watch_without_times, where);
     attached_ = true;
   }
-  void end() {
-    if (std::exchange(attached_, false)) detach(*this);
+  /// Whether it is not told anything any more. Inside a host function or kernel, where the process may end, nobody can detach.
+  bool end() {
+    if (!attached_) return true;
+    try {
+      detach(*this);
+    } catch (const Error& error) {
+      if (error.errc() != Errc::not_permitted) throw;
+      return false;
+    }
+    attached_ = false;
+    return true;
   }
   Recording take() {
     end();
     const std::lock_guard lock(mutex_);
+    taken_ = true;
     Recording& recording = sink.recording;
     objects().finish(recording, [&](const auto& place) { recording.resolve(place); });
     if (dropped_ > 0) {
@@ -117,6 +128,7 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   /// Runs `add` if all fits; from the first command that does not on, nothing more is kept.
   void keep(const Work& add) noexcept override {
     const std::lock_guard lock(mutex_);
+    if (taken_) return;
     if (dropped_ > 0) {
       ++dropped_;
       return;
@@ -130,6 +142,7 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   }
   void keep_late(const Work& late) noexcept override {
     const std::lock_guard lock(mutex_);
+    if (taken_) return;
     try {
       late();
     } catch (...) {
@@ -140,12 +153,15 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   std::size_t dropped_ = 0;
   bool times_;
   bool attached_ = false;
+  bool taken_ = false;
 };
 
 Recorder::Recorder(const RecorderOptions& options, SourceLocation where) : state_(std::make_unique<State>(options)) {
   state_->begin(where);
 }
-Recorder::~Recorder() { state_->end(); }
+Recorder::~Recorder() {
+  if (!state_->end()) static_cast<void>(state_.release());  // it is told until the process ends
+}
 Recording Recorder::finish() { return state_->take(); }
 std::size_t Recorder::dropped() const { return state_->dropped(); }
 

@@ -79,7 +79,7 @@ class Builder {
         node.target_kind = Target::graph;
         node.target = names_.text(child);
       } else if (info.kind == NodeKind::conditional) {
-        node.op = info.repeats ? Op::while_ : info.bodies <= 2 ? Op::if_ : Op::switch_;
+        node.op = info.repeats ? Op::while_ : info.selects ? Op::switch_ : Op::if_;
         for (std::uint32_t body = 0; body < info.bodies; ++body) {
           node.bodies.push_back(
               list(static_cast<std::int32_t>(place), body, path + own + "[" + std::to_string(body) + "]/"));

@@ -81,7 +81,9 @@ std::uint32_t Objects::closed(StreamId id) {
 
 void Objects::named(BufferId id, std::string_view name) {
   const std::uint32_t place = memory_.place_of(id);
-  if (place != none && !forgets_) buffers_[place].name = names_.unique(names_.buffers, name, "x");
+  if (place == none || forgets_) return;
+  names_.give_back(names_.buffers, buffers_[place].name);
+  buffers_[place].name = names_.unique(names_.buffers, name, "x");
 }
 
 void Objects::ended(std::uint32_t place) {

@@ -254,6 +254,10 @@ SourceLocation Recording::where(std::size_t place, const char* file) const {
 }
 
 recorded::Use Recording::use(const recorded::Command& command, std::size_t number) const {
+  if (number >= command.use_count) {
+    throw Error(Errc::invalid_value, "weir::Recording::use", "use " + std::to_string(number),
+                "the command has " + std::to_string(command.use_count) + " uses", {});
+  }
   return state_->unpacked(state_->use_lists[command.first_use + number]);
 }
 

@@ -98,15 +98,30 @@ void Translator::opened(const StreamInfo& stream) {
   keep_late([&] { objects_.opened(stream); });
   // A device's own is there from the start, also where the device is opened later.
   if (attaching_ || !stream.where) return;
-  keep([&] {
-    Command made = begun(Op::make, 0, stream.where);
-    made.stream = objects_.stream(stream.id, true);
-    sink_.add(made);
-  });
+  if (!extras_.for_people) return keep_late([&] { unmade_[stream.id] = stream.where; });
+  keep([&] { make(stream.id, stream.where); });
+}
+
+std::uint32_t Translator::make(StreamId id, SourceLocation where) {
+  Command made = begun(Op::make, 0, where);
+  made.stream = objects_.stream(id, true);
+  sink_.add(made);
+  return made.stream;
+}
+
+/// Recordings make streams before the first command that names them: so those that the library opens for itself, to build or
+/// change graphs, are in none.
+std::uint32_t Translator::stream(StreamId id) {
+  const auto found = unmade_.find(id);
+  if (found == unmade_.end()) return objects_.stream(id);
+  const SourceLocation where = found->second;
+  unmade_.erase(found);
+  return make(id, where);
 }
 
 void Translator::closed(StreamId id) {
   keep([&] {
+    unmade_.erase(id);
     const std::uint32_t place = objects_.closed(id);
     if (place == none) return;
     Command made = begun(Op::drop, 0, {});
@@ -187,7 +202,7 @@ void Translator::name_maker(const weir::Command& command, Command& made, const s
 
 Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
   Command made = begun(Op::launch, command.thread, command.where);
-  made.stream = objects_.stream(command.stream);
+  made.stream = stream(command.stream);
   if (const auto* launch = std::get_if<Launch>(&command.op)) {
     made.name = names_.text(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
   }
@@ -205,9 +220,9 @@ Command Translator::translated(const weir::Command& command, std::vector<Use>& u
 void Translator::add_order(const weir::Command& command) {
   for (const StreamId before : command.behind) {
     Command made = begun(Op::wait, command.thread, command.where);
-    made.stream = objects_.stream(command.stream);
+    made.stream = stream(command.stream);
     made.target_kind = Target::stream;
-    made.target = objects_.stream(before);
+    made.target = stream(before);
     if (made.target != none) sink_.add(made);
   }
 }
@@ -223,7 +238,7 @@ void Translator::add(const HostWait& wait) {
       made.target = objects_.device(wait);
       break;
     case HostWait::Kind::stream:
-      made.stream = objects_.stream(wait.stream);
+      made.stream = stream(wait.stream);
       if (made.stream == none) return;
       break;
     default:
@@ -248,6 +263,7 @@ void Translator::add(const HostAccess& access) {
   std::vector<Use> use;
   const Command made = translated(access, use);
   if (access.begins) {
+    if (use.empty()) return;  // of no bytes: nothing is touched, and its end is nobody's
     open_guards_.insert(access.guard);
     sink_.add(made, {.uses = use});
   } else if (open_guards_.erase(access.guard) != 0) {

@@ -58,7 +58,7 @@ class Translator : public Observer {
 
   Objects& objects() { return objects_; }
   Names& names() { return names_; }
-  std::size_t bytes() const { return objects_.bytes() + 64 * open_guards_.size(); }
+  std::size_t bytes() const { return objects_.bytes() + 64 * (open_guards_.size() + unmade_.size()); }
   /// A command as submitted() adds it; Op::empty for what does nothing. To be used once, or for what names memory by its uses alone.
   /// `runs`: it is done, and what it ends is forgotten.
   Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);
@@ -66,6 +66,9 @@ class Translator : public Observer {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+  /// As Objects::stream(), and the command that makes it comes first.
+  std::uint32_t stream(StreamId id);
+  std::uint32_t make(StreamId id, SourceLocation where);
   Command begun(Op op, std::uint32_t thread, SourceLocation where);
   void add_work(std::chrono::duration<double, std::nano> time, std::uint32_t thread, SourceLocation where);
   /// `at`: else now.
@@ -84,6 +87,7 @@ class Translator : public Observer {
   Objects objects_;
   Graphs graphs_;
   std::unordered_set<std::uint64_t> open_guards_;
+  std::unordered_map<StreamId, SourceLocation> unmade_;  ///< opened, and not used so far; where
   std::vector<Use> uses_of_command_;
   Command last_alloc_;
   std::unordered_map<std::uint32_t, Time> left_;  ///< when a thread's last call ended

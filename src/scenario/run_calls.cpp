@@ -20,26 +20,25 @@ constexpr const char* operation = "weir::run_scenario";
 /// What a host function does: lasts, and gives, even if it is dropped unrun.
 class Work {
  public:
-  Work(double ns, std::vector<recorded::Name> gives, std::shared_ptr<HandOffs> hand_offs)
-      : ns_(ns), gives_(std::move(gives)), hand_offs_(std::move(hand_offs)) {}
+  Work(double ns, std::vector<recorded::Name> gives, std::shared_ptr<HandOffs> hand_offs, SourceLocation where)
+      : ns_(ns), gives_(std::move(gives)), hand_offs_(std::move(hand_offs)), where_(where) {}
   ~Work() {
-    if (!ran_) give();
+    if (ran_) return;
+    for (const recorded::Name name : gives_) hand_offs_->give_up(name);
   }
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   void run() {
     spin(ns_);
     ran_ = true;
-    give();
+    for (const recorded::Name name : gives_) hand_offs_->give(name, where_);
   }
 
  private:
-  void give() {
-    for (const recorded::Name name : gives_) hand_offs_->give(name);
-  }
   double ns_;
   std::vector<recorded::Name> gives_;
   std::shared_ptr<HandOffs> hand_offs_;
+  SourceLocation where_;
   bool ran_ = false;
 };
 
@@ -149,9 +148,9 @@ void RunState::call(std::size_t place) {
     case Op::host_read:
     case Op::host_write:
     case Op::host_open: return host_access(command, at);
-    case Op::host_close: return;
-    case Op::give: hand_offs_->promise(command.target); return hand_offs_->give(command.target);
-    case Op::take: return hand_offs_->take(command.target);
+    case Op::host_close: return static_cast<void>(scopes_.erase(command.target));
+    case Op::give: hand_offs_->promise(command.target); return hand_offs_->give(command.target, at);
+    case Op::take: return hand_offs_->take(command.target, at);
     case Op::work: return work(duration(recording_.cost(command)));
     case Op::make:
       return command.target_kind == Target::event ? make_event(command.target, at) : make_stream(command.stream, at);
@@ -182,8 +181,9 @@ void RunState::host_function(const recorded::Command& command, SourceLocation wh
       promised = false;
     }
   }
-  const auto function = std::make_shared<Work>(computing(where, recording_.cost(command), uses_of(command)),
-                                               std::vector<recorded::Name>(gives.begin(), gives.end()), hand_offs_);
+  const auto function =
+      std::make_shared<Work>(computing(where, recording_.cost(command), uses_of(command)),
+                             std::vector<recorded::Name>(gives.begin(), gives.end()), hand_offs_, where);
   if (promised) {
     for (const recorded::Name name : gives) hand_offs_->promise(name);
   }
@@ -209,7 +209,8 @@ void RunState::host_function(const recorded::Command& command, SourceLocation wh
 void RunState::free(const recorded::Command& command, SourceLocation where) {
   RunBuffer& buffer = buffers_[command.target];
   switch (declared(command.target).owner) {
-    case recorded::Owner::user: return;  // its owner says that it is gone, which the library does not need to know
+    case recorded::Owner::user:  // what the library needs not know, but tools
+      return host_gone(buffer.data, static_cast<std::size_t>(declared(command.target).bytes), where);
     case recorded::Owner::pool:
       return pool(declared(command.target).device).free(stream(command.stream), buffer.data, where);
     default:
@@ -243,14 +244,21 @@ void RunState::query(const recorded::Command& command, SourceLocation where) {
 }
 
 void RunState::host_access(const recorded::Command& command, SourceLocation where) {
-  // The bytes are left alone: scenarios race on purpose, and what they hold does not matter.
-  for (std::size_t i = 0; i < command.use_count; ++i) {
-    const recorded::Use use = recording_.use(command, i);
-    if (declared(use.buffer).owner == recorded::Owner::array) {
-      static_cast<void>(buffers_[use.buffer].array.host_view(where));
-    }
+  if (command.op == Op::host_open) {
+    scopes_.emplace(command.target, open_scope(recording_.use(command, 0), where));
+    return;
   }
+  std::vector<OpenScope> scopes;
+  for (std::size_t i = 0; i < command.use_count; ++i) scopes.push_back(open_scope(recording_.use(command, i), where));
   work(duration(recording_.cost(command)));
+}
+
+/// The bytes are left alone: scenarios race on purpose, and what they hold does not matter.
+OpenScope RunState::open_scope(const recorded::Use& use, SourceLocation where) {
+  if (declared(use.buffer).owner == recorded::Owner::array) {
+    static_cast<void>(buffers_[use.buffer].array.host_view(where));
+  }
+  return OpenScope(region_of(argument(use, where)), where);
 }
 
 void RunState::drop(const recorded::Command& command) {

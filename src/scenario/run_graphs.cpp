@@ -19,6 +19,7 @@ using recorded::Op;
 
 constexpr const char* operation = "weir::run_scenario";
 constexpr std::size_t most_bodies = 8;
+constexpr std::size_t most_nodes = 1'000'000;  // each takes about 1 KiB
 
 /// Whether a captured command becomes a node.
 bool makes_node(const recorded::Command& command) {
@@ -37,7 +38,84 @@ bool makes_node(const recorded::Command& command) {
   }
 }
 
+/// Of the children of a graph, not of those within them.
+BelowChildren below_children(std::span<const NodeInfo> nodes) {
+  BelowChildren below;
+  std::unordered_map<std::uint32_t, std::uint32_t> child_of;
+  for (const NodeInfo& info : nodes) {
+    const std::uint32_t own = info.node.index();
+    const auto above = info.parent ? child_of.find(info.parent->index()) : child_of.end();
+    if (above != child_of.end()) {
+      const std::uint32_t child = above->second;
+      below[child].push_back(info.node);
+      child_of.emplace(own, child);
+    } else if (info.kind == NodeKind::graph) {
+      child_of.emplace(own, own);
+    }
+  }
+  return below;
+}
+
+/// A child is a copy: below its node, the nodes follow each other as they did.
+void add_child_nodes(std::span<const Node> below, const std::string& path, const RunGraph& of,
+                     std::vector<RunNode>& made) {
+  for (const RunNode& node : of.nodes) {
+    if (node.node.index() < below.size()) made.push_back({path + "/" + node.path, below[node.node.index()], node.op});
+  }
+}
+
+const RunNode& node_of(RunGraph& graph, const char* path, SourceLocation where) {
+  if (graph.places.empty()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.places.emplace(graph.nodes[i].path, i);
+  }
+  if (const auto found = graph.places.find(path); found != graph.places.end()) return graph.nodes[found->second];
+  throw Error(Errc::invalid_value, operation, path, "the graph has no such node", where);
+}
+
+/// How many nodes a list becomes; `graphs` has those of the graphs so far. Never more than `most` and what a list has.
+std::size_t count_nodes(std::span<const recorded::Node> nodes, const std::map<recorded::Name, std::size_t>& graphs,
+                        std::size_t most) {
+  std::size_t count = nodes.size();
+  for (const recorded::Node& node : nodes) {
+    for (const std::vector<recorded::Node>& body : node.bodies) count += count_nodes(body, graphs, most);
+    if (const auto child = graphs.find(node.target); node.op == Op::graph && child != graphs.end()) {
+      count += child->second;
+    }
+    if (count > most) break;
+  }
+  return count;
+}
+
 }  // namespace
+
+void RunState::check_nodes() const {
+  std::map<recorded::Name, std::size_t> graphs;
+  std::size_t all = 0, captures = 0, captured = 0;
+  for (std::size_t i = 0; i < recording_.size(); ++i) {
+    const recorded::Command& command = recording_.command(i);
+    std::size_t made = 0;
+    if (command.op == Op::build_graph) {
+      made = count_nodes(recording_.nodes(command), graphs, most_nodes);
+      graphs[command.target] = made;
+    } else if (command.op == Op::begin_capture) {
+      ++captures;
+    } else if (command.op == Op::end_capture) {
+      graphs[command.target] = captured;
+      captures = captures > 0 ? captures - 1 : 0;
+      if (captures == 0) captured = 0;
+    } else if (captures > 0 && makes_node(command)) {
+      // Of whatever capture: each is taken to have them all.
+      const auto child = graphs.find(command.target);
+      made = 1 + (command.op == Op::launch_graph && child != graphs.end() ? child->second : 0);
+      captured += made;
+    }
+    all += made;
+    if (all > most_nodes) {
+      throw Error(Errc::invalid_value, operation, "command " + recording_.id(i),
+                  "the graphs of the file would have more than " + std::to_string(most_nodes) + " nodes", where(i));
+    }
+  }
+}
 
 void RunState::note_captured(std::size_t place, SourceLocation where) {
   const recorded::Command& command = recording_.command(place);
@@ -58,7 +136,9 @@ void RunState::end_capture(const recorded::Command& command, SourceLocation wher
   made.graph = capture_end(stream(command.stream), where);
   // Its nodes are in the order of the calls, though other captures' may lie between them.
   auto next = captured.begin();
-  for (const NodeInfo& info : made.graph.nodes(where)) {
+  const std::vector<NodeInfo> all = made.graph.nodes(where);
+  BelowChildren below = below_children(all);
+  for (const NodeInfo& info : all) {
     if (info.parent || info.kind == NodeKind::empty) continue;
     const auto found = std::find_if(next, captured.end(), [&](const Captured& one) {
       return one.where.line() == info.where.line() && std::strcmp(one.where.file_name(), info.where.file_name()) == 0;
@@ -69,28 +149,12 @@ void RunState::end_capture(const recorded::Command& command, SourceLocation wher
     made.nodes.push_back({path, info.node, by.op});
     if (by.op == Op::launch_graph) {
       if (const auto child = graphs_.find(by.target); child != graphs_.end()) {
-        add_child_nodes(made.graph, info.node, path, child->second, made.nodes);
+        add_child_nodes(below[info.node.index()], path, child->second, made.nodes);
       }
     }
     next = found + 1;
   }
   graphs_[command.target] = std::move(made);
-}
-
-void RunState::add_child_nodes(const Graph& graph, Node child, const std::string& path, const RunGraph& of,
-                               std::vector<RunNode>& made) const {
-  // A child is a copy: below its node, the nodes follow each other as they did.
-  std::vector<NodeInfo> below;
-  for (NodeInfo& info : graph.nodes()) {
-    const auto parent_is_below = [&](const NodeInfo& one) { return info.parent && one.node == *info.parent; };
-    const bool belongs =
-        info.parent && (*info.parent == child || std::any_of(below.begin(), below.end(), parent_is_below));
-    if (belongs) below.push_back(std::move(info));
-  }
-  for (const RunNode& node : of.nodes) {
-    if (node.node.index() < below.size())
-      made.push_back({path + "/" + node.path, below[node.node.index()].node, node.op});
-  }
 }
 
 void RunState::build(const recorded::Command& command, SourceLocation where) {
@@ -101,7 +165,11 @@ void RunState::build(const recorded::Command& command, SourceLocation where) {
   build_nodes(builder, recording_.nodes(command), "", where, made.nodes);
   made.graph = builder.build(where);
   // Children are looked at now: their nodes have places in the whole graph only.
-  const std::vector<RunNode> own = made.nodes;
+  const BelowChildren below = below_children(made.graph.nodes(where));
+  std::unordered_map<std::string, Node> own;
+  for (const RunNode& node : made.nodes) {
+    if (node.op == Op::graph) own.emplace(node.path, node.node);
+  }
   const std::function<void(std::span<const recorded::Node>, const std::string&)> children =
       [&](std::span<const recorded::Node> nodes, const std::string& path) {
         for (const recorded::Node& node : nodes) {
@@ -110,10 +178,11 @@ void RunState::build(const recorded::Command& command, SourceLocation where) {
             children(node.bodies[i], here + "[" + std::to_string(i) + "]/");
           }
           if (node.op != Op::graph) continue;
-          const auto at = std::find_if(own.begin(), own.end(), [&](const RunNode& one) { return one.path == here; });
+          const auto at = own.find(here);
           const auto child = graphs_.find(node.target);
-          if (at != own.end() && child != graphs_.end()) {
-            add_child_nodes(made.graph, at->node, here, child->second, made.nodes);
+          if (at == own.end() || child == graphs_.end()) continue;
+          if (const auto found = below.find(at->second.index()); found != below.end()) {
+            add_child_nodes(found->second, here, child->second, made.nodes);
           }
         }
       };
@@ -168,6 +237,9 @@ Node RunState::build_node(GraphBuilder& builder, const recorded::Node& node, con
     case Op::alloc: {
       auto [array, made_node] = builder.allocate<Byte>(Shape(declared(node.target).bytes), where);
       buffers_[node.target].array = std::move(array);
+      if (declared(node.target).bytes > 0) {
+        buffers_[node.target].array.set_name(recording_.text(declared(node.target).name), where);
+      }
       buffers_[node.target].data = buffers_[node.target].array.data();
       return made_node;
     }
@@ -215,20 +287,13 @@ Node RunState::build_control(GraphBuilder& builder, const recorded::Node& node, 
   return switched;
 }
 
-const RunNode& RunState::node(const RunGraph& graph, const char* path, SourceLocation where) const {
-  const auto found =
-      std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const RunNode& one) { return one.path == path; });
-  if (found != graph.nodes.end()) return *found;
-  throw Error(Errc::invalid_value, operation, path, "the graph has no such node", where);
-}
-
 void RunState::update(const recorded::Command& command, SourceLocation where) {
   const auto found = graphs_.find(command.target);
   if (found == graphs_.end()) {
     throw Error(Errc::invalid_handle, operation, recording_.text(command.target), "there is no such graph", where);
   }
   Graph& graph = found->second.graph;
-  const RunNode& changed = node(found->second, recording_.text(command.name), where);
+  const RunNode& changed = node_of(found->second, recording_.text(command.name), where);
   if (command.op == Op::enable_node) {
     return command.flag ? graph.enable(changed.node, where) : graph.disable(changed.node, where);
   }

@@ -28,20 +28,31 @@ const char* kept(const std::string& file) {
 
 }  // namespace
 
+HandOffs::Count& HandOffs::count_of(recorded::Name name) {
+  const std::lock_guard lock(mutex_);
+  return counts_[name];
+}
 void HandOffs::promise(recorded::Name name) {
   const std::lock_guard lock(mutex_);
   ++counts_[name].promised;
 }
-void HandOffs::give(recorded::Name name) {
+void HandOffs::give(recorded::Name name, SourceLocation where) {
+  count_of(name).told.give(where);  // before anybody may take it
+  give_up(name);
+}
+void HandOffs::give_up(recorded::Name name) {
   const std::lock_guard lock(mutex_);
   ++counts_[name].given;
   changed_.notify_all();
 }
-void HandOffs::take(recorded::Name name) {
-  std::unique_lock lock(mutex_);
-  Count& count = counts_[name];
-  const std::size_t wanted = count.promised;
-  changed_.wait(lock, [&] { return count.given >= wanted; });
+void HandOffs::take(recorded::Name name, SourceLocation where) {
+  Count& count = count_of(name);
+  {
+    std::unique_lock lock(mutex_);
+    const std::size_t wanted = count.promised;
+    changed_.wait(lock, [&] { return count.given >= wanted; });
+  }
+  count.told.take(where);
 }
 
 namespace {
@@ -71,7 +82,8 @@ RunState::RunState(const Recording& recording, const RunOptions& options)
                   "it would last longer than " + std::to_string(longest_ / 1e9) + " s", where(i));
     }
   }
-  const Device first = weir::device(options.device);
+  check_nodes();
+  const Device first = weir::device(options.device, {});
   const std::size_t needed = devices_of(recording);
   const std::vector<Device> all = first.backend() == "sim" ? alike(first, needed) : weir::devices(first.backend());
   const std::size_t begin = first.backend() == "sim" ? 0 : static_cast<std::size_t>(first.index());
@@ -105,14 +117,19 @@ void RunState::start() {
   for (std::uint32_t i = 0; i < events_.size(); ++i) {
     if (!recording_.events()[i].later) make_event(i, {file_, 1});
   }
+  bool filled = false;
   for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
-    if (!recording_.buffers()[i].later) make_buffer(i);
+    if (recording_.buffers()[i].later) continue;
+    make_buffer(i);
+    filled = true;
   }
-  for (const Device device : devices_) device.synchronize();
+  if (!filled) return;
+  for (const Device device : devices_) device.synchronize({file_, 1});
 }
 
 RunState::~RunState() {
-  finish();
+  if (!finished_) finish();
+  scopes_.clear();
   graphs_.clear();
   for (void* const data : pinned_) {
     try {
@@ -138,6 +155,7 @@ RunState::~RunState() {
 }
 
 std::vector<std::string> RunState::finish() {
+  finished_ = true;
   // A capture that the list leaves open would forbid to wait.
   for (const RunStream& stream : streams_) {
     try {
@@ -297,6 +315,7 @@ void RunState::allocate(std::uint32_t place, StreamRef stream, SourceLocation wh
                    : buffer.kind == MemoryKind::pinned ? Place(pinned, where)
                                                        : Place(host, where);
   made.array = empty<Byte>(at, Shape(buffer.bytes));
+  if (buffer.bytes > 0) made.array.set_name(recording_.text(buffer.name), where);
   made.data = made.array.data();
 }
 

@@ -9,11 +9,15 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <weir/copy.hpp>
 #include <weir/graph.hpp>
+#include <weir/host_access.hpp>
 #include <weir/recording.hpp>
 #include <weir/scenario.hpp>
 
@@ -21,21 +25,46 @@
 
 namespace weir::scenario {
 
-/// Counts what was given under each name; who takes waits until all has come that was promised before. Thread rule: any.
+/// Counts what was given under each name; who takes waits until all has come that was promised before. Tools are told of a
+/// HandOff for each name. Thread rule: any.
 class HandOffs {
  public:
   void promise(recorded::Name name);
-  void give(recorded::Name name);
-  void take(recorded::Name name);
+  void give(recorded::Name name, SourceLocation where);
+  /// Nobody gives it any more, and who takes must not wait for ever.
+  void give_up(recorded::Name name);
+  void take(recorded::Name name, SourceLocation where);
 
  private:
   struct Count {
     std::size_t promised = 0;
     std::size_t given = 0;
+    HandOff told;
   };
+  Count& count_of(recorded::Name name);
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<recorded::Name, Count> counts_;
+};
+
+/// The host touches memory as long as this lives. As a HostGuard, but it keeps no array alive: scenarios free on purpose what is
+/// being read.
+class OpenScope {
+ public:
+  OpenScope(const Region& region, SourceLocation where) : region_(region), where_(where) {
+    if (detail::host_access_is_watched()) guard_ = detail::begin_host_access(region_, where_);
+  }
+  OpenScope(OpenScope&& other) noexcept
+      : region_(other.region_), where_(other.where_), guard_(std::exchange(other.guard_, 0)) {}
+  OpenScope& operator=(OpenScope&&) = delete;
+  ~OpenScope() {
+    if (guard_ != 0) detail::end_host_access(guard_, region_, where_);
+  }
+
+ private:
+  Region region_;
+  SourceLocation where_;
+  std::uint64_t guard_ = 0;
 };
 
 struct RunStream {
@@ -60,7 +89,10 @@ struct RunNode {
 struct RunGraph {
   Graph graph;
   std::vector<RunNode> nodes;
+  std::unordered_map<std::string_view, std::size_t> places;  ///< of nodes, by their paths; empty until one is asked for
 };
+/// The nodes below each child graph's node, by its index, as they follow each other.
+using BelowChildren = std::unordered_map<std::uint32_t, std::vector<Node>>;
 
 using CopyEnd = std::variant<Slice<Byte>, AnyView<Byte>, std::span<Byte>>;
 
@@ -121,9 +153,12 @@ class RunState {
   void synchronize(const recorded::Command& command, SourceLocation where);
   void query(const recorded::Command& command, SourceLocation where);
   void host_access(const recorded::Command& command, SourceLocation where);
+  OpenScope open_scope(const recorded::Use& use, SourceLocation where);
   void drop(const recorded::Command& command);
 
   // ---- run_graphs.cpp
+  /// Refuses a file whose graphs have more nodes than a run has memory for: children are copied, so that few lines make many.
+  void check_nodes() const;
   void note_captured(std::size_t place, SourceLocation where);
   void end_capture(const recorded::Command& command, SourceLocation where);
   void build(const recorded::Command& command, SourceLocation where);
@@ -133,13 +168,11 @@ class RunState {
                   std::vector<RunNode>& made);
   Node build_control(GraphBuilder& builder, const recorded::Node& node, const std::string& path, SourceLocation where,
                      std::vector<RunNode>& made);
-  void add_child_nodes(const Graph& graph, Node child, const std::string& path, const RunGraph& of,
-                       std::vector<RunNode>& made) const;
   void update(const recorded::Command& command, SourceLocation where);
-  const RunNode& node(const RunGraph& graph, const char* path, SourceLocation where) const;
 
   const Recording& recording_;
   const char* file_;
+  bool finished_ = false;
   double longest_;
   bool costs_last_;
   std::vector<Device> devices_;
@@ -152,6 +185,7 @@ class RunState {
   std::vector<void*> user_memory_;
   std::vector<void*> pinned_;
   std::map<recorded::Name, RunGraph> graphs_;
+  std::map<recorded::Name, OpenScope> scopes_;
   std::shared_ptr<HandOffs> hand_offs_ = std::make_shared<HandOffs>();
   std::mutex costs_;
   std::set<std::string, std::less<>> costed_;  ///< kernels that simulated devices know a cost of

@@ -1,4 +1,5 @@
 // What the environment asks for when a program first calls Weir: tools that need no change of its code.
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +11,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <weir/check.hpp>
@@ -22,12 +25,26 @@ namespace weir::detail {
 
 namespace {
 
+/// Leaves what is there as it is: the process may not end by exit(), and then nothing takes its place.
+void try_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  // As weir::save does: a file is written beside the old one first.
+  const bool beside = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  const std::string tried = beside ? path.string() + ".part" + std::to_string(getpid()) : path.string();
+  const int file = open(tried.c_str(), (beside ? O_WRONLY | O_CREAT : O_WRONLY) | O_CLOEXEC, 0666);
+  if (file < 0)
+    throw std::runtime_error(std::string("it cannot be written: ") + std::generic_category().message(errno));
+  close(file);
+  if (beside) unlink(tried.c_str());
+}
+
 /// Records until the process exits, and saves.
 class RecorderOfProcess {
  public:
   explicit RecorderOfProcess(std::filesystem::path path) : path_(std::move(path)), process_(getpid()) {
     // Now, and not when all is over, it turns out that the file cannot be written.
-    save(Recording(), path_, {});
+    try_file(path_);
     const char* const host = std::getenv("WEIR_SIM_HOST");
     const bool host_times = host != nullptr && std::string_view(host) == "measured";
     recorder_ = std::make_unique<Recorder>(RecorderOptions{.host_times = host_times}, SourceLocation{});
@@ -118,7 +135,7 @@ class CheckerOfProcess {
   int end(int status) noexcept {
     if (getpid() != process_) return status;  // a child has the parent's
     try {
-      checker_.finish();
+      finish();
       if (!request_.json.empty()) write(status);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "weir: WEIR_CHECK: %s\n", error.what());
@@ -129,6 +146,19 @@ class CheckerOfProcess {
   }
 
  private:
+  void finish() {
+    try {
+      checker_.finish();
+    } catch (const Error& error) {
+      if (error.errc() != Errc::not_permitted) throw;
+      // Called inside a host function or kernel, which keeps its stream from ending.
+      std::fprintf(
+          stderr,
+          "weir: WEIR_CHECK: the process ends inside a host function or kernel: %zu errors so far, and leaks are "
+          "not looked for\n",
+          checker_.errors());
+    }
+  }
   std::string unwritable() const { return "'" + request_.json.string() + "' cannot be written"; }
   void write(int status) const {
     CheckReport report = checker_.report();
@@ -156,7 +186,7 @@ const char* asked_for(const char* variable) {
 void start_recorder(const char* path) {
   try {
     recorder_of_process = new RecorderOfProcess(std::filesystem::absolute(path));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     throw Error(Errc::invalid_value, "weir: starting", "WEIR_RECORD", "'" + std::string(path) + "': " + error.what(),
                 {});
   }

@@ -183,6 +183,72 @@ TEST_F(Record, leaves_nothing_to_check_of_a_program_without_weir) {
   EXPECT_NE(result.err.find("nothing was checked"), std::string::npos) << result.err;
 }
 
+/// The words that start a program of tests/recording/programs_test.cpp; none where it was not built.
+Arguments program(const std::string& name) {
+  const std::string programs = std::filesystem::path(tool_path()).parent_path() / "weir_recording_tests";
+  if (!std::filesystem::exists(programs)) return {};
+  return {programs, "--gtest_brief=1", "--gtest_also_run_disabled_tests", "--gtest_filter=Programs.DISABLED_" + name};
+}
+Arguments operator+(Arguments words, const Arguments& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(Record, leaves_the_file_as_it_was_where_the_program_does_not_end_by_exit) {
+  const Arguments aborts = program("that_abort");
+  if (aborts.empty()) GTEST_SKIP() << "a build without weir_recording_tests";
+  std::ofstream(path_) << "kept";
+  const Result result = run(Arguments{"record", "-o", path_, "--"} + aborts);
+  EXPECT_EQ(result.exit_code, 134);
+  EXPECT_NE(result.err.find("nothing was recorded"), std::string::npos) << result.err;
+  std::string kept;
+  std::ifstream(path_) >> kept;
+  EXPECT_EQ(kept, "kept");
+  for (const Arguments& start : {Arguments{"check", "--"}, Arguments{"predict", "--"}}) {
+    const Result told = run(start + aborts);
+    EXPECT_EQ(told.exit_code, 3) << text(start, told);
+    EXPECT_NE(told.err.find("did not end by exit() (its exit code is 134): nothing was " + start[0]), std::string::npos)
+        << text(start, told);
+    EXPECT_EQ(told.out, "") << text(start, told);
+  }
+}
+
+TEST_F(Record, of_a_program_that_exits_in_a_host_function_has_what_came_before) {
+  const Arguments exits = program("that_exit_in_a_host_function");
+  if (exits.empty()) GTEST_SKIP() << "a build without weir_recording_tests";
+  const Result result = run(Arguments{"record", "-o", path_, "--"} + exits);
+  EXPECT_EQ(result.exit_code, 9) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(count(recorded(), "launch"), 1u);
+  const Result checked = run(Arguments{"run", "--"} + exits, {.environment = {"WEIR_CHECK=1"}});
+  EXPECT_EQ(checked.exit_code, 9);
+  EXPECT_NE(checked.err.find("inside a host function or kernel: 0 errors so far"), std::string::npos) << checked.err;
+}
+
+TEST_F(Record, of_a_program_that_guards_nothing_has_no_hazard) {
+  const Arguments guards = program("that_guard_nothing");
+  if (guards.empty()) GTEST_SKIP() << "a build without weir_recording_tests";
+  const Result result = run(Arguments{"record", "-o", path_, "--"} + guards);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(count(recorded(), "host_open"), 0u);
+  const Result checked = run({"check", path_});
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+}
+
+// Each generation is the recording of the run of the one before.
+TEST_F(Record, of_a_recording_has_its_hazard_once) {
+  const Arguments races = program("that_write_too_early");
+  if (races.empty()) GTEST_SKIP() << "a build without weir_recording_tests";
+  ASSERT_EQ(run(Arguments{"record", "-o", path_, "--"} + races).exit_code, 0);
+  for (int generation = 0; generation < 3; ++generation) {
+    const Result checked = run({"check", "--json", path_});
+    EXPECT_EQ(checked.exit_code, 1) << generation << checked.out;
+    EXPECT_EQ(json::parse(checked.out)["summary"]["errors"], 1) << checked.out;
+    EXPECT_NE(checked.out.find("frame"), std::string::npos) << checked.out;
+    ASSERT_EQ(run({"record", "-o", path_, path_}).exit_code, 0);
+  }
+}
+
 TEST_F(Record, passes_the_exit_code_on) {
   EXPECT_EQ(run({"record", "-o", path_, "--", "sh", "-c", "exit 9"}).exit_code, 9);
 }

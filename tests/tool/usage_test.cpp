@@ -131,6 +131,8 @@ struct BadInput {
 const std::vector<BadInput> bad_inputs = {
     {{}, "help"},
     {{"nonsense"}, "nonsense"},
+    {{"nonsense"}, "calibrate, check, devices, demo, graph, predict, ranks, record, run, selftest and trace"},
+    {{"record", "-o", "/no/such/folder/a.json", "--", "true"}, "-o /no/such/folder/a.json"},
     {{"demo", "nonsense"}, "nonsense"},
     {{"demo", "vadd", "--nonsense"}, "--nonsense"},
     {{"demo", "vadd", "extra"}, "extra"},
