@@ -43,8 +43,14 @@ enum class State : std::uint8_t {
 };
 
 /// Why a command could not begin before another one had ended.
-enum class Tie : std::uint8_t { stream_order, event, default_stream, memory };
-inline constexpr std::size_t tie_count = 4;
+enum class Tie : std::uint8_t {
+  stream_order,
+  event,
+  default_stream,
+  memory,
+  replay,  ///< replays of one graph never overlap
+};
+inline constexpr std::size_t tie_count = 5;
 std::string_view to_text(Tie tie);
 
 struct Dependency {
@@ -224,9 +230,10 @@ enum class Reason : std::uint8_t {
   work_queue,      ///< it stood behind another stream's work, which the device took from the same queue
   priority,        ///< its engine ran what came later, of a stream of higher priority
   rank,            ///< a collective waited for the rank that came last
+  replay,          ///< the graph's replay in another stream was not over
   unknown,
 };
-inline constexpr std::size_t reason_count = 13;
+inline constexpr std::size_t reason_count = 14;
 std::string_view to_text(Reason reason);
 
 /// A gap: `command` could have begun at `begin` but for the reason, and began at `end`.

@@ -1,6 +1,7 @@
 // From what was told to a timeline: commands in the order of their calls, with what each had to wait for.
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 
 #include <weir/observer.hpp>
 
+#include "trace/collective_order.hpp"
 #include "trace/collectives.hpp"
 #include "trace/session.hpp"
 
@@ -121,6 +123,11 @@ class Assembler {
     command.call = moment(told.begin);
     command.first_dependency = static_cast<std::uint32_t>(made_.dependencies.size());
     depend(command, last_[command.stream], Tie::stream_order);
+    const bool frees = is_order(told, OrderKind::free);
+    if (const auto barrier = barriers_.find(command.stream); !frees && barrier != barriers_.end()) {
+      depend(command, barrier->second, Tie::default_stream);
+      barriers_.erase(barrier);
+    }
     if (told.lane == Lane::order || told.lane == Lane::memory) {
       add_order(told, place, command);
     } else {
@@ -129,23 +136,41 @@ class Assembler {
       if (told.lane == Lane::graph) {
         command.name = text("graph " + std::to_string(told.b));
         launches_.emplace(told.id, Launch{place, told.b});
+        const auto [last, is_first] = last_launches_.try_emplace(told.b, place);
+        if (!is_first) depend(command, std::exchange(last->second, place), Tie::replay);
       }
     }
     const TapeRecord* next = one.record + 1;
     if (next != one.end && next->kind == Kind::collective && next->id == told.id) {
-      add_collective(*next++, made_.text(told.name), place);
+      add_collective(*next++, made_.text(told.name), place, command.stream);
     }
-    const bool frees = told.lane == Lane::memory;
-    for (const TapeRecord* at = next; at != one.end && at->kind == Kind::behind && at->id == told.id; ++at) {
-      const auto stream = streams_.find(at->a);
-      if (stream == streams_.end()) continue;
-      depend(command, last_[stream->second], frees ? Tie::memory : Tie::default_stream);
-    }
-    last_[command.stream] = place;
+    add_implied_order(told, next, one.end, command);
+    if (!frees) last_[command.stream] = place;  // the stream goes on before the memory's end
     made_.commands.push_back(command);
   }
+  static bool is_order(const TapeRecord& told, OrderKind kind) {
+    return (told.lane == Lane::order || told.lane == Lane::memory) && told.what == static_cast<std::uint8_t>(kind);
+  }
 
-  void add_collective(const TapeRecord& told, std::string_view call, std::uint32_t place) {
+  /// By the rules of default streams, by the use of memory that ends or is exported, and by collectives.
+  void add_implied_order(const TapeRecord& told, const TapeRecord* at, const TapeRecord* end, Command& command) {
+    std::vector<std::uint32_t> streams;
+    for (; at != end && at->kind == Kind::behind && at->id == told.id; ++at) {
+      const auto stream = streams_.find(at->a);
+      if (stream != streams_.end()) streams.push_back(stream->second);
+    }
+    const bool frees = is_order(told, OrderKind::free), waits = is_order(told, OrderKind::behind);
+    // The parts of a collective wait for each other, and what follows them for the part of its stream alone.
+    if (waits && collective_order_.takes(command.stream, streams)) return;
+    for (const std::uint32_t stream : streams) {
+      depend(command, last_[stream], frees || waits ? Tie::memory : Tie::default_stream);
+      // That the stream comes behind the legacy one is told once: here.
+      const bool barrier = frees && made_.streams[stream].legacy && made_.streams[command.stream].blocking;
+      if (barrier && last_[stream] != none) barriers_[command.stream] = last_[stream];
+    }
+  }
+
+  void add_collective(const TapeRecord& told, std::string_view call, std::uint32_t place, std::uint32_t stream) {
     const auto next = static_cast<std::uint32_t>(communicators_.size() + 1);
     const auto rank = static_cast<std::int32_t>(told.line);
     const std::int32_t peer = static_cast<std::int32_t>(told.stream) - 1;
@@ -154,6 +179,7 @@ class Assembler {
         peer};
     part.collective = collectives_.of(call, told.a, told.b, rank, peer);
     made_.collectives.push_back(part);
+    collective_order_.add(part.collective, stream);
   }
 
   void add_order(const TapeRecord& told, std::uint32_t place, Command& command) {
@@ -280,8 +306,8 @@ class Assembler {
       run.begin = moment(told->begin) + shift;
       run.end = moment(told->end) + shift;
       const auto graph = told_.graphs.find(launch->second.graph);
-      if (graph != told_.graphs.end() && run.node < graph->second->size()) {
-        const KnownNode& known = (*graph->second)[run.node];
+      if (graph != told_.graphs.end() && run.node < graph->second.nodes->size()) {
+        const KnownNode& known = graph->second.at(run.node, told_.started + calls_[run.command]);
         run.name = known.name;
         run.file = known.file;
         run.line = known.line;
@@ -369,21 +395,52 @@ class Assembler {
   }
 
   void add_ranges() {
-    for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
-      std::uint32_t number = 0;  // ranges have none: that of what their thread called before, else next
-      for (const TapeRecord& one : thread) {
-        if (number == 0) number = one.thread;
-      }
-      for (const TapeRecord& one : thread) {
-        if (one.thread != 0) number = one.thread;
-        if (one.kind != Kind::range) continue;
-        made_.ranges.push_back(
-            {one.name, number, virtual_moment(number, moment(one.begin)), virtual_moment(number, moment(one.end))});
+    std::vector<std::vector<NamedRange>> ranges(told_.tape.threads.size());
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      for (const TapeRecord& one : told_.tape.threads[i]) {
+        if (one.kind == Kind::range) ranges[i].push_back({one.name, 0, one.begin, one.end});
       }
     }
-    std::sort(made_.ranges.begin(), made_.ranges.end(), [](const NamedRange& a, const NamedRange& b) {
-      return std::tuple(a.begin, -a.end) < std::tuple(b.begin, -b.end);
+    for (const Tape::OpenRange& one : told_.tape.open) {
+      std::vector<NamedRange>& thread = ranges[one.thread];
+      const bool ended = std::any_of(thread.begin(), thread.end(), [&](const NamedRange& range) {
+        return range.begin == one.begin && range.name == one.name;
+      });
+      if (!ended) thread.push_back({one.name, 0, one.begin, -1});
+    }
+    const std::vector<std::uint32_t> numbers = thread_numbers();
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      for (NamedRange one : ranges[i]) {
+        one.thread = numbers[i];
+        one.begin = virtual_moment(one.thread, moment(one.begin));
+        if (one.end >= 0) one.end = virtual_moment(one.thread, moment(one.end));
+        made_.ranges.push_back(one);
+      }
+    }
+    // What is around others comes first.
+    const auto end = [](const NamedRange& one) {
+      return one.end < 0 ? std::numeric_limits<std::int64_t>::max() : one.end;
+    };
+    std::sort(made_.ranges.begin(), made_.ranges.end(), [&](const NamedRange& a, const NamedRange& b) {
+      return std::tuple(a.begin, -end(a)) < std::tuple(b.begin, -end(b));
     });
+  }
+  /// Of each list its thread's, as its commands and waits have it; of a thread that has only ranges one of its own.
+  std::vector<std::uint32_t> thread_numbers() const {
+    std::vector<std::uint32_t> numbers;
+    std::uint32_t last = 0;
+    for (const std::vector<TapeRecord>& thread : told_.tape.threads) {
+      std::uint32_t number = 0;
+      for (const TapeRecord& one : thread) {
+        if (one.kind == Kind::command || one.kind == Kind::wait) number = std::max(number, one.thread);
+      }
+      numbers.push_back(number);
+      last = std::max(last, number);
+    }
+    for (std::uint32_t& number : numbers) {
+      if (number == 0) number = ++last;
+    }
+    return numbers;
   }
 
   std::string clock() const {
@@ -417,12 +474,15 @@ class Assembler {
     std::uint32_t place;
     std::uint64_t graph;
   };
-  std::unordered_map<std::uint64_t, Launch> launches_;  ///< of graphs, by command
+  std::unordered_map<std::uint64_t, Launch> launches_;              ///< of graphs, by command
+  std::unordered_map<std::uint64_t, std::uint32_t> last_launches_;  ///< by graph
+  std::unordered_map<std::uint32_t, std::uint32_t> barriers_;       ///< by stream: of the legacy one
   std::unordered_map<std::string, Text> own_texts_;
   std::unordered_map<std::uint64_t, std::uint32_t> streams_;
   std::unordered_map<std::uint64_t, std::uint32_t> events_;
   std::unordered_map<std::uint64_t, std::uint32_t> communicators_;
   CollectiveNumbers collectives_;
+  CollectiveOrder collective_order_;
   std::unordered_map<std::uint64_t, std::unordered_map<std::uint64_t, std::uint32_t>> records_;  ///< by event, number
   std::unordered_map<std::uint64_t, std::uint32_t> freed_;                                       ///< by address
   std::vector<std::uint32_t> last_;                                                              ///< of each stream

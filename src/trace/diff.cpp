@@ -7,52 +7,79 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <weir/error.hpp>
 
 #include "json/text.hpp"
 #include "trace/intervals.hpp"
+#include "trace/matching.hpp"
 #include "trace/words.hpp"
 
 namespace weir::trace {
 
 namespace {
 
-/// What commands of one line are called by: name, lane, file and line.
-using Key = std::tuple<std::string, Lane, std::string, std::uint32_t>;
-using Lines = std::map<Key, Difference::Line>;
+/// What commands of one line are called by: name, lane, file, line and order.
+using Key = std::tuple<std::string, Lane, std::string, std::uint32_t, std::uint32_t>;
 
-Key key_of(const Timeline& timeline, const Command& command) {
-  return {std::string(timeline.name_of(command)), command.lane, std::string(timeline.text(command.file)), command.line};
-}
+/// The lines of one run.
+class Run {
+ public:
+  Run(const Timeline& timeline, std::size_t run) : timeline_(timeline) {
+    std::map<Key, std::uint64_t> bytes;
+    for (const Command& command : timeline.commands) {
+      if (!is_work(command)) continue;
+      const Key& key = key_of(command);
+      Difference::Line& line = lines_[key];
+      ++line.commands[run];
+      line.ran[run] += command.end - command.begin;
+      if (line.name.empty()) line.name = has_number(command) ? "graph" : timeline.name_of(command);
+      bytes[key] += command.bytes;
+    }
+    for (const Held& held : explain(timeline)) {
+      const auto at = lines_.find(key_of(timeline.commands[held.command]));
+      if (at == lines_.end()) continue;
+      if (at->second.held[run] == 0) at->second.why = held.why;  // the dearest comes first
+      at->second.held[run] += held.saves;
+    }
+    for (auto& [key, line] : lines_) {
+      const auto& [name, lane, file, number, order] = key;
+      line.lane = lane;
+      if (!file.empty()) line.where = file + ":" + std::to_string(number);
+      places.push_back({name, lane, file, number, order, line.commands[run], bytes[key], line.ran[run]});
+      lines.push_back(line);
+    }
+  }
 
-Lines lines_of(const Timeline& timeline, std::size_t run) {
-  Lines lines;
-  for (const Command& command : timeline.commands) {
-    if (!is_work(command)) continue;
-    Difference::Line& line = lines[key_of(timeline, command)];
-    ++line.commands[run];
-    line.ran[run] += command.end - command.begin;
-  }
-  for (const Held& held : explain(timeline)) {
-    const auto at = lines.find(key_of(timeline, timeline.commands[held.command]));
-    if (at == lines.end()) continue;
-    if (at->second.held[run] == 0) at->second.why = held.why;  // the dearest comes first
-    at->second.held[run] += held.saves;
-  }
-  return lines;
-}
+  std::vector<SourcePlace> places;
+  std::vector<Difference::Line> lines;  ///< of each place
 
-/// The line of the first run that this one of the second was, if it was another one: the next with its name that is left.
-Lines::iterator moved_from(Lines& before, const Lines& after, const Key& key) {
-  const auto& [name, lane, file, line] = key;
-  for (auto at = before.lower_bound({name, lane, file, 0}); at != before.end(); ++at) {
-    const auto& [its_name, its_lane, its_file, its_line] = at->first;
-    if (its_name != name || its_lane != lane || its_file != file) break;
-    if (after.count(at->first) == 0) return at;
+ private:
+  /// Graphs of Weir have the process's number in their names: in another run it is another one's. Their lines tell them apart; those
+  /// that have none do so by their order.
+  bool has_number(const Command& command) const { return command.lane == Lane::graph && command.file != none; }
+  const Key& key_of(const Command& command) {
+    const auto [at, is_new] = keys_.try_emplace({command.name, command.lane, command.file, command.line});
+    if (!is_new) return at->second;
+    const std::string name(timeline_.name_of(command));
+    if (command.lane != Lane::graph) {
+      at->second = {name, command.lane, std::string(timeline_.text(command.file)), command.line, 0};
+    } else {
+      std::uint32_t order = 0;
+      if (!has_number(command)) {
+        order = graphs_.try_emplace(name, static_cast<std::uint32_t>(graphs_.size())).first->second;
+      }
+      at->second = {"graph", command.lane, std::string(timeline_.text(command.file)), command.line, order};
+    }
+    return at->second;
   }
-  return before.end();
-}
+
+  const Timeline& timeline_;
+  std::map<std::tuple<Text, Lane, Text, std::uint32_t>, Key> keys_;  ///< texts are compared once for each
+  std::map<std::string, std::uint32_t> graphs_;                      ///< without a line, in the order of their launches
+  std::map<Key, Difference::Line> lines_;
+};
 
 std::int64_t slower(const Difference::Line& line) { return line.ran[1] - line.ran[0] + line.held[1] - line.held[0]; }
 
@@ -98,27 +125,23 @@ Difference compare(const Timeline& before, const Timeline& after) {
   Difference made;
   made.summary[0] = summarize(before);
   made.summary[1] = summarize(after);
-  Lines first = lines_of(before, 0);
-  const Lines second = lines_of(after, 1);
-  const auto add = [&](const Key& key, Difference::Line line) {
-    line.name = std::get<0>(key);
-    line.lane = std::get<1>(key);
-    if (!std::get<2>(key).empty()) line.where = std::get<2>(key) + ":" + std::to_string(std::get<3>(key));
-    made.lines.push_back(std::move(line));
-  };
-  for (const auto& [key, line] : second) {
-    auto at = first.find(key);
-    if (at == first.end()) at = moved_from(first, second, key);
-    Difference::Line both = line;
-    if (at != first.end()) {
-      both.commands[0] = at->second.commands[0];
-      both.ran[0] = at->second.ran[0];
-      both.held[0] = at->second.held[0];
-      first.erase(at);
+  const Run first(before, 0), second(after, 1);
+  const std::vector<std::uint32_t> found = match(first.places, second.places);
+  std::vector<bool> is_found(first.lines.size());
+  for (std::size_t i = 0; i < second.lines.size(); ++i) {
+    Difference::Line line = second.lines[i];
+    if (found[i] != none) {
+      const Difference::Line& its = first.lines[found[i]];
+      line.commands[0] = its.commands[0];
+      line.ran[0] = its.ran[0];
+      line.held[0] = its.held[0];
+      is_found[found[i]] = true;
     }
-    add(key, std::move(both));
+    made.lines.push_back(std::move(line));
   }
-  for (const auto& [key, line] : first) add(key, line);
+  for (std::size_t i = 0; i < first.lines.size(); ++i) {
+    if (!is_found[i]) made.lines.push_back(first.lines[i]);
+  }
   std::stable_sort(made.lines.begin(), made.lines.end(),
                    [](const Difference::Line& a, const Difference::Line& b) { return slower(a) > slower(b); });
   return made;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "trace/bounds.hpp"
 #include "trace/collectives.hpp"
 #include "trace/intervals.hpp"
 
@@ -77,7 +78,22 @@ void add_concurrency(const Timeline& timeline, Interval whole, Summary& made) {
   made.idle = made.concurrency.empty() ? 0 : made.concurrency[0];
 }
 
-/// Back from what ended last, each time to what ended last of those that had to end before.
+/// Of each part of a collective that waited for another rank's: that part, and when it came.
+std::map<std::uint32_t, std::pair<std::uint32_t, std::int64_t>> awaited_parts(const Timeline& timeline) {
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::int64_t>> awaited;
+  for (const Meeting& meeting : meetings(timeline)) {
+    const std::uint32_t last = meeting.parts[meeting.last].part->command;
+    for (const Meeting::Part& one : meeting.parts) {
+      const Command& command = timeline.commands[one.part->command];
+      const bool waited = command.begin < meeting.came() && meeting.came() < command.end;
+      if (waited && one.part->command != last) awaited[one.part->command] = {last, meeting.came()};
+    }
+  }
+  return awaited;
+}
+
+/// Back from what ended last, each time to what ended last of those that had to end before. A collective's part goes on behind
+/// what the last rank did before.
 void add_critical_path(const Timeline& timeline, Summary& made) {
   std::uint32_t at = none;
   for (std::uint32_t i = 0; i < timeline.commands.size(); ++i) {
@@ -85,17 +101,17 @@ void add_critical_path(const Timeline& timeline, Summary& made) {
         is_work(timeline.commands[i]) && (at == none || timeline.commands[i].end > timeline.commands[at].end);
     if (later) at = i;
   }
+  Bounds bounds(timeline);
+  const auto awaited = awaited_parts(timeline);
+  std::int64_t until = at == none ? 0 : timeline.commands[at].end;
   while (at != none) {
     const Command& command = timeline.commands[at];
-    if (is_work(command)) {
-      made.critical_path.push_back(at);
-      made.critical += command.end - command.begin;
-    }
-    at = none;
-    for (const Dependency& on : timeline.dependencies_of(command)) {
-      const Command& before = timeline.commands[on.command];
-      if (before.state == State::ran && (at == none || before.end > timeline.commands[at].end)) at = on.command;
-    }
+    if (is_work(command)) made.critical_path.push_back(at);
+    const auto part = awaited.find(at);
+    const std::int64_t since = part == awaited.end() ? command.begin : part->second.second;
+    made.critical += std::max<std::int64_t>(0, std::min(command.end, until) - since);
+    until = since;
+    at = bounds.latest(part == awaited.end() ? at : part->second.first).bound.command;
   }
   std::reverse(made.critical_path.begin(), made.critical_path.end());
 }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "trace/bounds.hpp"
 #include "trace/collectives.hpp"
 #include "trace/intervals.hpp"
 #include "trace/words.hpp"
@@ -14,13 +15,16 @@ namespace weir::trace {
 namespace {
 
 constexpr std::int64_t least = 1000;  ///< ns; what is shorter is the device's own
+constexpr int looked_at = 256;        ///< waits, back from a call
 
-/// Work that had to end before.
-struct Bound {
-  std::uint32_t command = none;
-  Tie tie = Tie::stream_order;
-  std::uint32_t via = none;  ///< the record, the free, or the command itself
-  std::int64_t end = -1;
+/// What commands share, and wait for each other for. On the CPU that are the workers, for all kinds of work.
+using EngineOfDevice = std::pair<std::uint32_t, Lane>;
+
+/// When an engine was busy.
+struct Busy {
+  std::vector<Interval> all;
+  std::vector<std::int64_t> before;  ///< of each, for how long it was busy until then
+  std::vector<std::int64_t> since;   ///< of each, since when without a pause that is longer than the device's own
 };
 
 /// The longest of the times that it held something, and when all of them could have been saved.
@@ -31,14 +35,18 @@ struct Cause {
 
 class Explainer {
  public:
-  explicit Explainer(const Timeline& timeline) : timeline_(timeline) {}
+  explicit Explainer(const Timeline& timeline) : timeline_(timeline), bounds_(timeline) {
+    for (const Command& one : timeline.commands) {
+      if (is_work(one)) last_end_ = std::max(last_end_, one.end);
+      one_thread_ = one_thread_ && one.thread == timeline.commands.front().thread;
+    }
+  }
 
   std::vector<Held> make() {
-    find_bounds();
+    find_meetings();
     find_gaps();
     for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
-      if (!is_of_device(timeline_.commands[i])) continue;
-      if (std::optional<Held> held = of(i)) add(std::move(*held));
+      if (is_of_device(timeline_.commands[i])) explain(i);
     }
     find_late_ranks();
     return sorted();
@@ -47,74 +55,104 @@ class Explainer {
  private:
   const Command& command(std::uint32_t place) const { return timeline_.commands[place]; }
   std::uint32_t device_of(const Command& one) const { return timeline_.streams[one.stream].device; }
+  bool is_of_cpu(const Command& one) const { return is_cpu(timeline_, device_of(one)); }
+  EngineOfDevice engine_of(const Command& one) const {
+    return {device_of(one), is_of_cpu(one) ? Lane::kernel : one.lane};
+  }
+  /// What may lie between two commands of one engine though the second was ready: the CPU's scheduler takes its time.
+  std::int64_t pause_of(const Command& one) const {
+    constexpr std::int64_t of_cpu = 100'000;
+    return is_of_cpu(one) ? of_cpu : least;
+  }
   auto ends_after() const {
     return [this](std::int64_t moment, std::uint32_t other) { return moment < command(other).end; };
   }
+  static auto begins_after() {
+    return [](std::int64_t moment, const Interval& it) { return moment < it.begin; };
+  }
 
-  /// Records, waits and memory take no time: behind them stands the work that they come behind.
-  Bound bound_of(const Dependency& on) const {
-    if (is_work(command(on.command))) return {on.command, on.tie, on.command, command(on.command).end};
-    Bound bound = bounds_[on.command].first;
-    if (on.tie != Tie::stream_order) {
-      bound.tie = on.tie;
-      bound.via = on.command;
-    }
-    return bound;
-  }
-  void find_bounds() {
-    for (const Command& one : timeline_.commands) {
-      std::pair<Bound, std::int64_t> latest{{}, -1};
-      for (const Dependency& on : timeline_.dependencies_of(one)) {
-        const Bound bound = bound_of(on);
-        if (bound.end > latest.first.end) {
-          latest = {bound, latest.first.end};
-        } else if (bound.command != latest.first.command) {
-          latest.second = std::max(latest.second, bound.end);
-        }
-      }
-      bounds_.push_back(latest);
+  void find_meetings() {
+    meetings_ = meetings(timeline_);
+    for (const Meeting& meeting : meetings_) {
+      for (const Meeting::Part& one : meeting.parts) came_[one.part->command] = meeting.came();
     }
   }
-  /// When each device was idle.
+  /// For how long it ran; of a collective, since the last rank came.
+  std::int64_t time_of(std::uint32_t place) const {
+    const Command& one = command(place);
+    const auto came = came_.find(place);
+    return one.end - (came == came_.end() ? one.begin : std::clamp(came->second, one.begin, one.end));
+  }
+  /// When each device was idle, and each engine busy.
   void find_gaps() {
     std::map<std::uint32_t, std::vector<Interval>> busy;
-    for (const Command& one : timeline_.commands) {
-      if (is_of_device(one)) busy[device_of(one)].push_back({one.begin, one.end});
+    for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
+      const Command& one = command(i);
+      if (!is_of_device(one)) continue;
+      busy[device_of(one)].push_back({one.begin, one.end});
+      by_end_[engine_of(one)].push_back(i);
+      by_begin_[device_of(one)].push_back(i);
     }
     for (auto& [device, intervals] : busy) {
       const std::vector<Interval> all = joined(std::move(intervals));
       for (std::size_t i = 1; i < all.size(); ++i) gaps_[{device, all[i].begin}] = all[i - 1].end;
     }
-    std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> lanes;
-    for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
-      if (is_of_device(command(i))) lanes[{device_of(command(i)), command(i).lane}].push_back(i);
-    }
-    for (auto& [lane, places] : lanes) {
+    for (auto& [engine, places] : by_end_) {
       std::vector<Interval> intervals;
       for (const std::uint32_t i : places) intervals.push_back({command(i).begin, command(i).end});
-      busy_[lane] = joined(std::move(intervals));
-      std::vector<std::uint32_t>& begins = by_begin_[lane.first];
-      begins.insert(begins.end(), places.begin(), places.end());
+      busy_[engine] = busy_of(joined(std::move(intervals)), pause_of(command(places.front())));
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
     }
-    by_end_ = std::move(lanes);
     for (auto& [device, places] : by_begin_) {
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).begin < command(b).begin; });
     }
   }
-
-  std::optional<Held> of(std::uint32_t place) const {
-    const Command& one = command(place);
-    const auto& [bound, next] = bounds_[place];
-    if (bound.command != none && bound.end > one.call) return behind(place, bound, std::max(next, one.call));
-    const std::int64_t ready = std::max(one.call, bound.end);
-    if (one.begin - ready >= least) {
-      if (std::optional<Held> held = behind_engine(place, ready)) return held;
-      if (std::optional<Held> held = behind_queue(place, ready)) return held;
+  static Busy busy_of(std::vector<Interval> all, std::int64_t pause) {
+    Busy made;
+    std::int64_t before = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      made.before.push_back(before);
+      before += all[i].end - all[i].begin;
+      const bool goes_on = i > 0 && all[i].begin - all[i - 1].end <= pause;
+      made.since.push_back(goes_on ? made.since.back() : all[i].begin);
     }
-    return behind_host(place);
+    made.all = std::move(all);
+    return made;
+  }
+  /// For how long an engine was busy until a moment.
+  static std::int64_t busy_until(const Busy& busy, std::int64_t moment) {
+    const auto after = std::upper_bound(busy.all.begin(), busy.all.end(), moment, begins_after());
+    if (after == busy.all.begin()) return 0;
+    const auto at = std::prev(after);
+    return busy.before[static_cast<std::size_t>(at - busy.all.begin())] + std::min(moment, at->end) - at->begin;
+  }
+  /// Since when an engine that is busy at a moment has been, but for short pauses.
+  static std::int64_t busy_since(const Busy& busy, std::int64_t moment) {
+    const auto after = std::upper_bound(busy.all.begin(), busy.all.end(), moment, begins_after());
+    return busy.since[static_cast<std::size_t>(after - busy.all.begin()) - 1];
+  }
+
+  /// First it could not begin, or was not asked for yet; then what it needs was not free.
+  void explain(std::uint32_t place) {
+    const Command& one = command(place);
+    const auto& [bound, before] = bounds_.latest(place);
+    const std::int64_t ready = std::max(one.call, bound.end);
+    std::optional<Held> held;
+    if (ready >= 0 && one.begin - ready >= least) {
+      held = behind_engine(place, ready);
+      if (!held) held = behind_queue(place, ready);
+    }
+    if (bound.command != none && bound.end > one.call) {
+      if (std::optional<Held> first = behind(place, bound, std::max(before, one.call))) add(std::move(*first));
+    } else {
+      // Asked for earlier, it would have stood behind the same work of its engine.
+      const bool by_engine = held && held->reason != Reason::work_queue;
+      const std::int64_t until = by_engine ? busy_since(busy_.at(engine_of(one)), command(held->by).begin) : one.call;
+      if (std::optional<Held> first = behind_host(place, bound.end, std::min(until, one.call))) add(std::move(*first));
+    }
+    if (held) add(std::move(*held));
   }
 
   std::optional<Held> behind(std::uint32_t place, const Bound& bound, std::int64_t since) const {
@@ -129,12 +167,19 @@ class Explainer {
       case Tie::event: held.reason = Reason::event; break;
       case Tie::default_stream: held.reason = Reason::default_stream; break;
       case Tie::memory: held.reason = Reason::memory; break;
+      case Tie::replay:
+        held.reason = Reason::replay;
+        held.file = one.file;
+        held.line = one.line;
+        break;
       case Tie::stream_order:
-        if (by.lane == one.lane || by.lane == Lane::graph || one.lane == Lane::graph) return std::nullopt;
+        if (by.lane == one.lane || by.lane >= Lane::graph || one.lane == Lane::graph) return std::nullopt;
+        // The CPU's workers do collectives, too.
+        if (is_of_cpu(one) && (came_.contains(place) || came_.contains(bound.command))) return std::nullopt;
         held.reason = Reason::stream_order;
         held.file = one.file;
         held.line = one.line;
-        held.saves = std::min({held.saves, by.end - by.begin, one.end - one.begin});
+        held.saves = std::min({held.saves, time_of(bound.command), time_of(place)});
         break;
     }
     if (held.reason == Reason::default_stream) {  // what caused the barrier is the line to look at
@@ -148,28 +193,33 @@ class Explainer {
   /// Ready, but another command kept its engine: the last one of it to end before this one began.
   std::optional<Held> behind_engine(std::uint32_t place, std::int64_t ready) const {
     const Command& one = command(place);
-    const auto& ends = by_end_.at({device_of(one), one.lane});
+    const auto& ends = by_end_.at(engine_of(one));
     auto at = std::upper_bound(ends.begin(), ends.end(), one.begin, ends_after());
     if (at == ends.begin()) return std::nullopt;
     const std::uint32_t by = *--at;
-    if (by == place || command(by).end <= ready || one.begin - command(by).end > least) return std::nullopt;
-    Held held = begun(place, by, ready, one.begin);
+    const std::int64_t end = command(by).end;
+    if (by == place || end <= ready || one.begin - end > pause_of(one)) return std::nullopt;
+    const Busy& busy = busy_.at(engine_of(one));
+    const std::int64_t since = std::max(ready, busy_since(busy, command(by).begin));
+    Held held = begun(place, by, since, one.begin);
+    held.saves = busy_until(busy, end) - busy_until(busy, since);
+    // A worker of the CPU that was slow to begin was not kept by what ended meanwhile.
+    if (is_of_cpu(one) && 2 * held.saves < one.begin - ready) return std::nullopt;
     const std::int32_t urgent = timeline_.streams[command(by).stream].priority;  // the lower, the more
     const bool overtaken = command(by).call > one.call && urgent < timeline_.streams[one.stream].priority;
     held.reason = overtaken ? Reason::priority : Reason::engine_busy;
     held.file = one.file;
     held.line = one.line;
-    held.saves = command(by).end - ready;
     return held;
   }
 
   /// Ready, its engine idle, and yet it began only when another stream's command did that was asked for before it: streams
-  /// share a device's queues, each of which is taken from in order.
+  /// share a device's queues, each of which is taken from in order. The CPU has none.
   std::optional<Held> behind_queue(std::uint32_t place, std::int64_t ready) const {
     const Command& one = command(place);
-    const auto& busy = busy_.at({device_of(one), one.lane});
-    const auto next = std::upper_bound(busy.begin(), busy.end(), one.begin,
-                                       [](std::int64_t moment, const Interval& it) { return moment < it.begin; });
+    if (is_of_cpu(one)) return std::nullopt;
+    const std::vector<Interval>& busy = busy_.at(engine_of(one)).all;
+    const auto next = std::upper_bound(busy.begin(), busy.end(), one.begin, begins_after());
     const std::int64_t idle_until = std::prev(next)->begin;
     if (idle_until < ready + least) return std::nullopt;
     const auto& places = by_begin_.at(device_of(one));
@@ -190,16 +240,27 @@ class Explainer {
     return std::nullopt;
   }
 
-  /// The device, or the engine, had nothing to do until this was submitted.
-  std::optional<Held> behind_host(std::uint32_t place) const {
+  /// It was asked for late, and could have begun between `since`, when what it comes behind had ended, and `until`: the device
+  /// had nothing to do before the call, or the host waited. Without that wait the call would have been earlier by as long.
+  std::optional<Held> behind_host(std::uint32_t place, std::int64_t since, std::int64_t until) const {
     const Command& one = command(place);
     const auto gap = gaps_.find({device_of(one), one.begin});
-    if (gap == gaps_.end() || gap->second >= one.call) return beside_a_wait(place);
-    const std::int64_t late = one.call - gap->second;
-    Held held = begun(place, none, gap->second, one.begin);
-    held.saves = late;
-    const HostWait* wait = longest_wait(one, gap->second);
-    if (wait != nullptr && 2 * overlap(*wait, one, gap->second) > late) {
+    const std::int64_t idle_since = gap == gaps_.end() ? until : std::min(std::max(gap->second, since), until);
+    const std::int64_t late = until - idle_since;
+    if (is_served_in_order(one)) since = std::max(since, engine_idle_since(place));
+    const HostWait* wait = longest_wait(place, since, until);
+    const std::int64_t waited = wait == nullptr ? 0 : saved_without(*wait, one, since, until);
+    const bool in_gap = wait != nullptr && 2 * overlap(*wait, idle_since, until) > late;
+    if (late > waited && !in_gap) {
+      wait = wait_at(place, idle_since);
+      if (wait != nullptr && 2 * (wait->end - wait->begin) <= late) wait = nullptr;
+    }
+    const bool by_gap = late >= waited;
+    const std::int64_t begin = by_gap ? idle_since : std::max(wait->begin, since);
+    Held held = begun(place, none, begin, one.begin);
+    held.saves = std::max(late, waited);
+    if (held.saves < least) return std::nullopt;
+    if (wait != nullptr) {
       blame(held, *wait);
     } else {
       held.reason = Reason::host_late;
@@ -208,17 +269,21 @@ class Explainer {
     }
     return held;
   }
-  /// Other engines ran meanwhile: it could have run beside them, had the host not waited.
-  std::optional<Held> beside_a_wait(std::uint32_t place) const {
-    const Command& one = command(place);
-    const std::int64_t since = engine_idle_since(place);
-    if (since < 0 || since >= one.call) return std::nullopt;
-    const HostWait* wait = longest_wait(one, since);
-    if (wait == nullptr) return std::nullopt;
-    Held held = begun(place, none, since, one.begin);
-    held.saves = std::min(overlap(*wait, one, since), one.end - one.begin);
-    blame(held, *wait);
-    return held;
+  /// Copy engines of devices do one copy after the other; kernels run beside each other while there is room.
+  bool is_served_in_order(const Command& one) const {
+    return one.lane >= Lane::copy_in && one.lane <= Lane::copy_device && !is_of_cpu(one);
+  }
+  /// By how much the whole would be shorter at most, had the host not waited. What it waited for ends when it ends: if the host
+  /// then waits for everything, or never again, what is left to save is the time from there.
+  std::int64_t saved_without(const HostWait& wait, const Command& one, std::int64_t since, std::int64_t until) const {
+    const std::int64_t shift = overlap(wait, since, until);
+    if (!one_thread_ || wait.command == none || command(wait.command).state != State::ran) return shift;
+    const auto& waits = timeline_.waits;
+    const auto next = std::lower_bound(waits.begin(), waits.end(), one.call,
+                                       [](const HostWait& it, std::int64_t moment) { return it.begin < moment; });
+    if (next != waits.end() && timeline_.text(next->what) != "everything") return shift;
+    const std::int64_t over = next == waits.end() ? last_end_ : next->end;
+    return std::min(shift, over - std::min(wait.end, command(wait.command).end));
   }
   void blame(Held& held, const HostWait& wait) const {
     const std::string_view what = timeline_.text(wait.what);
@@ -238,23 +303,38 @@ class Explainer {
     }
     return -1;
   }
-  /// For how long of the time from `since` to the call.
-  static std::int64_t overlap(const HostWait& wait, const Command& one, std::int64_t since) {
-    return std::min(wait.end, one.call) - std::max(wait.begin, since);
+  static std::int64_t overlap(const HostWait& wait, std::int64_t since, std::int64_t until) {
+    return std::min(wait.end, until) - std::max(wait.begin, since);
   }
-  /// Of the thread that submitted the command, between `since` and the call; null if none lasted.
-  const HostWait* longest_wait(const Command& one, std::int64_t since) const {
+  /// Of the thread that submitted the command, in that time; null if none lasted. Not the wait for the command itself, which
+  /// simulated devices let begin before its call.
+  const HostWait* longest_wait(std::uint32_t place, std::int64_t since, std::int64_t until) const {
     const auto& waits = timeline_.waits;
     const HostWait* found = nullptr;
-    auto at = std::upper_bound(waits.begin(), waits.end(), one.call,
+    std::int64_t longest = least;
+    auto at = std::upper_bound(waits.begin(), waits.end(), until,
                                [](std::int64_t moment, const HostWait& wait) { return moment < wait.begin; });
-    constexpr int looked_at = 256;
     for (int i = 0; i < looked_at && at != waits.begin(); ++i) {
       --at;
-      const std::int64_t least_here = found == nullptr ? least : overlap(*found, one, since);
-      if (at->thread == one.thread && overlap(*at, one, since) > least_here) found = &*at;
+      if (at->thread != command(place).thread || at->command == place) continue;
+      if (overlap(*at, since, until) <= longest) continue;
+      found = &*at;
+      longest = overlap(*at, since, until);
     }
     return found;
+  }
+
+  /// In which the thread that submitted the command was when the device went idle: what it did then came late for that.
+  const HostWait* wait_at(std::uint32_t place, std::int64_t moment) const {
+    const auto& waits = timeline_.waits;
+    auto at = std::upper_bound(waits.begin(), waits.end(), moment,
+                               [](std::int64_t moment, const HostWait& wait) { return moment < wait.begin; });
+    for (int i = 0; i < looked_at && at != waits.begin(); ++i) {
+      --at;
+      if (at->thread != command(place).thread || at->command == place) continue;
+      return at->end >= moment ? &*at : nullptr;
+    }
+    return nullptr;
   }
 
   static Held begun(std::uint32_t place, std::uint32_t by, std::int64_t begin, std::int64_t end) {
@@ -275,7 +355,7 @@ class Explainer {
   }
   /// Ranks of a collective that were ready before the last one.
   void find_late_ranks() {
-    for (const Meeting& meeting : meetings(timeline_)) {
+    for (const Meeting& meeting : meetings_) {
       const CollectivePart& last = *meeting.parts[meeting.last].part;
       for (const Meeting::Part& one : meeting.parts) {
         if (one.part == &last) continue;
@@ -313,11 +393,15 @@ class Explainer {
   }
 
   const Timeline& timeline_;
-  std::vector<std::pair<Bound, std::int64_t>> bounds_;  ///< what ended last, and when what ended before that did
+  Bounds bounds_;
+  std::vector<Meeting> meetings_;
+  std::map<std::uint32_t, std::int64_t> came_;  ///< of parts of collectives: when the last rank came
   std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> gaps_;  ///< device and end to begin
-  std::map<std::pair<std::uint32_t, Lane>, std::vector<std::uint32_t>> by_end_;
-  std::map<std::pair<std::uint32_t, Lane>, std::vector<Interval>> busy_;  ///< of each engine
-  std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;          ///< of each device
+  std::map<EngineOfDevice, std::vector<std::uint32_t>> by_end_;
+  std::map<EngineOfDevice, Busy> busy_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;  ///< of each device
+  std::int64_t last_end_ = 0;
+  bool one_thread_ = true;  ///< called all commands
   std::map<Key, Cause> all_;
 };
 

@@ -61,7 +61,11 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
                     duration_text(one.busy).c_str(), percent(one.busy, summary.makespan),
                     static_cast<unsigned long long>(one.commands));
     if (one.bytes_per_second > 0) {
-      text += printed("%8.2f (%.2f)", one.bytes_per_second / 1e9, one.best_bytes_per_second / 1e9);
+      text += printed("%8.2f", one.bytes_per_second / 1e9);
+      // Copies at once are faster together than any of them, and what was too short is no best one.
+      if (one.best_bytes_per_second >= one.bytes_per_second) {
+        text += printed(" (%.2f)", one.best_bytes_per_second / 1e9);
+      }
     }
     text += "\n";
   }

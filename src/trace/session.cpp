@@ -185,14 +185,9 @@ class Session::State final : public Observer {
   }
   const std::filesystem::path& file() const { return options_.file; }
 
-  void add_range(std::string_view name, std::int64_t begin, std::int64_t end) {
-    Tape::Writer& writer = tape_.writer();
-    TapeRecord& record = writer.next();
-    record.kind = TapeRecord::Kind::range;
-    record.name = writer.text(name);
-    record.begin = begin;
-    record.end = end;
-    writer.add();
+  void begin_range(std::string_view name, std::int64_t begin) { tape_.writer().begin_range(name, begin); }
+  void end_range(std::string_view name, std::int64_t begin, std::int64_t end) {
+    tape_.writer().end_range(name, begin, end);
   }
 
  private:
@@ -259,12 +254,35 @@ class Session::State final : public Observer {
     nodes.reserve(graph.nodes.size());
     for (const GraphNodeInfo& node : graph.nodes) nodes.push_back(known(node, writer));
     const detail::LockGuard lock(known_mutex_);
+    if (graphs_.count(graph.id) != 0) {  // told again for another observer
+      for (std::uint32_t node = 0; node < nodes.size(); ++node) change(graph.id, node, nodes[node]);
+      return;
+    }
     // A program that captures the same graph again and again has its nodes once; its place in the map counts as some nodes, too.
     const bool is_new = last_graph_ == nullptr || *last_graph_ != nodes;
     nodes_left_ -= std::min(nodes_left_, 4 + (is_new ? nodes.size() : 0));
     if (nodes_left_ == 0) return;
     if (is_new) last_graph_ = std::make_shared<const std::vector<KnownNode>>(std::move(nodes));
-    graphs_.insert_or_assign(graph.id, last_graph_);
+    graphs_.insert_or_assign(graph.id, KnownGraph{last_graph_, {}});
+  }
+  void graph_changed(std::uint64_t graph, std::uint32_t node, const GraphNodeInfo& info) override {
+    const KnownNode made = known(info, tape_.writer());
+    const detail::LockGuard lock(known_mutex_);
+    change(graph, node, made);
+  }
+  /// For later launches.
+  void change(std::uint64_t graph, std::uint32_t node, const KnownNode& made) WEIR_NEEDS(known_mutex_) {
+    const auto at = graphs_.find(graph);
+    if (at == graphs_.end() || node >= at->second.nodes->size())
+      return;  // who is told of it later sees it as it is then
+    const std::int64_t since = now();
+    if (at->second.at(node, since) == made) return;  // as most updates, which bring other arguments alone
+    if (nodes_left_ == 0) {
+      graphs_.erase(at);  // rather no name than a wrong one
+      return;
+    }
+    --nodes_left_;
+    at->second.changes[node].push_back({since, made});
   }
   void waited(const weir::HostWait& wait) override {
     if (wait.began == std::chrono::steady_clock::time_point()) return;  // a question, which does not wait
@@ -308,7 +326,7 @@ class Session::State final : public Observer {
   mutable detail::Mutex known_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_ WEIR_GUARDED_BY(known_mutex_);  ///< those that are gone stay
   std::unordered_map<std::uint64_t, KnownGraph> graphs_ WEIR_GUARDED_BY(known_mutex_);    ///< likewise
-  KnownGraph last_graph_ WEIR_GUARDED_BY(known_mutex_);
+  std::shared_ptr<const std::vector<KnownNode>> last_graph_ WEIR_GUARDED_BY(known_mutex_);
   std::size_t nodes_left_ WEIR_GUARDED_BY(known_mutex_) = options_.limit / 8 / sizeof(KnownNode);
   std::unique_ptr<Keeper> keeper_;
 };
@@ -343,7 +361,10 @@ Range::Range(std::string_view name) {
   if (!told_ && !traced) return;
   name_ = name;
   if (told_) nvtx_push(name_);
-  if (traced) begin_ = now();
+  if (!traced) return;
+  begin_ = now();
+  const detail::SharedGuard lock(sessions_mutex);
+  for (Session::State* session : sessions) session->begin_range(name_, begin_);
 }
 
 Range::~Range() {
@@ -351,7 +372,7 @@ Range::~Range() {
   if (begin_ < 0) return;
   const std::int64_t end = now();
   const detail::SharedGuard lock(sessions_mutex);
-  for (Session::State* session : sessions) session->add_range(name_, begin_, end);
+  for (Session::State* session : sessions) session->end_range(name_, begin_, end);
 }
 
 }  // namespace weir::trace

@@ -31,7 +31,27 @@ struct KnownNode {
 
   bool operator==(const KnownNode&) const = default;
 };
-using KnownGraph = std::shared_ptr<const std::vector<KnownNode>>;
+/// A graph's nodes as they were first, and what became of some.
+struct KnownGraph {
+  struct Change {
+    std::int64_t since;  ///< of the steady clock
+    KnownNode node;
+  };
+
+  std::shared_ptr<const std::vector<KnownNode>> nodes;
+  std::unordered_map<std::uint32_t, std::vector<Change>> changes;  ///< by node, the oldest first
+
+  /// As a launch of that moment has it.
+  const KnownNode& at(std::uint32_t node, std::int64_t moment) const {
+    if (const auto changed = changes.find(node); changed != changes.end()) {
+      const std::vector<Change>& all = changed->second;
+      for (auto one = all.rbegin(); one != all.rend(); ++one) {
+        if (one->since <= moment) return one->node;
+      }
+    }
+    return (*nodes)[node];
+  }
+};
 
 struct Told {
   Tape::Contents tape;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -67,13 +68,26 @@ Tape::Writer& Tape::writer() {
 }
 
 std::shared_ptr<Tape::Writer> Tape::take_writer() {
-  const detail::LockGuard lock(mutex_);
-  for (const std::shared_ptr<Writer>& writer : writers_) {
-    bool taken = false;
-    if (writer->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire)) return writer;
+  std::shared_ptr<Writer> found;
+  {
+    const detail::LockGuard lock(mutex_);
+    for (const std::shared_ptr<Writer>& writer : writers_) {
+      bool taken = false;
+      if (!writer->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire)) continue;
+      found = writer;
+      break;
+    }
+    if (found == nullptr) {
+      writers_.push_back(std::make_shared<Writer>(*this, static_cast<std::uint32_t>(writers_.size())));
+      return writers_.back();
+    }
+    ++found->owner_;
   }
-  writers_.push_back(std::make_shared<Writer>(*this, static_cast<std::uint32_t>(writers_.size())));
-  return writers_.back();
+  TapeRecord& record = found->next();
+  record.kind = TapeRecord::Kind::owner;
+  record.a = found->owner_;
+  found->add();
+  return found;
 }
 
 Tape::Piece* Tape::next_piece(Writer& writer) {
@@ -83,6 +97,7 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
   if (pieces_.size() >= most_pieces_) {
     const auto oldest = std::find_if(pieces_.begin(), pieces_.end(), [](const auto& piece) { return !piece->open; });
     if (oldest != pieces_.end()) {
+      remember_ends(**oldest);
       next = *oldest;
       pieces_.erase(oldest);
       for (const TapeRecord& record : next->records) dropped_ += record.kind == TapeRecord::Kind::command ? 1 : 0;
@@ -92,8 +107,19 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
   next->count.store(0, std::memory_order_relaxed);
   next->open = true;
   next->writer = writer.place_;
+  next->owner = writer.owner_;
   pieces_.push_back(next);
   return next;
+}
+
+void Tape::remember_ends(const Piece& piece) {
+  std::uint64_t stream = 0;
+  Ended* last = nullptr;
+  for (const TapeRecord& record : piece.records) {
+    if (record.kind != TapeRecord::Kind::ran) continue;
+    if (last == nullptr || record.stream != stream) last = &ended_[stream = record.stream];
+    if (record.end >= last->end) *last = {record.id, record.end, record.flag ? Ended::never : record.begin};
+  }
 }
 
 void Tape::Free::operator()(void* slab) const { std::free(slab); }
@@ -125,13 +151,112 @@ Text Tape::intern(std::string_view text) {
 }
 
 Tape::Contents Tape::read() const {
-  const detail::LockGuard lock(mutex_);
-  Contents contents{std::vector<std::vector<TapeRecord>>(writers_.size()), texts_, dropped_};
-  for (const Piece* piece : pieces_) {
-    std::vector<TapeRecord>& thread = contents.threads[piece->writer];
-    thread.insert(thread.end(), piece->records, piece->records + piece->count.load(std::memory_order_acquire));
+  Contents contents;
+  EndedByStream ended;
+  {
+    const detail::LockGuard lock(mutex_);
+    contents.texts = texts_;
+    contents.dropped = dropped_;
+    ended = ended_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> places;  // by writer and owner
+    const auto thread = [&](std::uint32_t writer, std::uint32_t owner) {
+      const auto [at, is_new] = places.try_emplace({writer, owner}, static_cast<std::uint32_t>(places.size()));
+      if (is_new) contents.threads.emplace_back();
+      return at->second;
+    };
+    // These first: one that ends meanwhile is among the records, too.
+    for (const std::shared_ptr<Writer>& writer : writers_) {
+      const detail::LockGuard open(writer->open_mutex_);
+      for (const auto& [owner, name, begin] : writer->open_) {
+        contents.open.push_back({thread(writer->place_, owner), name, begin});
+      }
+    }
+    for (const Piece* piece : pieces_) {
+      const TapeRecord* const end = piece->records + piece->count.load(std::memory_order_acquire);
+      std::uint32_t owner = piece->owner;
+      for (const TapeRecord* at = piece->records; at != end;) {
+        const TapeRecord* const next =
+            std::find_if(at, end, [](const TapeRecord& one) { return one.kind == TapeRecord::Kind::owner; });
+        std::vector<TapeRecord>& list = contents.threads[thread(piece->writer, owner)];
+        list.insert(list.end(), at, next);
+        if (next == end) break;
+        owner = static_cast<std::uint32_t>(next->a);
+        at = next + 1;
+      }
+    }
   }
+  leave_out_what_ended(contents, std::move(ended));
   return contents;
+}
+
+/// Commands whose ends made room do so, too: they would look as if they had not ended. A stream's commands end in their order, so it is
+/// those up to the last one whose end is or was known.
+void Tape::leave_out_what_ended(Contents& contents, EndedByStream ended) {
+  if (ended.empty()) return;
+  std::vector<std::uint64_t> ran, refused, lost;
+  std::vector<const TapeRecord*> commands;
+  for (const std::vector<TapeRecord>& thread : contents.threads) {
+    for (const TapeRecord& one : thread) {
+      if (one.kind == TapeRecord::Kind::ran) ran.push_back(one.id);
+      if (one.kind == TapeRecord::Kind::refused) refused.push_back(one.id);
+      if (one.kind != TapeRecord::Kind::command || one.lane == Lane::order || one.lane == Lane::memory) continue;
+      const auto last = ended.find(one.stream);
+      if (last == ended.end()) continue;
+      commands.push_back(&one);
+      if (one.id == last->second.command) last->second.begin = Ended::never;  // its place says more than its time
+    }
+  }
+  std::sort(ran.begin(), ran.end());
+  std::sort(refused.begin(), refused.end());
+  // The last of a stream first.
+  std::sort(commands.begin(), commands.end(), [](const TapeRecord* a, const TapeRecord* b) {
+    return std::pair(a->stream, a->begin) > std::pair(b->stream, b->begin);
+  });
+  std::uint64_t stream = 0;
+  bool is_past = false;
+  for (const TapeRecord* one : commands) {
+    if (std::binary_search(refused.begin(), refused.end(), one->id)) continue;
+    const Ended& last = ended.at(one->stream);
+    if (std::exchange(stream, one->stream) != one->stream) is_past = false;
+    const bool has_ended = std::binary_search(ran.begin(), ran.end(), one->id);
+    is_past = is_past || has_ended || one->id == last.command || one->begin <= last.begin;
+    if (is_past && !has_ended) lost.push_back(one->id);
+  }
+  std::sort(lost.begin(), lost.end());
+  for (std::vector<TapeRecord>& thread : contents.threads) {
+    contents.dropped += std::erase_if(thread, [&](const TapeRecord& one) {
+      return one.kind == TapeRecord::Kind::command && std::binary_search(lost.begin(), lost.end(), one.id);
+    });
+  }
+}
+
+void Tape::Writer::begin_range(std::string_view name, std::int64_t begin) {
+  const Text known = text(name);
+  const detail::LockGuard lock(open_mutex_);
+  open_.push_back({owner_, known, begin});
+}
+
+void Tape::Writer::end_range(std::string_view name, std::int64_t begin, std::int64_t end) {
+  // The last that began, unless the session began after it.
+  std::size_t place = 0;
+  TapeRecord made = empty_record;
+  made.kind = TapeRecord::Kind::range;
+  made.begin = begin;
+  made.end = end;
+  {
+    const detail::LockGuard lock(open_mutex_);
+    for (place = open_.size(); place > 0; --place) {
+      if (open_[place - 1].owner == owner_ && open_[place - 1].begin == begin) break;
+    }
+    if (place > 0) made.name = open_[place - 1].name;
+  }
+  if (place == 0) made.name = text(name);
+  next() = made;
+  add();
+  if (place == 0) return;
+  // Only now: whoever reads meanwhile finds it in one of both.
+  const detail::LockGuard lock(open_mutex_);
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(place - 1));
 }
 
 std::string readable(std::string_view name) {

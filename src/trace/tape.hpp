@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,14 +20,15 @@ namespace weir::trace {
 
 /// One thing that was told. Moments are of the steady clock, in nanoseconds.
 struct TapeRecord {
-  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective, node };
+  /// `owner`: from here on the list is another thread's.
+  enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective, node, owner };
 
   std::uint64_t id;  ///< of the command
   std::int64_t begin;
   std::int64_t end;
   std::uint64_t stream;
   /// Bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address; of a node: its
-  /// number; of what ran by a virtual clock: when it was called.
+  /// number; of what ran by a virtual clock: when it was called; of an owner: its number.
   std::uint64_t a;
   std::uint64_t b;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
   Text name;
@@ -73,9 +75,16 @@ class Tape {
   Writer& writer();
   Text intern(std::string_view text);
 
+  /// A range that had not ended.
+  struct OpenRange {
+    std::uint32_t thread;  ///< its place in `threads`
+    Text name;
+    std::int64_t begin;
+  };
   struct Contents {
-    std::vector<std::vector<TapeRecord>> threads;  ///< each in the order in which they came
+    std::vector<std::vector<TapeRecord>> threads;  ///< of one thread each, in the order in which they came
     std::vector<std::string> texts;
+    std::vector<OpenRange> open;
     std::uint64_t dropped = 0;  ///< commands that made room
   };
   Contents read() const;
@@ -83,9 +92,20 @@ class Tape {
  private:
   friend class Writer;
   friend struct WritersOfThread;
+  /// The last command of a stream whose end made room.
+  struct Ended {
+    static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
+    std::uint64_t command = 0;
+    std::int64_t end = never;
+    std::int64_t begin = never;  ///< by the clock of the calls
+  };
+  using EndedByStream = std::unordered_map<std::uint64_t, Ended>;
+
   std::shared_ptr<Writer> take_writer();
   Piece* next_piece(Writer& writer);
   Piece* new_piece() WEIR_NEEDS(mutex_);
+  void remember_ends(const Piece& piece) WEIR_NEEDS(mutex_);
+  static void leave_out_what_ended(Contents& contents, EndedByStream ended);
 
   const std::uint64_t number_;  ///< unique in the process
   const std::size_t most_pieces_;
@@ -100,13 +120,15 @@ class Tape {
   std::vector<std::string> texts_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Text> places_ WEIR_GUARDED_BY(mutex_);
   std::uint64_t dropped_ WEIR_GUARDED_BY(mutex_) = 0;
+  EndedByStream ended_ WEIR_GUARDED_BY(mutex_);
 };
 
 struct Tape::Piece {
   static constexpr std::uint32_t capacity = 128;
   std::atomic<std::uint32_t> count{0};  ///< those behind it may be read
   std::uint32_t writer = 0;
-  bool open = true;  ///< its writer adds to it
+  std::uint32_t owner = 0;  ///< of its first record
+  bool open = true;         ///< its writer adds to it
   TapeRecord records[capacity];
 };
 
@@ -142,6 +164,9 @@ class Tape::Writer {
     }
     return last_name_text_;
   }
+  /// Ranges that are open are kept beside the records: they are told before they end, and however many records make room.
+  void begin_range(std::string_view name, std::int64_t begin);
+  void end_range(std::string_view name, std::int64_t begin, std::int64_t end);
 
  private:
   friend class Tape;
@@ -149,6 +174,14 @@ class Tape::Writer {
   Tape& tape_;
   const std::uint32_t place_;
   std::atomic<bool> taken_{true};
+  std::uint32_t owner_ = 0;  ///< how many threads had it before
+  struct Open {
+    std::uint32_t owner;
+    Text name;
+    std::int64_t begin;
+  };
+  detail::Mutex open_mutex_;  ///< taken for moments; behind the tape's, if both are
+  std::vector<Open> open_ WEIR_GUARDED_BY(open_mutex_);
   Piece* piece_ = nullptr;
   std::uint32_t count_ = 0;  ///< of records in it
   struct Last {

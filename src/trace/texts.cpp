@@ -11,7 +11,7 @@ std::string_view to_text(Lane lane) {
 }
 
 std::string_view to_text(Tie tie) {
-  static constexpr std::string_view words[tie_count] = {"stream order", "event", "default stream", "memory"};
+  static constexpr std::string_view words[tie_count] = {"stream order", "event", "default stream", "memory", "replay"};
   return words[static_cast<std::size_t>(tie)];
 }
 

@@ -35,8 +35,22 @@ std::string command_text(const Timeline& timeline, std::uint32_t place) {
 std::string_view to_text(Reason reason) {
   static constexpr std::string_view words[reason_count] = {
       "event",  "default stream", "stream order", "pageable copy", "host wait", "host late", "engine busy",
-      "memory", "allocation",     "work queue",   "priority",      "rank",      "unknown"};
+      "memory", "allocation",     "work queue",   "priority",      "rank",      "replay",    "unknown"};
   return words[static_cast<std::size_t>(reason)];
+}
+
+namespace {
+std::string_view device_text(const Timeline& timeline, std::uint32_t device) {
+  const std::string_view name = timeline.text(timeline.devices[device]);
+  const std::size_t space = name.rfind(' ');  // in front of it: the process, in merged timelines
+  return name.substr(space == name.npos ? 0 : space + 1);
+}
+}  // namespace
+
+bool is_cpu(const Timeline& timeline, std::uint32_t device) { return device_text(timeline, device).starts_with("cpu"); }
+
+bool is_gpu(const Timeline& timeline, std::uint32_t device) {
+  return device_text(timeline, device).starts_with("cuda");
 }
 
 namespace {
@@ -46,6 +60,10 @@ std::string rank_text(const Timeline& timeline, std::uint32_t command) {
                                      [](const CollectivePart& one, std::uint32_t at) { return one.command < at; });
   return part == parts.end() || part->command != command ? "?" : std::to_string(part->rank);
 }
+bool on_copy_engine(const Timeline& timeline, const Command& command) {
+  const bool copies = command.lane >= Lane::copy_in && command.lane <= Lane::copy_device;
+  return copies && !is_cpu(timeline, timeline.streams[command.stream].device);
+}
 }  // namespace
 
 void add_words(Held& held, const Timeline& timeline) {
@@ -54,8 +72,15 @@ void add_words(Held& held, const Timeline& timeline) {
   const std::string place = place_text(timeline, held.file, held.line);
   const std::string line = place.empty() ? "" : " at " + place;  // not known of programs that do not use Weir
   const Command& command = timeline.commands[held.command];
+  const bool is_line_of_by =
+      held.by != none && held.file == timeline.commands[held.by].file && held.line == timeline.commands[held.by].line;
   switch (held.reason) {
     case Reason::event:
+      if (timeline.commands[held.by].lane == Lane::order) {
+        held.why = one + " waited" + line + " for an event of work that was enqueued before the recording began";
+        held.change = "record the event right behind what is needed, or make that work shorter";
+        break;
+      }
       held.why = one + " waited for an event, recorded" + line + " behind " + by;
       held.change = "record the event right behind what is needed, or make " + by + " shorter";
       break;
@@ -81,11 +106,11 @@ void add_words(Held& held, const Timeline& timeline) {
       break;
     case Reason::engine_busy:
       held.why = one + " was ready, but " + by + " kept " +
-                 (command.lane == Lane::kernel ? "the device full" : "its copy engine busy");
+                 (on_copy_engine(timeline, command) ? "its copy engine busy" : "the device full");
       held.change = "nothing holds it but the device: make the work smaller, or give what matters a higher priority";
       break;
     case Reason::memory:
-      held.why = one + " waited for memory that " + by + " had used, freed" + line;
+      held.why = one + " waited for memory that " + by + " had used" + (is_line_of_by ? "" : ", freed") + line;
       held.change = "keep the memory, or use a pool for each stream";
       break;
     case Reason::allocation:
@@ -107,6 +132,10 @@ void add_words(Held& held, const Timeline& timeline) {
       held.why = one + " of rank " + rank_text(timeline, held.command) + " waited for rank " +
                  rank_text(timeline, held.by) + ", which came last" + line;
       held.change = "make what that rank does before it shorter, or give it less to do";
+      break;
+    case Reason::replay:
+      held.why = one + " waited for " + by + ", another replay of the same graph, which never overlap";
+      held.change = "give each stream a graph of its own (Graph::clone), or launch them in one stream";
       break;
     case Reason::unknown: break;
   }

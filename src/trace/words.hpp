@@ -14,6 +14,9 @@ std::string duration_text(std::int64_t ns);
 std::string place_text(const Timeline& timeline, Text file, std::uint32_t line);
 /// "Saxpy (stream s)".
 std::string command_text(const Timeline& timeline, std::uint32_t place);
+/// Whether the device is the host's own, or one of CUDA.
+bool is_cpu(const Timeline& timeline, std::uint32_t device);
+bool is_gpu(const Timeline& timeline, std::uint32_t device);
 /// Held::why and Held::change.
 void add_words(Held& held, const Timeline& timeline);
 

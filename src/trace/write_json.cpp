@@ -205,7 +205,8 @@ class Writer {
     out_ << "\"}}";
   }
   void named_range(const NamedRange& one) {
-    slice(text(one.name), "range", host, one.thread, one.begin, one.end < 0 ? timeline_.duration : one.end);
+    slice(text(one.name), "range", host, one.thread, one.begin,
+          one.end < 0 ? std::max(one.begin, timeline_.duration) : one.end);
     out_ << R"("w": ")";
     numbers(place(one.name), one.thread, one.begin, one.end);
     out_ << "\"}}";

@@ -75,7 +75,7 @@ class Writer {
     for (const NamedRange& range : timeline_.ranges) {
       const std::uint64_t track = thread_track(range.thread);
       slice(named(timeline_.text(range.name), "range", track), track, range.begin,
-            range.end < 0 ? timeline_.duration : range.end);
+            range.end < 0 ? std::max(range.begin, timeline_.duration) : range.end);
     }
     for (const NodeRun& node : timeline_.nodes) add_node(node);
   }

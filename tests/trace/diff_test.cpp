@@ -1,4 +1,6 @@
 // Two runs side by side: lines are matched, the dearest change comes first, and conditions hold or not.
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -45,6 +47,121 @@ TEST(TraceDiff, matches_lines_by_name_and_place_and_tells_the_dearest_first) {
   EXPECT_EQ(made.lines[2].where, "made.cpp:7") << "it has moved";
   EXPECT_EQ(made.lines[2].ran[0], 10 * us);
   EXPECT_NE(to_text(made).find("40 us: b, made.cpp:2"), std::string::npos) << to_text(made);
+}
+
+struct Work {
+  const char* name;
+  const char* file;  ///< null: not known
+  std::uint32_t line;
+  std::int64_t lasts;
+  Lane lane = Lane::kernel;
+};
+
+/// One after the other, in one stream.
+weir::trace::Timeline timeline_of(std::initializer_list<Work> all) {
+  Made made(1);
+  std::int64_t now = 0;
+  std::uint32_t before = weir::trace::none;
+  for (const Work& one : all) {
+    const auto place = before == weir::trace::none
+                           ? made.add(0, one.lane, 0, now, now + one.lasts)
+                           : made.add(0, one.lane, 0, now, now + one.lasts, {{before, Tie::stream_order}});
+    weir::trace::Command& command = made.timeline.commands.back();
+    command.name = made.text(one.name);
+    command.file = one.file == nullptr ? weir::trace::none : made.text(one.file);
+    command.line = one.line;
+    now += one.lasts;
+    before = place;
+  }
+  return made.timeline;
+}
+
+/// For each line of the second run that ran, or was found in the first one: "name place before -> after".
+std::string drawn(const Difference& made) {
+  std::string text;
+  for (const Difference::Line& line : made.lines) {
+    text += line.name + " " + line.where + " " + std::to_string(line.ran[0] / us) + " -> " +
+            std::to_string(line.ran[1] / us) + "\n";
+  }
+  return text;
+}
+
+TEST(TraceDiff, finds_lines_again_below_one_that_is_new) {
+  const Difference made =
+      compare(timeline_of({{"k", "p.cpp", 7, 20 * us}, {"k", "p.cpp", 8, 1 * us}, {"k", "p.cpp", 9, 5 * us}}),
+              timeline_of({{"k", "p.cpp", 8, 20 * us}, {"k", "p.cpp", 9, 1 * us}, {"k", "p.cpp", 10, 5 * us}}));
+  EXPECT_EQ(drawn(made), "k p.cpp:8 20 -> 20\nk p.cpp:9 1 -> 1\nk p.cpp:10 5 -> 5\n");
+  EXPECT_EQ(to_text(made).find("Slower"), std::string::npos) << to_text(made);
+}
+
+TEST(TraceDiff, finds_the_one_of_several_lines_of_a_kernel_that_became_slower_though_all_have_moved) {
+  const Difference made =
+      compare(timeline_of({{"k", "p.cpp", 7, 20 * us}, {"k", "p.cpp", 8, 1 * us}, {"k", "p.cpp", 9, 5 * us}}),
+              timeline_of({{"k", "p.cpp", 8, 20 * us}, {"k", "p.cpp", 9, 19 * us}, {"k", "p.cpp", 10, 5 * us}}));
+  EXPECT_EQ(drawn(made), "k p.cpp:9 1 -> 19\nk p.cpp:8 20 -> 20\nk p.cpp:10 5 -> 5\n");
+}
+
+TEST(TraceDiff, finds_the_launch_that_is_new_among_others_of_its_kernel) {
+  const auto before = timeline_of({{"k", "p.cpp", 7, 20 * us}, {"k", "p.cpp", 8, 1 * us}, {"k", "p.cpp", 9, 5 * us}});
+  EXPECT_EQ(drawn(compare(before, timeline_of({{"k", "p.cpp", 7, 3 * us},
+                                               {"k", "p.cpp", 8, 20 * us},
+                                               {"k", "p.cpp", 9, 1 * us},
+                                               {"k", "p.cpp", 10, 5 * us}}))),
+            "k p.cpp:7 0 -> 3\nk p.cpp:8 20 -> 20\nk p.cpp:9 1 -> 1\nk p.cpp:10 5 -> 5\n")
+      << "above the others";
+  EXPECT_EQ(drawn(compare(before, timeline_of({{"k", "p.cpp", 7, 20 * us},
+                                               {"k", "p.cpp", 8, 19 * us},
+                                               {"k", "p.cpp", 9, 5 * us},
+                                               {"k", "p.cpp", 10, 1 * us}}))),
+            "k p.cpp:8 1 -> 19\nk p.cpp:10 0 -> 1\nk p.cpp:7 20 -> 20\nk p.cpp:9 5 -> 5\n")
+      << "below the others, one of which is slower";
+  EXPECT_EQ(drawn(compare(before, timeline_of({{"k", "p.cpp", 7, 20 * us}, {"k", "p.cpp", 8, 5 * us}}))),
+            "k p.cpp:7 20 -> 20\nk p.cpp:8 5 -> 5\nk p.cpp:8 1 -> 0\n")
+      << "one is gone";
+}
+
+// All take as long: only the kernels around them say which of them is new.
+TEST(TraceDiff, finds_a_launch_that_is_new_by_what_is_around_it) {
+  const Difference made = compare(timeline_of({{"k", "p.cpp", 10, 5 * us},
+                                               {"first", "p.cpp", 11, 5 * us},
+                                               {"k", "p.cpp", 12, 5 * us},
+                                               {"second", "p.cpp", 13, 5 * us},
+                                               {"k", "p.cpp", 14, 5 * us}}),
+                                  timeline_of({{"k", "p.cpp", 10, 5 * us},
+                                               {"first", "p.cpp", 11, 5 * us},
+                                               {"second", "p.cpp", 12, 5 * us},
+                                               {"k", "p.cpp", 13, 5 * us}}));
+  EXPECT_EQ(drawn(made),
+            "first p.cpp:11 5 -> 5\nk p.cpp:10 5 -> 5\nk p.cpp:13 5 -> 5\nsecond p.cpp:12 5 -> 5\nk p.cpp:12 5 -> 0\n");
+}
+
+TEST(TraceDiff, finds_files_of_another_checkout_by_the_ends_of_their_paths) {
+  const Difference made = compare(timeline_of({{"k", "/home/one/app/left/main.cpp", 7, 20 * us},
+                                               {"k", "/home/one/app/right/main.cpp", 7, 1 * us},
+                                               {"k", "/home/one/app/old.cpp", 3, 2 * us}}),
+                                  timeline_of({{"k", "/build/right/main.cpp", 7, 1 * us},
+                                               {"k", "/build/left/main.cpp", 7, 20 * us},
+                                               {"k", "/build/new.cpp", 4, 2 * us}}));
+  EXPECT_EQ(drawn(made),
+            "k /build/left/main.cpp:7 20 -> 20\nk /build/new.cpp:4 2 -> 2\nk /build/right/main.cpp:7 1 -> 1\n");
+}
+
+TEST(TraceDiff, finds_graphs_by_their_lines_and_order_whatever_their_numbers) {
+  const Lane graph = Lane::graph;
+  EXPECT_EQ(drawn(compare(timeline_of({{"graph 1", "p.cpp", 15, 2 * us, graph},
+                                       {"graph 1", "p.cpp", 15, 2 * us, graph},
+                                       {"graph 2", "p.cpp", 16, 6 * us, graph},
+                                       {"graph 3", "p.cpp", 16, 6 * us, graph}}),
+                          timeline_of({{"graph 2", "p.cpp", 15, 4 * us, graph},
+                                       {"graph 2", "p.cpp", 15, 4 * us, graph},
+                                       {"graph 3", "p.cpp", 16, 6 * us, graph},
+                                       {"graph 4", "p.cpp", 16, 7 * us, graph}}))),
+            "graph p.cpp:15 4 -> 8\ngraph p.cpp:16 12 -> 13\n");
+  EXPECT_EQ(
+      drawn(compare(timeline_of({{"graph 9", nullptr, 0, 2 * us, graph}, {"graph 10", nullptr, 0, 6 * us, graph}}),
+                    timeline_of({{"graph 10", nullptr, 0, 2 * us, graph}, {"graph 11", nullptr, 0, 7 * us, graph}}))),
+      "graph 11  6 -> 7\ngraph 10  2 -> 2\n")
+      << "without lines";
 }
 
 TEST(TraceDiff, says_what_held_a_line_that_became_slower) {

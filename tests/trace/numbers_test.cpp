@@ -123,7 +123,7 @@ TEST(TraceNumbers, of_1000_timelines_are_those_of_a_plain_reference) {
     if (!summary.critical_path.empty()) {
       ASSERT_EQ(timeline.commands[summary.critical_path.back()].end, last) << seed;
     }
-    for (const Held& held : explain(timeline)) ASSERT_LE(held.saves, summary.makespan * 30) << seed;
+    for (const Held& held : explain(timeline)) ASSERT_LE(held.saves, summary.makespan) << seed;
   }
 }
 

@@ -55,6 +55,7 @@ Timeline everything() {
   const auto file = made.text("graph.cpp");
   timeline.nodes.push_back({kernel, 1, made.text("Step"), file, 7, Lane::kernel, 110000, 180000});
   timeline.nodes.push_back({kernel, 2, weir::trace::none, file, 8, Lane::fill, 150000, 300000});
+  timeline.nodes.push_back({kernel, 3, weir::trace::none, file, 9, Lane::copy_device, 190000, 290000});
   timeline.ranges.push_back({made.text("the rest"), 1, 9500, -1});
   timeline.program = "./pipeline " + evil;
   timeline.clock = "made by hand";

@@ -265,6 +265,39 @@ TEST(TraceSession, has_the_nodes_of_each_replay_with_their_names_lines_and_times
   EXPECT_NE(seen[0].substr(0, seen[0].find(' ')), seen[2].substr(0, seen[2].find(' ')));
 }
 
+struct Other {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 2; }
+};
+
+TEST(TraceSession, has_a_node_that_was_updated_as_each_launch_has_it) {
+  weir::Stream s(weir::device("cpu"));
+  const auto x = weir::zeros<int>(s, 200'000);
+  const auto names = [](const Timeline& timeline) {
+    std::string text;
+    for (const weir::trace::NodeRun& node : timeline.nodes) {
+      text += timeline.name_of(node).find("Other") != std::string_view::npos ? "Other " : "Step ";
+    }
+    return text;
+  };
+  Session session;
+  weir::GraphBuilder builder;
+  const auto node = builder.launch(x.size(), Step{}, inout(x));
+  weir::Graph graph = builder.build();
+  graph.launch(s);
+  s.synchronize();
+  graph.update(node, Other{}, inout(x));
+  graph.launch(s);
+  s.synchronize();
+  const Session later;
+  graph.launch(s);
+  s.synchronize();
+  graph.update(node, Step{}, inout(x));
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(names(session.stop()), "Step Other Other Step ");
+  EXPECT_EQ(names(later.timeline()), "Other Step ");
+}
+
 struct Short {
   void operator()(std::size_t) const {}
 };
@@ -339,19 +372,6 @@ TEST(TraceSession, of_simulated_devices_has_the_nodes_of_each_replay) {
     EXPECT_LE(node.end, launch.end);
     EXPECT_NEAR(static_cast<double>(node.end - node.begin), 1e6, 1e4);
   }
-}
-
-TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
-  Marker marker;
-  weir::Stream s;
-  Session session({.limit = 64 << 10});
-  constexpr int count = 2000;
-  for (int i = 1; i <= count; ++i) mark(s, marker, i);
-  s.synchronize();
-  const Timeline timeline = session.stop();
-  EXPECT_GT(timeline.dropped, 0u);
-  EXPECT_EQ(timeline.dropped + timeline.commands.size(), static_cast<std::size_t>(count));
-  EXPECT_NE(timeline.note.find("dropped, the oldest first"), std::string::npos) << timeline.note;
 }
 
 TEST(TraceSession, start_and_stop_while_threads_submit) {

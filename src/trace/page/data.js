@@ -152,7 +152,7 @@ class Timeline {
       const range = {name: this.texts[from.number()], thread: from.number()};
       moment += from.signed();
       const length = from.number();
-      return {...range, begin: moment, end: length === 0 ? this.duration : moment + length - 1, open: length === 0};
+      return {...range, begin: moment, end: length === 0 ? Math.max(moment, this.duration) : moment + length - 1, open: length === 0};
     });
   }
 

@@ -38,6 +38,7 @@ class Page {
   legend() {
     const used = new Set();
     for (let i = 0; i < this.timeline.count; ++i) used.add(this.timeline.kind[i] & 15);
+    for (const node of this.timeline.nodes) used.add(node.lane);
     const entry = (color, name) => element("span", {}, element("i", {color: `var(--${color})`}), name);
     byId("legend").replaceChildren(
       ...[...used].sort((a, b) => a - b).filter((lane) => lane < this.meta.engines).map((lane) => entry(laneColors[lane], this.meta.lanes[lane])),

@@ -99,6 +99,8 @@ class Look:
         equal(self.place("node", 1)["color"], self.evaluate(COLOR % "fill"), "color of a node")
         holds(self.evaluate("document.title") != "evil", "a name was run as a script")
         equal(self.text("#status"), "", "status")
+        for name in ("kernel", "copy to device", "copy on device", "fill", "host function", "host waits"):
+            holds(name in self.text("#legend"), f"the legend lacks {name}")
 
     def zooms_and_moves(self):
         span = lambda: self.evaluate("weirPage.view.span")
