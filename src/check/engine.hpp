@@ -34,6 +34,7 @@ struct Call {
   std::uint64_t command = 0;
   const char* file = "";
   std::uint32_t line = 0;
+  bool collective = false;  ///< which the library refuses unless its arguments may share what they share
 };
 
 struct StreamFact {

@@ -89,8 +89,10 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     // That a collective orders streams the engine knows better: what came behind a part meanwhile is no part of it.
     const auto* const wait = std::get_if<Wait>(&command.op);
     if (wait != nullptr && wait->event == nullptr && command.graph == 0) return;
+    const bool is_collective = std::holds_alternative<Collective>(command.op);
+    if (is_collective && command.graph == 0) keep_late([&] { engine.expect_collective(command.id); });
     Translator::submitted(command);
-    if (!std::holds_alternative<Collective>(command.op)) return;
+    if (!is_collective) return;
     keep_late([&] { engine.collective(objects().stream(command.stream), objects().thread(command.thread), command); });
   }
 

@@ -167,7 +167,8 @@ std::vector<recorded::Node> LiveEngine::here(std::span<const recorded::Node> nod
 }
 
 std::size_t LiveEngine::add(const recorded::Command& command, const recorded::Details& details, CommandId id) {
-  const Call call = call_of(command, id);
+  Call call = call_of(command, id);
+  call.collective = collectives_.erase(id) != 0;
   recorded::Command made = command;
   if (command.target_kind == Target::buffer) made.target = buffer(command.target, call);
   uses_.assign(details.uses.begin(), details.uses.end());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <weir/check.hpp>
@@ -37,6 +38,8 @@ class LiveEngine final : public recorded::Sink {
 
   /// What the command would complete is found, and the command is forgotten.
   void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
+  /// The command that will be added is one.
+  void expect_collective(CommandId id) { collectives_.insert(id); }
   /// A rank's part, once the command was added; and before. `stream` and `thread`: their places.
   void collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
   void try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
@@ -71,6 +74,7 @@ class LiveEngine final : public recorded::Sink {
   std::size_t merges_seen_ = 0;          ///< of the memory's
   std::vector<Use> uses_;                ///< of the command at hand
   std::uint64_t commands_ = 0;
+  std::unordered_set<CommandId> collectives_;  ///< that are about to be added
   Engine engine_;
 };
 

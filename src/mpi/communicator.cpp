@@ -1,5 +1,6 @@
 // Communicators over MPI: MPI is initialised and finalised, and its ranks find each other.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include <weir/mpi.hpp>
 
+#include "mpi/goodbye.hpp"
 #include "mpi/mpi_link.hpp"
 #include "ranks/control.hpp"
 #include "ranks/place.hpp"
@@ -31,14 +33,17 @@ void finalize() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
-  if (detail::ranks_failed()) {
-    // The others may never come to MPI_Finalize, which would wait for them.
-    std::fflush(nullptr);
-    return;
+  detail::leave_ranks();  // communicators that live, as at the end of exit(): nobody is to wait for this process
+  if (!detail::ranks_failed()) detail::settle_ranks();
+  if (say_goodbye()) {
+    MPI_Finalize();
+  } else {
+    std::fflush(nullptr);  // the others may never come to MPI_Finalize, which would wait for them
   }
-  detail::settle_ranks();
-  MPI_Finalize();
 }
+
+/// Whether this process has left it to Weir to finalise MPI.
+std::atomic<bool> finalizes{false};
 
 void initialize(Device device, SourceLocation where) {
   static detail::Mutex mutex;
@@ -52,6 +57,7 @@ void initialize(Device device, SourceLocation where) {
       refuse(Errc::not_supported, device, "MPI_Init_thread failed", where);
     }
     std::atexit(finalize);
+    finalizes.store(true);
   }
   MPI_Query_thread(&level);
   if (level == MPI_THREAD_MULTIPLE) return;
@@ -127,6 +133,7 @@ Communicator communicator(Device device, MPI_Comm comm, const CommunicatorOption
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   if (size == 1) return std::move(weir::communicators({device}, options, where).front());
+  if (comm == MPI_COMM_WORLD) prepare_goodbye(comm, finalizes.load());
   MPI_Comm own = MPI_COMM_NULL;
   if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) refuse(Errc::not_supported, device, "MPI_Comm_dup failed", where);
   try {

@@ -267,10 +267,10 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
     const auto& numbers = message.numbers;
     switch (message.type) {
       case Type::question: {
-        if (!message.has(3, 0)) return;
+        if (!message.has(4, 0)) return;
         const auto listener = listener_of(numbers[1]);
         if (!listener) return;
-        const RankListener::Answer answer = listener->answer(numbers[2]);
+        const RankListener::Answer answer = listener->answer(numbers[2], numbers[3]);
         answer_to_hub({Type::answer,
                        {numbers[0], answer.calls, static_cast<std::uint64_t>(answer.state), answer.fingerprint},
                        {answer.call, answer.last}});
@@ -355,14 +355,14 @@ void Control::flush() const { shared_->flush(); }
 bool Control::decides() const { return shared_->decides(); }
 
 void Control::report(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed,
-                     const std::string& what) {
+                     const std::string& what, std::uint64_t fingerprint) {
   shared_->say({Type::report,
                 {communicator, static_cast<std::uint64_t>(reason), call,
-                 blamed < 0 ? std::uint64_t{most_ranks} : static_cast<std::uint64_t>(blamed)},
+                 blamed < 0 ? std::uint64_t{most_ranks} : static_cast<std::uint64_t>(blamed), fingerprint},
                 {what}});
 }
-void Control::leave(std::uint64_t communicator, std::uint64_t calls) {
-  shared_->say({Type::left, {communicator, 0, calls}});
+void Control::leave(std::uint64_t communicator, std::uint64_t calls, const std::string& last) {
+  shared_->say({Type::left, {communicator, 0, calls}, {last}});
 }
 void Control::split(std::uint64_t communicator, std::uint64_t number, int color, int key) {
   shared_->say({Type::split,

@@ -17,7 +17,7 @@
 namespace weir::detail {
 
 /// Why a rank asks what the others do.
-enum class Inquiry : std::uint8_t { stuck, late, mismatch, died, stream_failed, aborted, last = aborted };
+enum class Inquiry : std::uint8_t { stuck, late, mismatch, died, stream_failed, aborted, left, last = left };
 
 /// A communicator, to the control: it answers, and is told. Ranks are the job's. Called by the control's thread alone.
 class RankListener {
@@ -27,7 +27,7 @@ class RankListener {
     std::uint64_t calls = 0;
     CallState state = CallState::not_called;
     std::uint64_t fingerprint = 0;  ///< of the call that was asked for; 0: not known
-    std::string call;               ///< its text
+    std::string call;               ///< its text, or that of the send or receive that was asked for
     std::string last;               ///< the text of the last call
   };
   struct Choice {
@@ -37,7 +37,8 @@ class RankListener {
   };
 
   virtual ~RankListener() = default;
-  virtual Answer answer(std::uint64_t call) = 0;
+  /// Of a collective by its number; of a send or receive, whose number is 0, by its fingerprint.
+  virtual Answer answer(std::uint64_t call, std::uint64_t fingerprint) = 0;
   /// `what`: the reason and the table of ranks.
   virtual void verdict(Errc code, const std::vector<int>& failed, const std::string& what) = 0;
   virtual void left(int rank, std::uint64_t calls) = 0;
@@ -88,8 +89,11 @@ class Control {
   void start();
 
   // By any thread. None waits.
-  void report(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, const std::string& what);
-  void leave(std::uint64_t communicator, std::uint64_t calls);
+  /// `fingerprint`: of the other rank's send or receive that did not fit; else 0.
+  void report(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, const std::string& what,
+              std::uint64_t fingerprint = 0);
+  /// `last`: the text of its last call, for the tables of the others.
+  void leave(std::uint64_t communicator, std::uint64_t calls, const std::string& last);
   void split(std::uint64_t communicator, std::uint64_t number, int color, int key);
   /// Until what was said is out, for half a second at most.
   void flush() const;

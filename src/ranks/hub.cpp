@@ -38,8 +38,13 @@ bool Hub::take(int rank, const ControlMessage& message) {
       if (!message.has(3, 0)) return false;
       const auto found = members_.find(message.numbers[0]);
       if (found == members_.end()) return false;
-      ranks_[static_cast<std::size_t>(rank)].left.insert(message.numbers[0]);
-      tell(found->second, {Type::left, {message.numbers[0], static_cast<std::uint64_t>(rank), message.numbers[2]}});
+      ranks_[static_cast<std::size_t>(rank)].left[message.numbers[0]] =
+          message.texts.empty() ? std::string() : message.texts[0];
+      // Who leaves while it is asked why the communicator fails is not why.
+      if (!fails(message.numbers[0])) {
+        tell(found->second, {Type::left, {message.numbers[0], static_cast<std::uint64_t>(rank), message.numbers[2]}});
+      }
+      look_for_splits_without(message.numbers[0], rank);
       close_answered();
       return true;
     }
@@ -56,7 +61,9 @@ bool Hub::take_report(const ControlMessage& message) {
   if (!members_.contains(message.numbers[0])) return false;
   const std::uint64_t blamed = message.numbers[3];
   open(message.numbers[0], static_cast<Inquiry>(message.numbers[1]), message.numbers[2],
-       blamed < ranks_.size() ? static_cast<int>(blamed) : -1, message.texts[0]);
+       blamed < ranks_.size() ? static_cast<int>(blamed) : -1, message.texts[0],
+       message.numbers.size() > 4 ? message.numbers[4] : 0);
+  close_answered();  // all may have left
   return true;
 }
 
@@ -83,7 +90,13 @@ bool Hub::take_split(int rank, const ControlMessage& message) {
   auto& choices = splits_[key];
   choices[rank] = {.color = static_cast<int>(static_cast<std::int64_t>(message.numbers[2])),
                    .key = static_cast<int>(static_cast<std::int64_t>(message.numbers[3]))};
-  if (choices.size() < members->second.size()) return true;
+  if (choices.size() < members->second.size()) {
+    for (const int one : Members(members->second)) {
+      if (ranks_[static_cast<std::size_t>(one)].left.contains(key.first)) look_for_splits_without(key.first, one);
+    }
+    close_answered();
+    return true;
+  }
   std::map<int, std::uint64_t> contexts;
   const Members all = members->second;
   for (const int one : all) {
@@ -107,6 +120,17 @@ bool Hub::take_split(int rank, const ControlMessage& message) {
   return true;
 }
 
+void Hub::look_for_splits_without(std::uint64_t communicator, int rank) {
+  const Members& members = members_.at(communicator);
+  const auto at = std::find(members.begin(), members.end(), rank);
+  const bool waits = std::any_of(splits_.begin(), splits_.end(), [&](const auto& split) {
+    return split.first.first == communicator && !split.second.contains(rank);
+  });
+  if (!waits || at == members.end()) return;
+  open(communicator, Inquiry::left, 0, rank,
+       "the communicator of rank " + std::to_string(at - members.begin()) + " was destroyed before it called split()");
+}
+
 void Hub::died(int rank, const std::string& why) {
   Rank& one = ranks_[static_cast<std::size_t>(rank)];
   if (one.gone) return;
@@ -121,18 +145,29 @@ void Hub::died(int rank, const std::string& why) {
   close_answered();
 }
 
-void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what) {
+void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what,
+               std::uint64_t fingerprint) {
   if (failed_.contains(communicator)) return;
   const auto before = std::find_if(inquests_.begin(), inquests_.end(),
                                    [&](const auto& one) { return one.second.communicator == communicator; });
   if (before != inquests_.end()) {
-    if (before->second.reason != Inquiry::stuck || reason == Inquiry::stuck) return;
+    const bool stuck = before->second.reason == Inquiry::stuck;
+    // What a rank says of itself counts for more than that it ended then.
+    const bool says_why =
+        before->second.reason == Inquiry::died && (reason == Inquiry::aborted || reason == Inquiry::stream_failed);
+    if ((stuck && reason == Inquiry::stuck) || (!stuck && !says_why)) return;
     inquests_.erase(before);  // what was answered may be of a call before this one
   }
   const std::uint64_t id = next_inquest_++;
-  inquests_.emplace(
-      id, Inquest{communicator, reason, call, blamed, std::move(what), RankClock::now() + patience_with_answers});
-  tell(members_[communicator], {Type::question, {id, communicator, call}});
+  inquests_.emplace(id, Inquest{communicator, reason, call, blamed, std::move(what), fingerprint,
+                                RankClock::now() + patience_with_answers});
+  tell(members_[communicator], {Type::question, {id, communicator, call, fingerprint}});
+}
+
+bool Hub::fails(std::uint64_t communicator) const {
+  return failed_.contains(communicator) || std::any_of(inquests_.begin(), inquests_.end(), [&](const auto& one) {
+           return one.second.communicator == communicator && one.second.reason != Inquiry::stuck;
+         });
 }
 
 bool Hub::all_answered(const Inquest& inquest) const {
@@ -218,9 +253,19 @@ std::string Hub::table(const Inquest& inquest) const {
     if (answer != inquest.answers.end()) {
       text += ", " + answer->second.last;
     } else {
-      text += !rank.why.empty() ? "): is gone" : rank.gone ? "): has ended" : "): does not answer";
+      const auto left = rank.left.find(inquest.communicator);
+      if (left != rank.left.end() && !left->second.empty()) {
+        text += ", " + left->second;
+      } else {
+        text += !rank.why.empty() ? "): is gone" : rank.gone ? "): has ended" : "): does not answer";
+      }
     }
     if (rank.left.contains(inquest.communicator)) text += "; its communicator is gone";
+    // The call that did not fit may be an earlier one.
+    if (inquest.reason == Inquiry::mismatch && answer != inquest.answers.end() && !answer->second.call.empty() &&
+        !answer->second.last.ends_with("): " + answer->second.call)) {
+      text += "; before that, " + answer->second.call;
+    }
   }
   return text;
 }
@@ -237,11 +282,26 @@ void Hub::decide(const Inquest& inquest) {
     code = Errc::collective_mismatch;
     failed.clear();  // nobody is to blame
     if (!different.empty()) what = different;
+    // Calls that are alike, or half of a pair: what the other rank sent tells of its call.
+    const auto other = inquest.answers.find(inquest.blamed);
+    if (different.empty() && other != inquest.answers.end() && !other->second.call.empty()) {
+      what += "; that call is " + other->second.call;
+    }
   } else if (inquest.reason == Inquiry::stuck) {
     return;
+  } else if (inquest.reason == Inquiry::died && inquest.blamed >= 0 &&
+             ranks_[static_cast<std::size_t>(inquest.blamed)].left.contains(inquest.communicator)) {
+    const Members& members = members_.at(inquest.communicator);
+    const auto at = std::find(members.begin(), members.end(), inquest.blamed) - members.begin();
+    what = "the communicator of rank " + std::to_string(at) + " was destroyed before it called this";
   } else if (inquest.reason == Inquiry::late) {
     code = Errc::collective_timeout;
-    const std::string who = missing(inquest, failed);
+    std::string who = missing(inquest, failed);
+    const Members& members = members_.at(inquest.communicator);
+    const auto peer = std::find(members.begin(), members.end(), inquest.blamed);
+    if (who.empty() && is_pair(inquest.call) && peer != members.end()) {
+      who = "rank " + std::to_string(peer - members.begin()) + " (it did not come to its send or receive of this)";
+    }
     what += who.empty() ? "the data of the others" : "those who are missing: " + who;
   }
   failed_.insert(inquest.communicator);

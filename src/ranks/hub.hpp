@@ -36,8 +36,8 @@ class Hub {
   struct Rank {
     std::string host;
     bool gone = false;
-    std::string why = {};               ///< it died
-    std::set<std::uint64_t> left = {};  ///< communicators
+    std::string why = {};                            ///< it died
+    std::map<std::uint64_t, std::string> left = {};  ///< communicators, and its last call there
   };
   struct Inquest {
     std::uint64_t communicator;
@@ -45,6 +45,7 @@ class Hub {
     std::uint64_t call;
     int blamed;
     std::string what;
+    std::uint64_t fingerprint;
     RankClock::time_point until;
     std::map<int, RankListener::Answer> answers = {};
   };
@@ -53,7 +54,12 @@ class Hub {
   bool take_report(const ControlMessage& message);
   bool take_answer(int rank, const ControlMessage& message);
   bool take_split(int rank, const ControlMessage& message);
-  void open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what);
+  void open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what,
+            std::uint64_t fingerprint = 0);
+  /// Ranks that split wait for one that is gone.
+  void look_for_splits_without(std::uint64_t communicator, int rank);
+  /// Or is about to.
+  bool fails(std::uint64_t communicator) const;
   bool all_answered(const Inquest& inquest) const;
   void decide(const Inquest& inquest);
   std::string missing(const Inquest& inquest, std::vector<std::uint64_t>& failed) const;

@@ -15,11 +15,11 @@ struct ControlMessage {
     hello,     ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host
     welcome,   ///< numbers: checks, and each rank's port; texts: each rank's host and address, by turns
     alive,     ///< heartbeat
-    report,    ///< numbers: communicator, reason, call, rank that is to blame or size; texts: what
-    question,  ///< numbers: inquest, communicator, call
+    report,    ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
+    question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call
     verdict,   ///< numbers: communicator, error code, ranks that failed; texts: what, the table
-    left,      ///< numbers: communicator, rank, calls
+    left,      ///< numbers: communicator, rank, calls; texts: to rank 0, the last call
     split,     ///< numbers: communicator, split, color, key
     splits,    ///< numbers: communicator, split, and each rank's color, key and context
     dead,      ///< numbers: rank; texts: why

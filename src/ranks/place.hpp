@@ -44,6 +44,8 @@ Communicator make_ranked(Device device, const CommunicatorOptions& options, int 
 
 /// Whether a communicator of several processes has failed in this one.
 bool ranks_failed();
+/// The process ends: its ranks take leave of the others, who fail at once if they wait for a call of it that was not made.
+void leave_ranks();
 /// Waits until what has begun among processes is over, for two seconds at most.
 void settle_ranks();
 /// Whether the checker is asked for: ranks compare their calls before data moves.

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <memory>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,9 +16,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "thread_safety.hpp"
 
 namespace weir::detail {
 
@@ -46,6 +51,41 @@ std::string text_of(const sockaddr_in& address) {
   return text.data();
 }
 
+/// A child that forked has its parent's sockets, too, and would keep them open when the parent is killed: it closes its own,
+/// without a word to the other end. Never destroyed.
+class OpenSockets {
+ public:
+  OpenSockets() { pthread_atfork(before_fork, in_parent, in_child); }
+  static OpenSockets& open_sockets() {
+    static auto& one = *new OpenSockets;
+    return one;
+  }
+  void add(int number) {
+    const LockGuard guard(mutex_);
+    numbers_.push_back(number);
+  }
+  /// In a child the number may be another file's by now.
+  void close(int number) noexcept {
+    const LockGuard guard(mutex_);
+    if (std::erase(numbers_, number) > 0) ::close(number);
+  }
+
+ private:
+  // The lock goes from one to the other, so that no socket is between being open and being known.
+  static void before_fork() WEIR_NOT_ANALYSED { open_sockets().mutex_.lock(); }
+  static void in_parent() WEIR_NOT_ANALYSED { open_sockets().mutex_.unlock(); }
+  static void in_child() WEIR_NOT_ANALYSED {
+    OpenSockets& all = open_sockets();
+    for (const int number : all.numbers_) ::close(number);
+    all.numbers_.clear();
+    all.mutex_.unlock();
+  }
+
+  Mutex mutex_;
+  std::vector<int> numbers_ WEIR_GUARDED_BY(mutex_);
+};
+OpenSockets& open_sockets() { return OpenSockets::open_sockets(); }
+
 void set_up(const Socket& socket) {
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -53,8 +93,12 @@ void set_up(const Socket& socket) {
 
 }  // namespace
 
+Socket::Socket(int number) : number_(number) {
+  if (number_ >= 0) open_sockets().add(number_);
+}
+
 void Socket::close() noexcept {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
+  if (number_ >= 0) open_sockets().close(std::exchange(number_, -1));
 }
 
 std::pair<Socket, int> listen_at(const std::string& address, int port) {

@@ -13,9 +13,10 @@ namespace weir::detail {
 
 using RankClock = std::chrono::steady_clock;
 
+/// A file of this process alone: a child that forks does not have it.
 class Socket {
  public:
-  explicit Socket(int number = -1) : number_(number) {}
+  explicit Socket(int number = -1);
   Socket(Socket&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Socket& operator=(Socket&& other) noexcept {
     std::swap(number_, other.number_);

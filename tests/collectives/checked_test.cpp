@@ -121,5 +121,19 @@ TEST_F(CheckedCollectives, in_any_right_order_are_silent) {
   EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
 }
 
+TEST_F(CheckedCollectives, in_place_have_no_arguments_that_overlap) {
+  weir::Checker checker({.mode = weir::CheckMode::collect});
+  const auto x = a.zeros<int>(8);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto part = x[r].slice(4 * r, 4 * r + 4);
+    weir::all_gather(a.streams[r], a.comms[r], in(part), out(x[r]));
+    weir::reduce_scatter(a.streams[r], a.comms[r], in(x[r]), out(part), weir::Plus{});
+    weir::all_reduce(a.streams[r], a.comms[r], weir::inout(x[r]));
+  }
+  a.synchronize();
+  checker.finish();
+  EXPECT_TRUE(checker.findings().empty()) << to_text(checker.report());
+}
+
 }  // namespace
 }  // namespace weir_test

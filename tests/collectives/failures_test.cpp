@@ -1,6 +1,7 @@
 // What goes wrong is an error, on every rank, and nothing hangs.
 #include <chrono>
 #include <functional>
+#include <span>
 #include <stdexcept>
 
 #include "collectives/ranks.hpp"
@@ -189,6 +190,50 @@ TEST_F(CollectivesFailures, a_group_with_a_call_that_is_refused_makes_none) {
   static_cast<void>(weir::capture_end(s0));
   for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
   ranks.synchronize();
+}
+
+// Bytes of a transposed square are those of the square, and its elements come in another order.
+TEST_F(CollectivesFailures, the_same_memory_in_another_order_is_not_in_place) {
+  const auto both = [&](const auto& x, const auto& y) {
+    EXPECT_TRUE(fails_with(Errc::overlapping, [&] { weir::all_reduce(s0, c0, in(x), out(y)); }, {"share memory"}));
+    EXPECT_TRUE(fails_with(Errc::overlapping, [&] { weir::reduce(s0, c0, in(x), out(y), weir::Plus{}, 0); }));
+  };
+  const auto square = weir::zeros<int>(s0, {4, 4});
+  both(square, square.transposed());
+  const auto wide = weir::zeros<int>(s0, {4, 6});
+  both(wide.slice({{0, 4}, {0, 4}}), wide.slice({{0, 4}, {0, 4}}).transposed());
+  both(wide.slice({{0, 2}, {0, 4}}), wide.slice({{0, 4}, {0, 2}}));
+}
+
+TEST_F(CollectivesFailures, the_same_elements_in_another_shape_are_in_place) {
+  WEIR_NEEDS_RANKS(2u);
+  std::vector<weir::Array<int>> square, wide;
+  for (const weir::Stream& s : ranks.streams) {
+    square.push_back(weir::full<int>(s, {4, 4}, 3));
+    wide.push_back(weir::full<int>(s, {4, 6}, 3));
+  }
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto columns = wide[r].slice({{0, 4}, {1, 3}});
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], in(square[r]), out(square[r].reshape(16)));
+    weir::all_reduce(ranks.streams[r], ranks.comms[r], in(columns), out(columns));
+  }
+  EXPECT_EQ(square[1].reshape(16).to_host(), std::vector<int>(16, 6));
+  EXPECT_EQ(wide[0].reshape(24).to_host()[13], 6);
+  EXPECT_EQ(wide[0].reshape(24).to_host()[12], 3);
+}
+
+TEST_F(CollectivesFailures, counts_of_an_all_to_all_that_are_not_those_of_its_arrays) {
+  const auto all_to_all = [&](std::vector<std::size_t> send, std::vector<std::size_t> receive) {
+    weir::all_to_all(s0, c0, in(x[0]), std::span<const std::size_t>(send), out(x[1]),
+                     std::span<const std::size_t>(receive));
+  };
+  const std::size_t huge = std::size_t{0} - 8;  // sums of these wrap to what fits
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({huge, 16}, {4, 4}); }, {"8 elements", "rank 0"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({4, 4}, {16, huge}); }, {"the result"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({4, 3}, {4, 4}); }, {"8 elements, and the counts 7"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({4, 5}, {4, 4}); }, {"8 elements", "rank 1, 5"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({8}, {4, 4}); }, {"the list of send counts"}));
+  EXPECT_TRUE(fails_with(Errc::wrong_shape, [&] { all_to_all({}, {4, 4}); }, {"the list of send counts"}));
 }
 
 TEST_F(CollectivesFailures, calls_that_make_no_sense_change_nothing) {

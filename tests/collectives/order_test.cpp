@@ -247,8 +247,10 @@ TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
     for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
   }
   first.wait(ranks.streams[1]);
-  const weir::Graph graph = weir::capture_end(first);
+  weir::Graph graph = weir::capture_end(first);
   EXPECT_EQ(graph.nodes().size(), 2u);
+  const weir::Node node = graph.nodes().front().node;
+  EXPECT_TRUE(fails_with(weir::Errc::not_supported, [&] { graph.resize(node, {7}); }, {"extent of its arrays"}));
   EXPECT_EQ(x[0].to_host(), ints(1000, 1));
   for (int i = 0; i < 3; ++i) graph.launch(first);
   first.synchronize();

@@ -202,6 +202,89 @@ TEST(ControlHub, asks_again_where_something_went_wrong_while_it_asked_who_waits)
             "rank 0 calls all_reduce, rank 1 broadcast\n  rank 0 (a, cpu): all_reduce\n  rank 1 (b, cpu): broadcast");
 }
 
+TEST(ControlHub, tells_of_no_leave_while_it_asks_why_a_communicator_fails) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  hub.take(1, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::aborted), 0, 4096, 0}, {"rank 1 aborted it"}});
+  const std::uint64_t inquest = told.at(0).numbers[0];
+  told.clear();
+  hub.take(1, {Type::left, {0, 0, 3}, {"cpu): barrier"}});
+  EXPECT_TRUE(told.empty());
+  hub.take(0, {Type::answer, {inquest, 1, 2, 77}, {"", "cpu): all_reduce"}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].type, Type::verdict);
+  EXPECT_EQ(told[0].texts.at(0),
+            "rank 1 aborted it\n  rank 0 (a, cpu): all_reduce\n  rank 1 (b, cpu): barrier; its communicator is gone");
+}
+
+TEST(ControlHub, ends_a_split_that_a_rank_has_left) {
+  for (const bool leaves_first : {true, false}) {
+    std::vector<ControlMessage> told;
+    Hub hub({"a", "b"}, [&](int, const ControlMessage& message) {
+      if (message.type != Type::left) told.push_back(message);
+    });
+    const ControlMessage left{Type::left, {0, 0, 0}, {"cpu): barrier"}};
+    if (leaves_first) hub.take(1, left);
+    hub.take(0, {Type::split, {0, 0, 0, 0}});
+    if (!leaves_first) hub.take(1, left);
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].type, Type::question);
+    hub.take(0, {Type::answer, {told[0].numbers[0], 0, 0, 0}, {"", "cpu): barrier"}});
+    ASSERT_EQ(told.size(), 4u);
+    EXPECT_EQ(told[2].type, Type::verdict);
+    EXPECT_EQ(told[2].numbers[1], static_cast<std::uint64_t>(weir::Errc::rank_failed));
+    EXPECT_NE(told[2].texts.at(0).find("rank 1 was destroyed before it called split()"), std::string::npos);
+  }
+}
+
+// A rank that ended says more by what it said before than by its end, whoever is heard first.
+TEST(ControlHub, believes_a_rank_that_says_why_before_those_who_saw_it_end) {
+  for (const bool aborted : {true, false}) {
+    std::vector<ControlMessage> told;
+    Hub hub({"a", "b"}, [&](int, const ControlMessage& message) {
+      if (message.type == Type::verdict) told.push_back(message);
+    });
+    hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::died), 1, 1, 0}, {"rank 1 is gone"}});
+    if (aborted)
+      hub.take(1, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::aborted), 0, 4096, 0}, {"rank 1 aborted"}});
+    hub.take(1, {Type::left, {0, 0, 0}, {"cpu): barrier"}});
+    hub.look(RankClock::now() + std::chrono::seconds(10));
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].texts.at(0).find(aborted ? "rank 1 aborted" : "the communicator of rank 1 was destroyed"), 0u)
+        << told[0].texts.at(0);
+  }
+}
+
+TEST(ControlHub, names_the_peer_of_half_a_pair_that_nobody_came_to) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  hub.take(0, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::late), 0, 1, 0}, {"nobody came within 3 s of "}});
+  const std::uint64_t inquest = told.at(0).numbers[0];
+  told.clear();
+  hub.take(0, {Type::answer, {inquest, 1, 0, 0}, {"", "cpu): send"}});
+  hub.take(1, {Type::answer, {inquest, 1, 0, 0}, {"", "cpu): send"}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_NE(told[0].texts.at(0).find("nobody came within 3 s of those who are missing: rank 1 (it did not come"),
+            std::string::npos)
+      << told[0].texts.at(0);
+}
+
+TEST(ControlHub, asks_for_the_send_that_did_not_fit) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  hub.take(1, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::mismatch), 0, 0, 55}, {"rank 1 calls receive"}});
+  ASSERT_EQ(told.at(0).numbers.at(3), 55u);
+  const std::uint64_t inquest = told.at(0).numbers[0];
+  told.clear();
+  hub.take(0, {Type::answer, {inquest, 1, 0, 0}, {"send", "cpu): barrier"}});
+  hub.take(1, {Type::answer, {inquest, 1, 0, 0}, {"", "cpu): receive"}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].numbers[1], static_cast<std::uint64_t>(weir::Errc::collective_mismatch));
+  EXPECT_EQ(told[0].texts.at(0),
+            "rank 1 calls receive; that call is send\n  rank 0 (a, cpu): barrier; before that, send\n"
+            "  rank 1 (b, cpu): receive");
+}
+
 TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
   auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
   std::atomic<bool> over{false};

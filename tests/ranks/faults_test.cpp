@@ -15,16 +15,19 @@ namespace {
 using ranks_test::output_of;
 using ranks_test::own_program;
 
-/// Three ranks run the scene; what they print.
-std::string run(const std::string& scene, const std::string& before = {}) {
+/// Ranks that the launcher starts run the scene; what they print.
+std::string run_by(const std::string& launcher, const std::string& scene) {
   const auto gates = std::filesystem::temp_directory_path() / ("weir-ranks-" + std::to_string(getpid()) + "-" + scene);
   std::filesystem::remove_all(gates);
   std::filesystem::create_directory(gates);
-  const std::string out = output_of("WEIR_TEST_GATES=" + gates.string() + " " + before +
-                                    " timeout 60 " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw -- " + own_program() +
-                                    " --gtest_brief=1 --gtest_filter=Scene." + scene);
+  const std::string out =
+      output_of("export WEIR_TEST_GATES=" + gates.string() + "; timeout 60 " + launcher + " " + own_program() +
+                " --gtest_brief=1 --gtest_filter=Scene." + scene + "; test $? -ne 124 && echo the job has ended");
   std::filesystem::remove_all(gates);
   return out;
+}
+std::string run(const std::string& scene, const std::string& before = {}) {
+  return run_by("env " + before + " " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw --", scene);
 }
 
 void expect(const std::string& out, const std::vector<int>& survivors, const std::string& code,
@@ -35,6 +38,7 @@ void expect(const std::string& out, const std::vector<int>& survivors, const std
         << out;
   }
   for (const std::string& word : words) EXPECT_NE(out.find(word), std::string::npos) << word << " in\n" << out;
+  EXPECT_NE(out.find("the job has ended"), std::string::npos) << out;
   for (const char* wrong : {"saw nothing", "went on", "may call again"}) {
     EXPECT_EQ(out.find(wrong), std::string::npos) << out;
   }
@@ -93,3 +97,44 @@ TEST(Faults, a_call_is_compared_before_it_moves_data_if_the_checker_is_asked_for
   expect(run("compared", "WEIR_CHECK=1"), all, "collective_mismatch",
          {"broadcast of 4 x float", "broadcast of 8 x float"});
 }
+TEST(Faults, a_stream_that_failed_has_the_lines_of_all_ranks) {
+  expect(run("stream_failed_here"), others, "rank_failed", {"the disk is full", "rank 1 knows of 3 ranks"});
+}
+TEST(Faults, an_abort_of_a_rank_that_leaves_then) {
+  const std::string out = run("aborted_and_left");
+  expect(out, others, "rank_failed", {"rank 1 aborted it"});
+  EXPECT_EQ(out.find("was destroyed"), std::string::npos) << out;
+}
+TEST(Faults, a_split_that_a_rank_never_calls) {
+  expect(run("left_before_a_split"), others, "rank_failed",
+         {"the communicator of rank 1 was destroyed before it called split()", "): barrier ["});
+}
+TEST(Faults, different_roots_of_an_earlier_call) {
+  expect(run("earlier_roots"), all, "collective_mismatch",
+         {"rank 0 calls broadcast of 8 x float, root 0 [", "rank 1 broadcast of 8 x float, root 1 [",
+          "; before that, broadcast"});
+}
+TEST(Faults, different_counts_of_a_send_and_its_receive) {
+  expect(run("sent_count"), all, "collective_mismatch",
+         {"rank 1 calls receive of 7 x float, from 0 [", "rank 0 sent 32 bytes for it, where 28 are due",
+          "that call is send of 8 x float, to 1 ["});
+}
+TEST(Faults, different_counts_of_an_exchange) {
+  expect(run("exchanged_counts"), all, "collective_mismatch",
+         {"rank 1 calls all_to_all of 12 x float [", "rank 0 sent 16 bytes for it, where 12 are due"});
+}
+TEST(Faults, a_killed_rank_whose_child_lives) {
+  expect(run("killed_beside_its_child"), others, "rank_failed", {"rank 1 (", "is gone: its connection"});
+}
+#ifdef WEIR_TEST_MPI_LAUNCHER
+TEST(FaultsOfMpi, a_process_that_ends_while_its_communicator_lives) {
+  expect(
+      run_by("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n 3", "exits"),
+      others, "rank_failed", {"the communicator of rank 1 was destroyed before it called this"});
+}
+TEST(FaultsOfMpi, a_process_that_destroys_its_communicator_and_ends) {
+  expect(
+      run_by("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n 3", "left"),
+      others, "rank_failed", {"the communicator of rank 1 was destroyed before it called this"});
+}
+#endif

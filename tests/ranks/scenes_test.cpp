@@ -8,9 +8,11 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -200,6 +202,80 @@ TEST_F(Scene, stream_failed) {
   for (int r = 0; r < comm_->size(); ++r) {
     if (r != 1) SharedGate("seen-" + std::to_string(r)).wait();
   }
+}
+/// Its own account is not all that it has: the others' lines come, too.
+TEST_F(Scene, stream_failed_here) {
+  if (rank_ == 1) weir::host_call(s_, [] { throw std::runtime_error("the disk is full"); });
+  sum();
+  if (rank_ == 1) {
+    try {
+      weir::barrier(s_, *comm_);
+    } catch (const weir::Error& error) {
+      const std::string what = error.what();
+      std::size_t lines = 0;
+      for (std::size_t at = 0; (at = what.find("\n  rank ", at)) != std::string::npos; ++at) ++lines;
+      std::printf("rank 1 knows of %zu ranks\n", lines);
+    }
+  }
+  SharedGate("seen-" + std::to_string(rank_)).open();
+  for (int r = 0; r < comm_->size(); ++r) SharedGate("seen-" + std::to_string(r)).wait();
+}
+TEST_F(Scene, aborted_and_left) {
+  if (rank_ == 1) {
+    comm_->abort();
+    comm_.reset();
+    return;
+  }
+  sum();
+}
+TEST_F(Scene, left_before_a_split) {
+  if (rank_ == 1) {
+    comm_.reset();
+    return;
+  }
+  fails([this] { static_cast<void>(comm_->split(0, 0).size()); });
+}
+/// Roots that differ are found by the next call, which is right.
+TEST_F(Scene, earlier_roots) {
+  fails([this] {
+    weir::broadcast(s_, *comm_, weir::inout(x_), rank_ == 1 ? 1 : 0);
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+  });
+}
+TEST_F(Scene, sent_count) {
+  fails([this] {
+    if (rank_ == 0) weir::send(s_, *comm_, weir::in(x_), 1);
+    if (rank_ == 1) weir::receive(s_, *comm_, weir::out(x_.slice(0, 7)), 0);
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+  });
+}
+TEST_F(Scene, exchanged_counts) {
+  const auto x = weir::zeros<float>(s_, 4 * static_cast<std::size_t>(comm_->size()));
+  fails([&, this] {
+    std::vector<std::size_t> send(static_cast<std::size_t>(comm_->size()), 4), receive = send;
+    if (rank_ == 1) receive[0] = 3;
+    const auto y = weir::zeros<float>(s_, x.size() - (rank_ == 1 ? 1 : 0));
+    weir::all_to_all(s_, *comm_, weir::in(x), std::span<const std::size_t>(send), weir::out(y),
+                     std::span<const std::size_t>(receive));
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+  });
+}
+/// A child that forked has the sockets of the process that is killed.
+TEST_F(Scene, killed_beside_its_child) {
+  if (rank_ == 1) {
+    if (fork() == 0) {
+      alarm(50);
+      for (const int r : {0, 2}) SharedGate("seen-" + std::to_string(r)).wait();
+      std::_Exit(0);
+    }
+    kill(getpid(), SIGKILL);
+  }
+  sum();
+  SharedGate("seen-" + std::to_string(rank_)).open();
+}
+TEST_F(Scene, exits) {
+  if (rank_ == 1) std::exit(0);
+  sum();
 }
 TEST_F(Scene, aborted) {
   if (rank_ == 1) comm_->abort();

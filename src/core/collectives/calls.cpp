@@ -146,11 +146,17 @@ void CommunicatorState::for_each_pending(F&& f) {
 
 void CommunicatorState::note(Errc code, const std::string& what) {
   if (!failure) failure = Failure{code, what + table()};
+  split_changed.notify_all();
+}
+
+void CommunicatorState::fail_by_who_left(int rank) {
+  ranks[static_cast<std::size_t>(rank)].failed = true;
+  fail(Errc::rank_failed, "the communicator of rank " + std::to_string(rank) + " was destroyed before it called this");
 }
 
 void CommunicatorState::fail(Errc code, const std::string& what) {
   note(code, what);
-  if (ranked) return ranked->fail(Inquiry::aborted, failure->code, failure->text);
+  if (ranked) return ranked->fail(*this, what);
   const std::string text = what + table();
   for_each_pending([&](LocalCall& call) { call.stop_with(code, text, call.ranks().size(), nullptr); });
   open.clear();
@@ -215,8 +221,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   for (std::size_t r = 0; r < size_; ++r) {
     const bool needed = !is_pair(request.kind) || static_cast<int>(r) == request.peer;
     if (!ranks[r].left || !needed || (!is_pair(request.kind) && ranks[r].calls > mine.calls)) continue;
-    ranks[r].failed = true;
-    fail(Errc::rank_failed, "the communicator of rank " + std::to_string(r) + " was destroyed before it called this");
+    fail_by_who_left(static_cast<int>(r));
     refuse(rank, operation, offer.where);
   }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) {
@@ -355,9 +360,9 @@ void CommunicatorState::leave(int rank) noexcept {
     if (ranked) {
       {
         const LockGuard guard(mutex);
-        ranks[static_cast<std::size_t>(rank)].left = true;
+        if (std::exchange(ranks[static_cast<std::size_t>(rank)].left, true)) return;
         forget_what_is_over();
-        ranked->leave(ranks[static_cast<std::size_t>(rank)].calls);
+        ranked->leave(*this);
       }
       ranked->flush();
       return;
@@ -373,11 +378,8 @@ void CommunicatorState::leave(int rank) noexcept {
         missing = missing || (call->ranks()[half] == rank && !call->offer(half));
       }
     }
-    if (missing && !failure) {
-      mine.failed = true;
-      fail(Errc::rank_failed,
-           "the communicator of rank " + std::to_string(rank) + " was destroyed before it called this");
-    }
+    missing = missing || mine.splits < splits.size();
+    if (missing && !failure) fail_by_who_left(rank);
     // The transport has what is complete; the rest would keep the communicator alive.
     if (std::all_of(ranks.begin(), ranks.end(), [](const Rank& one) { return one.left; })) {
       complete.clear();

@@ -57,6 +57,8 @@ bool come_behind(const GraphForm& form, std::vector<std::uint32_t> from, std::ui
 
 }  // namespace
 
+bool is_collective(const Launch& launch) { return launch.kernel == &work_kernel; }
+
 bool is_captured_still(const CapturedCall& call) {
   const LockGuard guard(captures_lock());
   return find_capture(call.capture) != nullptr;

@@ -16,6 +16,8 @@ struct CapturedCall {
   std::vector<Region> uses;                  ///< of all of them
 };
 
+/// Whether the node's launch is a collective's, whose extent follows from its arrays.
+bool is_collective(const Launch& launch);
 /// Whether its capture goes on.
 bool is_captured_still(const CapturedCall& call);
 

@@ -30,26 +30,26 @@ std::shared_ptr<CommunicatorState> make_state(const std::vector<Device>& devices
 }
 
 /// All ranks have chosen: a communicator for each color.
-void decide(CommunicatorState::Split& split, CommunicatorState& state, const std::vector<Device>& devices,
-            SourceLocation where) WEIR_NEEDS(split.mutex) {
+void decide(CommunicatorState::Split& split, CommunicatorState& state, SourceLocation where) WEIR_NEEDS(state.mutex) {
   std::vector<CommunicatorState::Split::Choice> order;
   for (const auto& choice : split.choices) order.push_back(*choice);
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.color != b.color ? a.color < b.color : a.key < b.key; });
-  split.results.resize(order.size());
+  std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results(order.size());
   for (std::size_t first = 0; first < order.size();) {
     std::size_t last = first;
     std::vector<Device> theirs;
     for (; last < order.size() && order[last].color == order[first].color; ++last) {
-      theirs.push_back(devices[static_cast<std::size_t>(order[last].rank)]);
+      theirs.push_back(state.ranks[static_cast<std::size_t>(order[last].rank)].device);
     }
     const auto made = make_state(
         theirs, {.name = state.name + "/" + std::to_string(order[first].color), .timeout = state.timeout}, where);
     for (std::size_t i = first; i < last; ++i) {
-      split.results[static_cast<std::size_t>(order[i].rank)] = {made, static_cast<int>(i - first)};
+      results[static_cast<std::size_t>(order[i].rank)] = {made, static_cast<int>(i - first)};
     }
     first = last;
   }
+  split.results = std::move(results);
 }
 
 }  // namespace
@@ -62,10 +62,12 @@ Member::~Member() {
     return;
   }
   if (split) {
-    const LockGuard guard(split->mutex);
-    if (split->results.empty()) return;
-    const auto& [decided, its_rank] = split->results[static_cast<std::size_t>(rank)];
-    decided->leave(its_rank);
+    std::pair<std::shared_ptr<CommunicatorState>, int> decided;
+    {
+      const LockGuard guard(state->mutex);
+      if (!split->results.empty()) decided = split->results[static_cast<std::size_t>(rank)];
+    }
+    if (decided.first) decided.first->leave(decided.second);
     return;
   }
   state->leave(rank);
@@ -97,21 +99,22 @@ Member& Communicator::member(const char* operation, SourceLocation where) const 
   const LockGuard resolving(member.resolving);
   if (!member.split) return member;
   const auto split = member.split;
-  UniqueLock lock(split->mutex);
-  const auto until = std::chrono::steady_clock::now() + member.state->timeout;
+  const auto parent = member.state;
+  UniqueLock lock(parent->mutex);
+  const auto until = std::chrono::steady_clock::now() + parent->timeout;
   while (split->results.empty()) {
-    if (member.state->ranked) {
-      const LockGuard guard(member.state->mutex);
-      if (member.state->failure) member.state->refuse(member.rank, operation, where);
+    if (parent->failure) parent->refuse(member.rank, operation, where);
+    if (parent->split_changed.wait_until(lock, until) != std::cv_status::timeout || !split->results.empty()) continue;
+    if (parent->failure) continue;
+    std::string missing;
+    for (std::size_t r = 0; r < split->choices.size(); ++r) {
+      if (!split->choices[r]) missing += " " + std::to_string(r);
     }
-    if (split->all_chose.wait_until(lock, until) == std::cv_status::timeout && split->results.empty()) {
-      std::string missing;
-      for (std::size_t r = 0; r < split->choices.size(); ++r) {
-        if (!split->choices[r]) missing += " " + std::to_string(r);
-      }
-      throw Error(Errc::collective_timeout, operation, member.state->describe(member.rank),
-                  "ranks that have yet to call split():" + missing, where);
-    }
+    // Of other processes rank 0 alone knows who has called it.
+    throw Error(
+        Errc::collective_timeout, operation, parent->describe(member.rank),
+        missing.empty() ? "some ranks have yet to call split()" : "ranks that have yet to call split():" + missing,
+        where);
   }
   const auto [state, rank] = split->results[static_cast<std::size_t>(member.rank)];
   member.state = state;
@@ -146,31 +149,31 @@ Communicator Communicator::split(int color, int key, SourceLocation where) const
   const Member& mine = member(operation, where);
   CommunicatorState& state = *mine.state;
   auto split = std::make_shared<CommunicatorState::Split>();
-  // The others are told, and tell. Who waits for them may take the communicator's lock under this one.
-  if (state.ranked) {
-    const LockGuard choosing(split->mutex);
-    split->choices.resize(state.size());
-    split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
-  }
-  std::vector<Device> devices;
-  {
-    const LockGuard guard(state.mutex);
-    if (state.failure) state.refuse(mine.rank, operation, where);
-    const std::size_t number = state.ranks[static_cast<std::size_t>(mine.rank)].splits++;
-    if (state.splits.size() <= number) state.splits.push_back(split);
-    split = state.splits[number];
-    if (state.ranked) state.ranked->split(number, color, key);
-    for (const auto& rank : state.ranks) devices.push_back(rank.device);
-  }
   auto made = std::make_unique<Member>(mine.state, mine.rank);
+  made->split = split;  // if this call throws, its end is nobody's leaving
+  const LockGuard guard(state.mutex);
+  if (state.failure) state.refuse(mine.rank, operation, where);
+  const std::size_t number = state.ranks[static_cast<std::size_t>(mine.rank)].splits;
+  if (!state.ranked) {
+    for (std::size_t r = 0; r < state.size(); ++r) {
+      if (!state.ranks[r].left || state.ranks[r].splits > number) continue;
+      state.fail_by_who_left(static_cast<int>(r));
+      state.refuse(mine.rank, operation, where);
+    }
+  }
+  if (state.splits.size() <= number) state.splits.push_back(split);
+  split = state.splits[number];
+  ++state.ranks[static_cast<std::size_t>(mine.rank)].splits;
   made->split = split;
-  if (state.ranked) return Communicator(std::move(made));
-  const LockGuard guard(split->mutex);
+  if (state.ranked) {
+    state.ranked->split(number, color, key);  // rank 0's process decides
+    return Communicator(std::move(made));
+  }
   split->choices.resize(state.size());
   split->choices[static_cast<std::size_t>(mine.rank)] = {color, key, mine.rank};
   if (std::all_of(split->choices.begin(), split->choices.end(), [](const auto& one) { return one.has_value(); })) {
-    decide(*split, state, devices, where);
-    split->all_chose.notify_all();
+    decide(*split, state, where);
+    state.split_changed.notify_all();
   }
   return Communicator(std::move(made));
 }

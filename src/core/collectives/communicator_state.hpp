@@ -106,6 +106,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::shared_ptr<CommunicatorState> survivors WEIR_GUARDED_BY(mutex);
   std::vector<int> survivors_of WEIR_GUARDED_BY(mutex);  ///< the ranks here that became its ranks
   std::vector<std::shared_ptr<Split>> splits WEIR_GUARDED_BY(mutex);
+  std::condition_variable_any split_changed;  ///< one is decided, or the communicator has failed
 
   CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options, SourceLocation where);
 
@@ -128,6 +129,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
   /// Fails all that is pending, and everything later.
   void fail(Errc code, const std::string& what) WEIR_NEEDS(mutex);
+  /// The rank's Communicator is gone, and somebody waits for a call of it.
+  void fail_by_who_left(int rank) WEIR_NEEDS(mutex);
   /// For who is told in time: fails it if a rank that is ready waited too long. Otherwise when to look again. Adds the calls that
   /// were open at the look before, too.
   std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now,
@@ -206,17 +209,15 @@ struct Member {
   ~Member();
 };
 
+/// The lock of the communicator that is split has it.
 struct CommunicatorState::Split {
   struct Choice {
     int color;
     int key;
     int rank;
   };
-  Mutex mutex;
-  std::condition_variable_any all_chose;
-  std::vector<std::optional<Choice>> choices WEIR_GUARDED_BY(mutex);
-  std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results
-      WEIR_GUARDED_BY(mutex);  ///< by the rank before
+  std::vector<std::optional<Choice>> choices;                               ///< where all ranks are here
+  std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results;  ///< by the rank before; empty: not decided
 };
 
 /// Why two ranks' offers are not of one collective; empty if they are.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/checks.hpp"
+#include "core/collectives/captured_call.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "thread_safety.hpp"
@@ -295,6 +296,10 @@ void Graph::resize(Node node, const Shape& extent, SourceLocation where) {
   const FormNode& form = node_of(graph, node, operation, where);
   if (form.kind != NodeKind::launch) refuse_kind(form, NodeKind::launch, operation, where);
   auto launch = std::get<Launch>(form.payload->op());
+  if (is_collective(launch)) {
+    throw Error(Errc::not_supported, operation, "node '" + name_of(form) + "'",
+                "a collective has the extent of its arrays: capture it again with others", where);
+  }
   if (launch.kernel->rank == 0) {
     throw Error(Errc::invalid_value, operation, "node '" + name_of(form) + "'",
                 "it runs over blocks: update() it with a weir::BlockExtent", where);

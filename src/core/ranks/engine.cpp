@@ -121,7 +121,7 @@ void RankEngine::note(RankOperation& operation, RankOperation::Outcome outcome) 
   LocalCall& call = operation.call();
   call.retain();
   const LockGuard guard(mutex_);
-  incidents_.push_back({CallReference(&call), outcome, operation.culprit()});
+  incidents_.push_back({CallReference(&call), outcome, operation.culprit(), operation.met()});
   operation.set_noted();
   RankProgress::instance().wake();
 }
@@ -136,7 +136,7 @@ void RankEngine::tell_incidents() {
   if (!owner) return;
   for (const Incident& one : incidents) {
     if (one.outcome != RankOperation::Outcome::waits) {
-      owner->went_wrong(*one.call, one.outcome == RankOperation::Outcome::different, one.culprit);
+      owner->went_wrong(*one.call, one.outcome == RankOperation::Outcome::different, one.culprit, one.met);
     } else {
       owner->stream_failed(*one.call, static_cast<RankedCall&>(*one.call).arrival->failure);
     }

@@ -57,6 +57,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
     CallReference call;
     RankOperation::Outcome outcome;  ///< waits: its stream had failed, or there is no memory
     int culprit;
+    RankOperation::Met met;
   };
   struct Stop {
     Errc code;

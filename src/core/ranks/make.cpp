@@ -75,6 +75,7 @@ std::string meeting_path(const std::string& address, std::uint64_t job) {
 bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty() || has_store_in_environment(); }
 
 void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); }
+void leave_ranks() { RankedState::leave_all(); }
 bool ranks_failed() { return RankEngine::any_stopped(); }
 bool wants_checks() {
   const std::string value = text_of("WEIR_CHECK");

@@ -103,7 +103,15 @@ RankOperation::Outcome RankOperation::step(Leg& leg, const Ends& ends) {
   if (leg.stage == Leg::Stage::first) {
     const Outcome outcome = look(leg.first, ends.link);
     if (outcome != Outcome::done) return outcome;
-    if (leg.message.receives && !take_head(leg, ends)) return Outcome::different;
+    if (leg.message.receives && !take_head(leg, ends)) {
+      Head head;
+      met_.due = leg.message.bytes;
+      met_.read = leg.first.bytes >= sizeof head;
+      if (!met_.read) return Outcome::different;
+      std::memcpy(&head, leg.room.get(), sizeof head);
+      met_ = {true, head.fingerprint, head.number, head.bytes, leg.message.bytes};
+      return Outcome::different;
+    }
     leg.stage = is_long(leg.message) ? Leg::Stage::rest : Leg::Stage::over;
   }
   if (leg.stage == Leg::Stage::rest) {

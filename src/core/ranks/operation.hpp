@@ -71,8 +71,17 @@ class RankOperation {
   void start(const Ends& ends, RankScratch& scratch);
   /// `moved`: something has happened.
   Outcome step(const Ends& ends, bool& moved);
+  /// What came instead of what was due; `read`: its head could be.
+  struct Met {
+    bool read = false;
+    std::uint64_t fingerprint = 0;
+    std::uint64_t number = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t due = 0;
+  };
   /// Which rank it was.
   int culprit() const { return culprit_; }
+  const Met& met() const { return met_; }
   /// Bytes that are about to move, for who decides how long to look.
   std::size_t bytes_moving() const;
   /// Gives up what is under way. False: not all of it, ask again.
@@ -113,6 +122,7 @@ class RankOperation {
   std::size_t phase_ = 0;
   std::vector<Leg> legs_;
   int culprit_ = -1;
+  Met met_;
 };
 
 }  // namespace weir::detail

@@ -14,6 +14,16 @@ constexpr std::size_t kept_calls = 64;
 constexpr std::chrono::milliseconds patience_before_asking{100};
 constexpr std::chrono::seconds patience_with_verdicts{2};  ///< from a report on; then this rank decides alone
 
+/// Those of this process. Never destroyed.
+struct Living {
+  Mutex mutex;
+  std::vector<std::weak_ptr<RankedState>> all WEIR_GUARDED_BY(mutex);
+};
+Living& living() {
+  static auto& one = *new Living;
+  return one;
+}
+
 std::string seconds_of(std::chrono::nanoseconds time) {
   std::string text = std::to_string(std::chrono::duration<double>(time).count());
   text.erase(text.find_last_not_of('0') + 1);
@@ -31,6 +41,22 @@ void RankedState::start() {
   engine_ = std::make_shared<RankEngine>(link_, place_, weak_from_this());
   RankProgress::instance().add(engine_);
   control_->attach(place_.context, weak_from_this());
+  const LockGuard guard(living().mutex);
+  std::erase_if(living().all, [](const auto& one) { return one.expired(); });
+  living().all.push_back(weak_from_this());
+}
+
+void RankedState::leave_all() {
+  std::vector<std::weak_ptr<RankedState>> all;
+  {
+    const LockGuard guard(living().mutex);
+    all = living().all;
+  }
+  for (const auto& weak : all) {
+    const auto one = weak.lock();
+    const auto communicator = one ? one->communicator_.lock() : nullptr;
+    if (communicator) communicator->leave(one->place_.rank);
+  }
 }
 
 int RankedState::rank_here(int rank_of_job) const {
@@ -45,11 +71,30 @@ void RankedState::add(const CallReference& call, std::size_t lane) {
   engine_->add(call, lane);
 }
 
-void RankedState::leave(std::uint64_t calls) { control_->leave(place_.context, calls); }
+std::string RankedState::last_of(const CommunicatorState::Rank& rank) const {
+  return rank.device.name() + "): " + (rank.last ? text_of(*rank.last) : std::string("has called nothing"));
+}
 
-void RankedState::fail(Inquiry reason, Errc code, const std::string& what) {
-  engine_->stop(code, what, nullptr, nullptr);
-  control_->report(place_.context, reason, 0, -1, what);
+void RankedState::leave(CommunicatorState& communicator) {
+  const CommunicatorState::Rank& mine = communicator.ranks[static_cast<std::size_t>(place_.rank)];
+  control_->leave(place_.context, mine.calls, last_of(mine));
+}
+
+void RankedState::fail(CommunicatorState& communicator, const std::string& what) {
+  provisional_ = control_->decides();
+  engine_->stop(communicator.failure->code, communicator.failure->text, nullptr, nullptr);
+  control_->report(place_.context, Inquiry::aborted, 0, -1, what);
+}
+
+void RankedState::propose(CommunicatorState& communicator, Errc code, const std::string& what) {
+  if (communicator.failure) return;
+  if (!proposal_) proposal_ = Proposal{code, what, Clock::now() + patience_with_verdicts};
+  if (!control_->decides()) decide_alone(communicator);
+}
+
+void RankedState::decide_alone(CommunicatorState& communicator) {
+  communicator.note(proposal_->code, proposal_->what);
+  engine_->stop(communicator.failure->code, communicator.failure->text, own_call_, own_failure_);
 }
 
 void RankedState::split(std::uint64_t number, int color, int key) {
@@ -65,7 +110,10 @@ bool RankedState::ask(RankedCall& call, Clock::time_point now, std::chrono::nano
   if (now >= ready + timeout) {
     if (!control_->decides()) return false;
     call.reported_nanoseconds = now.time_since_epoch() / std::chrono::nanoseconds(1);
-    control_->report(place_.context, Inquiry::late, call.number(), -1,
+    // Half of a pair waits for one rank alone.
+    const CollectiveRequest& request = call.offer(0)->request;
+    control_->report(place_.context, Inquiry::late, call.number(),
+                     is_pair(request.kind) ? rank_of_job(request.peer) : -1,
                      "nobody came within " + seconds_of(timeout) + " s of ");
   } else if (call.number() != 0 && now >= ready + patience_before_asking * (1 << (3 * std::min(call.asked, 4)))) {
     ++call.asked;
@@ -75,6 +123,10 @@ bool RankedState::ask(RankedCall& call, Clock::time_point now, std::chrono::nano
 }
 
 Clock::time_point RankedState::look(CommunicatorState& communicator, Clock::time_point now) {
+  if (proposal_ && (now >= proposal_->until || !control_->decides())) {
+    decide_alone(communicator);
+    return Clock::time_point::max();
+  }
   bool pending = false;
   for (const CallReference& one : communicator.complete) {
     if (!one->open()) continue;
@@ -97,44 +149,58 @@ void RankedState::stream_failed(LocalCall& call, const std::shared_ptr<const Err
   if (!communicator) return;
   const std::string why = failure ? failure->what() : "there is no memory for the collective";
   const std::string what = communicator->describe(place_.rank) + " failed before it came to this: " + why;
-  {
-    const LockGuard guard(communicator->mutex);
-    if (!communicator->failure) {
-      communicator->ranks[static_cast<std::size_t>(place_.rank)].failed = true;
-      communicator->note(Errc::rank_failed, what);
-    }
+  const LockGuard guard(communicator->mutex);
+  if (communicator->failure) {
     engine_->stop(communicator->failure->code, communicator->failure->text, failure ? &call : nullptr, failure);
+  } else {
+    communicator->ranks[static_cast<std::size_t>(place_.rank)].failed = true;
+    own_call_ = failure ? &call : nullptr;
+    own_failure_ = failure;
+    propose(*communicator, Errc::rank_failed, what);
   }
   control_->report(place_.context, Inquiry::stream_failed, call.number(),
                    place_.members[static_cast<std::size_t>(place_.rank)], what);
 }
 
-void RankedState::went_wrong(LocalCall& call, bool different, int culprit) {
-  const int of_job = place_.members[static_cast<std::size_t>(std::max(culprit, 0))];
-  const std::string ranks = "rank " + std::to_string(place_.rank) + " and rank " + std::to_string(culprit);
+void RankedState::went_wrong(LocalCall& call, bool different, int culprit, const RankOperation::Met& met) {
+  const auto communicator = communicator_.lock();
+  if (!communicator) return;
   const std::string who = "rank " + std::to_string(culprit);
-  const std::string what =
-      different ? ranks + " call different things" : who + " is gone: its connection for data was closed";
-  if (control_->decides()) {
-    control_->report(place_.context, different ? Inquiry::mismatch : Inquiry::died, call.number(),
-                     different ? -1 : of_job, what);
-    return;
+  std::string what = who + " is gone: its connection for data was closed";
+  std::uint64_t asked = call.number();
+  if (different) {
+    what = "rank " + std::to_string(place_.rank) + " calls " + text_of(*call.offer(0)) + ", and ";
+    if (met.read && met.number != call.number()) {
+      // The others are asked for the earlier one: whoever made it called something else then.
+      what += who + " sent what is of collective " + std::to_string(met.number) + " where this is " +
+              std::to_string(call.number());
+      asked = std::min(asked, met.number);
+    } else if (met.read && met.bytes != met.due) {
+      what +=
+          who + " sent " + std::to_string(met.bytes) + " bytes for it, where " + std::to_string(met.due) + " are due";
+    } else {
+      what += who + " something else";
+    }
   }
-  verdict(different ? Errc::collective_mismatch : Errc::rank_failed, {}, what);
+  const LockGuard guard(communicator->mutex);
+  propose(*communicator, different ? Errc::collective_mismatch : Errc::rank_failed, what);
+  control_->report(place_.context, different ? Inquiry::mismatch : Inquiry::died, asked, rank_of_job(culprit), what,
+                   asked == 0 ? met.fingerprint : 0);
 }
 
-RankListener::Answer RankedState::answer(std::uint64_t call) {
+RankListener::Answer RankedState::answer(std::uint64_t call, std::uint64_t fingerprint) {
   Answer answer;
   const auto communicator = communicator_.lock();
   if (!communicator) return answer;
   const LockGuard guard(communicator->mutex);
   const CommunicatorState::Rank& mine = communicator->ranks[static_cast<std::size_t>(place_.rank)];
   answer.calls = mine.calls;
-  answer.last = mine.device.name() + "): " + (mine.last ? text_of(*mine.last) : std::string("has called nothing"));
+  answer.last = last_of(mine);
   for (const Past& past : past_) {
-    if (past.number != call || call == 0) continue;
-    answer.fingerprint = past.fingerprint;
+    if (past.number != call || (call == 0 && (fingerprint == 0 || past.fingerprint != fingerprint))) continue;
     answer.call = text_of(past.offer);
+    if (call == 0) continue;  // one of those that are alike; the last one
+    answer.fingerprint = past.fingerprint;
     answer.state = past.arrival->nanoseconds.load() != 0 ? CallState::ready : CallState::not_ready;
   }
   if (call != 0 && call <= mine.calls && answer.fingerprint == 0) answer.state = CallState::over;
@@ -144,17 +210,16 @@ RankListener::Answer RankedState::answer(std::uint64_t call) {
 void RankedState::verdict(Errc code, const std::vector<int>& failed, const std::string& what) {
   const auto communicator = communicator_.lock();
   if (!communicator) return;
-  {
-    const LockGuard guard(communicator->mutex);
-    if (communicator->failure) return;
-    communicator->failure = CommunicatorState::Failure{code, what};
-    for (const int rank : failed) {
-      const int here = rank_here(rank);
-      if (here >= 0) communicator->ranks[static_cast<std::size_t>(here)].failed = true;
-    }
-    engine_->stop(code, what, nullptr, nullptr);
+  const LockGuard guard(communicator->mutex);
+  if (communicator->failure && !provisional_) return;
+  provisional_ = false;
+  communicator->failure = CommunicatorState::Failure{code, what};
+  for (const int rank : failed) {
+    const int here = rank_here(rank);
+    if (here >= 0) communicator->ranks[static_cast<std::size_t>(here)].failed = true;
   }
-  end_splits(*communicator);
+  engine_->stop(code, what, own_call_, own_failure_);
+  communicator->split_changed.notify_all();
 }
 
 void RankedState::left(int rank, std::uint64_t calls) {
@@ -165,11 +230,11 @@ void RankedState::left(int rank, std::uint64_t calls) {
   CommunicatorState::Rank& theirs = communicator->ranks[static_cast<std::size_t>(here)];
   theirs.left = true;
   theirs.calls = calls;
-  if (communicator->failure || communicator->ranks[static_cast<std::size_t>(place_.rank)].calls <= calls) return;
-  theirs.failed = true;
-  communicator->note(Errc::rank_failed,
-                     "the communicator of rank " + std::to_string(here) + " was destroyed before it called this");
-  engine_->stop(Errc::rank_failed, communicator->failure->text, nullptr, nullptr);
+  const std::uint64_t own = communicator->ranks[static_cast<std::size_t>(place_.rank)].calls;
+  if (communicator->failure || own <= calls) return;
+  const std::string what = "the communicator of rank " + std::to_string(here) + " was destroyed before it called this";
+  propose(*communicator, Errc::rank_failed, what);
+  control_->report(place_.context, Inquiry::left, 0, rank, what);
 }
 
 void RankedState::dead(int rank, const std::string& why) {
@@ -182,19 +247,6 @@ void RankedState::dead(int rank, const std::string& why) {
     if (communicator->ranks[static_cast<std::size_t>(here)].left) return;
   }
   verdict(Errc::rank_failed, {rank}, "rank " + std::to_string(here) + " is gone: " + why);
-}
-
-/// Those who wait for a split hear that the communicator failed.
-void RankedState::end_splits(CommunicatorState& communicator) {
-  std::vector<std::shared_ptr<CommunicatorState::Split>> splits;
-  {
-    const LockGuard guard(communicator.mutex);
-    splits = communicator.splits;
-  }
-  for (const auto& split : splits) {
-    const LockGuard guard(split->mutex);
-    split->all_chose.notify_all();
-  }
 }
 
 void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices) {
@@ -226,10 +278,10 @@ void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices
       devices.front(),
       {.name = communicator->name + "/" + std::to_string(mine.color), .timeout = communicator->timeout},
       std::move(place), link_, control_, {});
-  const LockGuard guard(split->mutex);
+  const LockGuard guard(communicator->mutex);
   split->results.resize(choices.size());
   split->results[static_cast<std::size_t>(place_.rank)] = {std::move(made), rank};
-  split->all_chose.notify_all();
+  communicator->split_changed.notify_all();
 }
 
 }  // namespace weir::detail

@@ -1,10 +1,12 @@
 // A communicator whose other ranks are other processes: what it is told of them, and tells them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +31,11 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   // With the communicator's lock.
   /// The call of this rank, whose part is in its stream now.
   void add(const CallReference& call, std::size_t lane);
-  void leave(std::uint64_t calls);
+  void leave(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
   /// Until the others were told so, for half a second at most. Without the lock.
   void flush() { control_->flush(); }
-  /// What is pending here fails, and the others are told.
-  void fail(Inquiry reason, Errc code, const std::string& what);
+  /// What is pending here fails, with the failure that the communicator has; the others are told why.
+  void fail(CommunicatorState& communicator, const std::string& what) WEIR_NEEDS(communicator.mutex);
   void split(std::uint64_t number, int color, int key);
   /// Looks for calls that wait too long: when to look again.
   std::chrono::steady_clock::time_point look(CommunicatorState& communicator, std::chrono::steady_clock::time_point now)
@@ -41,10 +43,13 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
 
   // By the library's thread, without a lock.
   void stream_failed(LocalCall& call, const std::shared_ptr<const Error>& failure);
-  void went_wrong(LocalCall& call, bool different, int culprit);
+  void went_wrong(LocalCall& call, bool different, int culprit, const RankOperation::Met& met);
+
+  /// The process ends: all that live take leave of the others.
+  static void leave_all();
 
   // By the control's thread.
-  Answer answer(std::uint64_t call) override;
+  Answer answer(std::uint64_t call, std::uint64_t fingerprint) override;
   void verdict(Errc code, const std::vector<int>& failed, const std::string& what) override;
   void left(int rank, std::uint64_t calls) override;
   void dead(int rank, const std::string& why) override;
@@ -58,9 +63,19 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
     Offer offer;
     std::shared_ptr<RankArrival> arrival;
   };
+  /// What went wrong, as this rank knows it, until rank 0's process has asked all.
+  struct Proposal {
+    Errc code;
+    std::string what;
+    std::chrono::steady_clock::time_point until;  ///< then this rank decides alone
+  };
   int rank_here(int rank_of_job) const;
+  int rank_of_job(int rank_here) const { return place_.members[static_cast<std::size_t>(std::max(rank_here, 0))]; }
+  std::string last_of(const CommunicatorState::Rank& rank) const;
+  /// Lets rank 0's process decide; where that is gone, this rank does.
+  void propose(CommunicatorState& communicator, Errc code, const std::string& what) WEIR_NEEDS(communicator.mutex);
+  void decide_alone(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
   bool ask(RankedCall& call, std::chrono::steady_clock::time_point now, std::chrono::nanoseconds timeout);
-  void end_splits(CommunicatorState& communicator);
 
   const std::weak_ptr<CommunicatorState> communicator_;
   const RankEngine::Place place_;
@@ -68,6 +83,10 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   const std::shared_ptr<Control> control_;
   std::shared_ptr<RankEngine> engine_;
   std::deque<Past> past_;
+  std::optional<Proposal> proposal_;
+  bool provisional_ = false;  ///< the failure is this rank's own account, which a verdict's takes the place of
+  const LocalCall* own_call_ = nullptr;       ///< its stream failed
+  std::shared_ptr<const Error> own_failure_;  ///< by this
 };
 
 /// Of the ranks of `place`; it is watched.
