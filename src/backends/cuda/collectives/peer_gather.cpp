@@ -68,7 +68,9 @@ void prepare_copies(const NcclRanks& ranks, SourceLocation where) {
   for (std::size_t to = 0; to < ranks.lanes.size(); ++to) {
     for (std::size_t from = 0; from < ranks.lanes.size(); ++from) {
       if (from == to) continue;
-      copy_from_peer(*ranks.lanes[to], ranks.scratch[to], *ranks.lanes[from], ranks.scratch[from], 64, where);
+      // The other one reads where nobody writes.
+      copy_from_peer(*ranks.lanes[to], static_cast<char*>(ranks.scratch[to]) + 128, *ranks.lanes[from],
+                     ranks.scratch[from], 64, where);
     }
   }
   for (CudaQueue* lane : ranks.lanes) lane->wait_for_all(gathering, where);
