@@ -27,6 +27,10 @@ class Algorithms : public AnyDevice {
 };
 ON_EVERY_DEVICE(Algorithms);
 
+struct Twofold {
+  WEIR_KERNEL std::int64_t operator()(std::int64_t v) const { return 2 * v; }
+};
+
 template <class Op>
 void expect_reduced(weir::Device device, const std::vector<std::int64_t>& values, Op op) {
   weir::Stream s(device);
@@ -146,13 +150,12 @@ TEST_P(Algorithms, results_in_other_places_of_an_operand_are_refused) {
   const auto refused = [&](std::string_view call, auto&& f) {
     return fails_with(weir::Errc::overlapping, f, {call, "launches_algorithms_test"});
   };
-  const auto twice = [](std::int64_t v) { return 2 * v; };
-  EXPECT_TRUE(refused("weir::transform", [&] { weir::transform(s, from, to, twice); }));
+  EXPECT_TRUE(refused("weir::transform", [&] { weir::transform(s, from, to, Twofold{}); }));
   EXPECT_TRUE(refused("weir::transform", [&] { weir::transform(s, to, from, to, weir::Plus{}); }));
   EXPECT_TRUE(refused("weir::inclusive_scan", [&] { weir::inclusive_scan(s, from, to); }));
   EXPECT_TRUE(refused("weir::exclusive_scan", [&] { weir::exclusive_scan(s, from, x.slice({{0, 100, 2}})); }));
   weir::inclusive_scan(s, from, from);
-  weir::transform(s, from, x.slice(50, 100), twice);
+  weir::transform(s, from, x.slice(50, 100), Twofold{});
   EXPECT_EQ(x.to_host()[99], 100);
 }
 
