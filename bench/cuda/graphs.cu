@@ -22,8 +22,10 @@ WEIR_KERNEL void leave([[maybe_unused]] double* to, [[maybe_unused]] int turn) {
   if constexpr (!sabotaged) to[0] = turn;
 }
 
-__global__ void count_run(unsigned* place) {
-  if (threadIdx.x == 0) count_one(place);
+// With an index and a bound, as kernels over elements have them.
+__global__ void count_run(unsigned* place, unsigned count) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count && i == 0) count_one(place);
 }
 __global__ void take(const double*, double* to, int turn) {
   if (threadIdx.x == 0) leave(to, turn);
@@ -78,7 +80,8 @@ RawGraph raw_chains(unsigned* counts, std::size_t chains, std::size_t length) {
     cudaGraphNode_t last = nullptr;
     for (std::size_t i = 0; i < length; ++i) {
       unsigned* place = counts + c * length + i;
-      void* arguments[] = {&place};
+      unsigned count = 32;
+      void* arguments[] = {&place, &count};
       last = add_kernel(graph, i == 0 ? nullptr : &last, reinterpret_cast<void*>(&count_run), arguments);
     }
   }

@@ -231,6 +231,24 @@ template <class C>
 inline constexpr std::uint32_t view_count = 0;
 template <class F, class... A>
 inline constexpr std::uint32_t view_count<Closure<F, A...>> = (0u + ... + (is_view<A> ? 1u : 0u));
+
+/// Whether a kernel runs faster with a copy of its closure whose views are known to be dense.
+template <class C>
+inline constexpr bool has_strides = view_count<C> != 0 && std::is_trivially_copyable_v<C>;
+
+template <class C>
+bool is_dense(const void* closure) {
+  return all_unit_stride(static_cast<const C*>(closure)->arguments);
+}
+/// For DeviceCode.
+template <class C>
+constexpr bool (*test_of_density())(const void*) {
+  if constexpr (has_strides<C>) {
+    return &is_dense<C>;
+  } else {
+    return nullptr;
+  }
+}
 template <class C>
 inline constexpr std::uint32_t closure_bytes = sizeof(C);
 template <class F>

@@ -44,7 +44,7 @@ const Kernel& global_kernel() {
 
 }  // namespace
 
-DeviceCode::DeviceCode(Kind k, int (*l)(void**)) : kind(k), load(l) {
+DeviceCode::DeviceCode(Kind k, int (*l)(void**), bool (*d)(const void*)) : kind(k), dense(d), load(l) {
   next = first.load(std::memory_order_relaxed);
   while (!first.compare_exchange_weak(next, this, std::memory_order_release, std::memory_order_relaxed)) {
   }

@@ -87,11 +87,47 @@ struct CountOnce {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
 };
 
+struct CountPairOnce {
+  WEIR_KERNEL void operator()(weir::Index<2> i, weir::View<int, 2> x) const { x(i[0], i[1]) += 1; }
+};
+
 class ObservedTimes : public AnyDevice {};
 ON_EVERY_DEVICE(ObservedTimes);
 
 class ObservedGraphsTimes : public AnyDevice {};
 ON_EVERY_DEVICE(ObservedGraphsTimes);
+
+/// Of large grids only some blocks note times, and those have other elements then.
+TEST_P(ObservedTimes, noting_them_leaves_out_no_element_and_repeats_none) {
+  weir::Stream s(device());
+  const auto expect_ones = [&](const weir::Array<int>& x, const char* what) {
+    const std::vector<int> counts = x.to_host(s);
+    const auto ones = std::count(counts.begin(), counts.end(), 1);
+    EXPECT_EQ(static_cast<std::size_t>(ones), counts.size()) << what;
+  };
+  for (const std::size_t n : {1u, 257u, 540'928u, 540'929u, 541'184u, 541'185u, 700'001u}) {
+    SCOPED_TRACE(n);
+    const auto plain = weir::zeros<int>(s, n);
+    const auto pairs = weir::zeros<int>(s, 3 * n);
+    const auto strided = weir::zeros<int>(s, 2 * n);
+    const auto in_graph = weir::zeros<int>(s, n);
+    const weir::Graph graph = weir::capture(s, [&] { weir::launch(s, n, CountOnce{}, weir::inout(in_graph)); });
+    TimesOfNodes times;
+    weir::launch(s, n, CountOnce{}, weir::inout(plain));
+    weir::launch(s, {3, n}, CountPairOnce{}, weir::inout(pairs.reshape({3, n})));
+    for (const std::size_t from : {0u, 1u}) {
+      weir::launch(s, n, CountOnce{}, weir::inout(strided.slice({{from, 2 * n, 2}})));
+    }
+    graph.launch(s);
+    s.synchronize();
+    EXPECT_EQ(times.of_last(5).size(), 1u);
+    times.detach();
+    expect_ones(plain, "one dimension");
+    expect_ones(pairs, "two dimensions");
+    expect_ones(strided, "not dense");
+    expect_ones(in_graph, "in a graph");
+  }
+}
 
 //  one -> two -> three, replayed twice
 TEST_P(ObservedGraphsTimes, each_node_of_each_replay_is_told_in_order) {

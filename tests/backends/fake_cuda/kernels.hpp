@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <type_traits>
 
 #include <weir/kernel.hpp>
@@ -50,6 +52,21 @@ class Noted {
   weir::detail::KernelTimes* const times_;
 };
 
+/// Blocks of GPUs ask nothing more where elements are plain: it must be right then.
+template <class C, class Size>
+void expect_plain(const void* closure, const Size& size, const Dimensions& dimensions,
+                  const weir::detail::DeviceGuard& guard) {
+  if (size.plain == 0 && size.careful == 0) return;
+  bool right = guard.failed_at == nullptr && dimensions.grid[1] == 1;
+  if constexpr (weir::detail::has_strides<C>) right = right && weir::detail::is_dense<C>(closure);
+  const std::uint64_t noting = guard.times == nullptr ? 0 : 1 + weir::detail::ending_blocks;
+  right = right && size.careful == (noting == 0 ? 0 : 1) && dimensions.grid[0] > noting;
+  const std::uint64_t all = (std::uint64_t{dimensions.grid[0]} - noting) * dimensions.block[0];
+  if (right && size.plain == (noting == 0 ? size.count : all)) return;
+  std::fputs("fake driver: a launch says of elements that they are plain, and they are not\n", stderr);
+  std::abort();
+}
+
 template <class C, std::size_t R>
 void run_on_device(const Dimensions& dimensions, void** arguments) {
   const auto& guard = *static_cast<const weir::detail::DeviceGuard*>(arguments[2]);
@@ -57,30 +74,32 @@ void run_on_device(const Dimensions& dimensions, void** arguments) {
   const Noted noted(guard);
   if constexpr (R == 0) {
     weir::detail::BlockMemory memory;
-    const auto& sizes = *static_cast<const weir::detail::BlockSizes*>(arguments[1]);
-    weir::detail::run_closure_blocks<C>(arguments[0],
+    const auto& sizes = *static_cast<const weir::detail::BlockSizes*>(arguments[0]);
+    weir::detail::run_closure_blocks<C>(arguments[1],
                                         weir::BlockRange{sizes, 0, sizes.count, dimensions.shared_bytes, &memory});
   } else if constexpr (R == 1) {
-    const auto count = static_cast<std::size_t>(*static_cast<const std::uint64_t*>(arguments[1]));
+    const auto& size = *static_cast<const weir::detail::DeviceCount*>(arguments[0]);
+    expect_plain<C>(arguments[1], size, dimensions, guard);
+    const auto count = static_cast<std::size_t>(size.count);
     const weir::Shape shape(count);
-    weir::detail::run_closure<1, C>(arguments[0], weir::KernelRange{&shape, 0, count});
+    weir::detail::run_closure<1, C>(arguments[1], weir::KernelRange{&shape, 0, count});
   } else {
-    const auto& extent = *static_cast<const weir::detail::DeviceExtent*>(arguments[1]);
+    const auto& extent = *static_cast<const weir::detail::DeviceExtent*>(arguments[0]);
+    expect_plain<C>(arguments[1], extent, dimensions, guard);
     std::size_t sizes[weir::max_rank];
     for (std::size_t d = 0; d < weir::max_rank; ++d) sizes[d] = static_cast<std::size_t>(extent.size[d]);
     const weir::Shape shape = weir::Shape::of(R, sizes);
-    weir::detail::run_closure<R, C>(arguments[0], weir::KernelRange{&shape, 0, static_cast<std::size_t>(extent.count)});
+    weir::detail::run_closure<R, C>(arguments[1], weir::KernelRange{&shape, 0, static_cast<std::size_t>(extent.count)});
   }
 }
 
 template <class C, std::size_t R>
 inline CUfunc_st function_object{"a weir kernel",
                                  3,
-                                 {sizeof(C),
-                                  R > 1    ? sizeof(weir::detail::DeviceExtent)
+                                 {R > 1    ? sizeof(weir::detail::DeviceExtent)
                                   : R == 0 ? sizeof(weir::detail::BlockSizes)
-                                           : sizeof(std::uint64_t),
-                                  sizeof(weir::detail::DeviceGuard), 0},
+                                           : sizeof(weir::detail::DeviceCount),
+                                  sizeof(C), sizeof(weir::detail::DeviceGuard), 0},
                                  &run_on_device<C, R>};
 
 template <class C, std::size_t R>
@@ -96,7 +115,8 @@ constexpr weir::detail::DeviceCode::Kind kind_of_code() {
 }
 
 template <class C, std::size_t R>
-inline weir::detail::DeviceCode code_object{kind_of_code<R>(), &load_function<C, R>};
+inline weir::detail::DeviceCode code_object{kind_of_code<R>(), &load_function<C, R>,
+                                            weir::detail::test_of_density<C>()};
 
 /// What nvcc would refuse for devices has no code for them here either: what owns something, and host_only().
 template <class C, std::size_t R>

@@ -323,7 +323,7 @@ bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, con
   Applied& applied = applied_[node];
   if (!applied.told && !prepare_to_tell(node, launch)) return false;
   Told& told = *applied.told;
-  told.launch.arguments[0] = const_cast<void*>(launch.closure);
+  told.launch.take(launch);
   const ContextScope scope(applied.device);
   if (driver().update_kernel_node(instance_.get(), told.node, &told.parameters) != CUDA_SUCCESS) return false;
   payload.take_arguments(launch);

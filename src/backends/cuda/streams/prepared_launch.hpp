@@ -22,18 +22,28 @@ inline bool is_global(const Kernel& kernel) {
   return code != nullptr && code->kind == detail::DeviceCode::Kind::global;
 }
 
+/// Whether a kernel's strides need not be looked at.
+inline bool is_dense(const detail::DeviceCode& code, const void* closure) {
+  return code.dense == nullptr || code.dense(closure);
+}
+
 /// Of kernels with a functor. Refers to the launch, and to itself.
 struct PreparedLaunch {
   PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt);
   PreparedLaunch(const PreparedLaunch&) = delete;
   PreparedLaunch& operator=(const PreparedLaunch&) = delete;
 
+  /// The same launch with other arguments.
+  void take(const Launch& launch);
+  /// As in detail::DeviceCount.
+  std::uint64_t plain_elements(const Launch& launch) const;
+
   CUfunction function;
   unsigned grid_x = 0;
   unsigned grid_y = 0;
   unsigned threads = 0;
   unsigned shared_bytes = 0;
-  std::uint64_t count = 0;
+  detail::DeviceCount count{};
   detail::DeviceExtent extent;  ///< of 2 to 4 dimensions
   detail::BlockSizes sizes;     ///< of a cooperative kernel
   detail::DeviceGuard guard;

@@ -60,9 +60,9 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   used_.store(true, std::memory_order_relaxed);
   const unsigned threads = threads_for(*loaded, 0, size);
   const unsigned blocks = (static_cast<unsigned>(size) + threads - 1) / threads;
-  std::uint64_t count = size;
   detail::DeviceGuard unguarded{nullptr, 0};
-  void* arguments[] = {const_cast<void*>(closure), &count, &unguarded};
+  detail::DeviceCount count{is_dense(*code, closure) ? size : 0, size, 0};
+  void* arguments[] = {&count, const_cast<void*>(closure), &unguarded};
   const RoomCall room;
   const CUresult answer = driver().launch_kernel(loaded->function.load(std::memory_order_relaxed), blocks, 1, 1,
                                                  threads, 1, 1, 0, stream, arguments, nullptr);
@@ -81,24 +81,41 @@ void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::si
 
 PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt)
     : function(code.function.load(std::memory_order_relaxed)), guard(doubt) {
-  count = launch.extent.count();
-  std::size_t blocks = count;
+  const std::size_t elements = launch.extent.count();
+  std::size_t blocks = elements;
   if (launch.kernel->rank == 0) {
     threads = launch.threads;
     sizes = detail::block_sizes(launch.extent, launch.thread_shape);
     shared_bytes = static_cast<unsigned>(launch.shared_bytes);
   } else {
-    threads = threads_for(code, launch.block, count);
-    blocks = (count + threads - 1) / threads;
+    threads = threads_for(code, launch.block, elements);
+    blocks = (elements + threads - 1) / threads;
   }
   if (launch.kernel->rank > 1) extent = device_extent(launch.extent);
+  count.count = elements;
   grid_x = static_cast<unsigned>(std::min(blocks, most_grid_x));
   grid_y = grid_x == 0 ? 0 : static_cast<unsigned>((blocks + grid_x - 1) / grid_x);
-  arguments[0] = const_cast<void*>(launch.closure);
-  arguments[1] = launch.kernel->rank > 1    ? static_cast<void*>(&extent)
+  arguments[0] = launch.kernel->rank > 1    ? static_cast<void*>(&extent)
                  : launch.kernel->rank == 0 ? static_cast<void*>(&sizes)
                                             : &count;
   arguments[2] = &guard;
+  take(launch);
+}
+
+void PreparedLaunch::take(const Launch& launch) {
+  arguments[1] = const_cast<void*>(launch.closure);
+  if (launch.kernel->rank == 0) return;
+  count.plain = plain_elements(launch);
+  count.careful = guard.times != nullptr && count.plain != 0 ? 1 : 0;
+  extent.plain = extent.narrow != 0 ? count.plain : 0;
+  extent.careful = extent.plain != 0 ? count.careful : 0;
+}
+
+std::uint64_t PreparedLaunch::plain_elements(const Launch& launch) const {
+  if (grid_y != 1 || guard.failed_at != nullptr || !is_dense(*code_of(*launch.kernel), launch.closure)) return 0;
+  if (guard.times == nullptr) return count.count;
+  constexpr unsigned noting = 1 + detail::ending_blocks;
+  return grid_x > noting ? std::uint64_t{grid_x - noting} * threads : 0;
 }
 
 void CudaQueue::submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times) {
