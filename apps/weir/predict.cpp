@@ -1,6 +1,7 @@
 // `weir predict`: how long a scenario file or a program takes on a device that is not here.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,7 @@ struct Options {
   std::string timeline;
   bool by_bytes = false;
   bool as_cuda = false;
-  std::string host = "said";
+  std::string host;  ///< empty: as the environment says
 };
 
 constexpr const char* footer =
@@ -100,10 +101,22 @@ bool simulates_nothing(const weir::Recording& recording) {
                       [&](const weir::recorded::Device& device) { return is_simulated(recording, device); });
 }
 
-LoadedProgram run_simulated(const Session& session, const Options& options, const std::string& device) {
+/// What the program's own computing takes.
+std::string host_of(const Options& options) {
+  const char* const by_environment = std::getenv("WEIR_SIM_HOST");
+  const bool given = !options.host.empty();
+  std::string how = given ? options.host : by_environment != nullptr ? by_environment : "";
+  if (how.empty()) how = "said";
+  if (how != "said" && how != "measured")
+    throw UsageError(fmt::format("{} {}: it is said, or measured", given ? "--host" : "WEIR_SIM_HOST", how));
+  return how;
+}
+
+LoadedProgram run_simulated(const Session& session, const Options& options, const std::string& device,
+                            const std::string& host) {
   Switches switches;
   if (options.as_cuda) switches.emplace_back("WEIR_AS_CUDA", device);
-  switches.emplace_back("WEIR_SIM_HOST", options.host);
+  switches.emplace_back("WEIR_SIM_HOST", host);
   return run_and_load(session.program, device, "predicted", switches);
 }
 
@@ -114,9 +127,8 @@ Exit predict(const Session& session, const Options& options) {
   if (!runs && options.files.empty()) throw UsageError("FILE is required, or -- PROGRAM (see weir predict --help)");
   if (options.files.size() > 1) throw UsageError(fmt::format("{}: one file at a time", options.files[1]));
   if (!runs && options.as_cuda) throw UsageError("--as-cuda is for programs, which stand behind --");
-  if (!runs && options.host != "said") throw UsageError("--host is for programs, which stand behind --");
-  if (options.host != "said" && options.host != "measured")
-    throw UsageError(fmt::format("--host {}: it is said, or measured", options.host));
+  if (!runs && !options.host.empty()) throw UsageError("--host is for programs, which stand behind --");
+  const std::string host = runs ? host_of(options) : "said";
   if (!options.timeline.empty()) check_timeline(options.timeline);
   std::vector<weir::Recording> files;
   if (!runs) files = load_scenarios(options.files);
@@ -131,7 +143,7 @@ Exit predict(const Session& session, const Options& options) {
   }
   LoadedProgram ended{weir::Recording(), 0};
   if (runs) {
-    ended = run_simulated(session, options, device);
+    ended = run_simulated(session, options, device, host);
     how.by_bytes = how.by_bytes || simulates_nothing(ended.recording);
   }
   const weir::Recording& recording = runs ? ended.recording : files.front();
@@ -140,7 +152,7 @@ Exit predict(const Session& session, const Options& options) {
     prediction.estimated.emplace_back(
         "no stream of a simulated device was used: all of it is predicted as if it were one");
   const Predicted shown{recording, prediction, runs ? session.program.front() : options.files.front(), device,
-                        options.host == "measured"};
+                        host == "measured"};
   std::optional<weir::sim::Prediction> as_it_is;
   if (!how.set.empty()) {
     how.set.clear();

@@ -25,6 +25,21 @@ namespace weir::detail {
 
 namespace {
 
+/// Null for what is not asked for.
+const char* asked_for(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
+/// Whether what the host does between its calls takes real time on simulated devices.
+bool host_is_measured() {
+  const char* const value = asked_for("WEIR_SIM_HOST");
+  const std::string how = value != nullptr ? value : "said";
+  if (how != "said" && how != "measured")
+    throw Error(Errc::invalid_value, "weir: starting", "WEIR_SIM_HOST", "'" + how + "': it is said, or measured", {});
+  return how == "measured";
+}
+
 /// Leaves what is there as it is: the process may not end by exit(), and then nothing takes its place.
 void try_file(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -45,9 +60,7 @@ class RecorderOfProcess {
   explicit RecorderOfProcess(std::filesystem::path path) : path_(std::move(path)), process_(getpid()) {
     // Now, and not when all is over, it turns out that the file cannot be written.
     try_file(path_);
-    const char* const host = std::getenv("WEIR_SIM_HOST");
-    const bool host_times = host != nullptr && std::string_view(host) == "measured";
-    recorder_ = std::make_unique<Recorder>(RecorderOptions{.host_times = host_times}, SourceLocation{});
+    recorder_ = std::make_unique<Recorder>(RecorderOptions{.host_times = host_is_measured()}, SourceLocation{});
   }
   void end() noexcept {
     if (getpid() != process_) return;  // a child has the parent's
@@ -177,12 +190,6 @@ RecorderOfProcess* recorder_of_process = nullptr;
 CheckerOfProcess* checker_of_process = nullptr;
 trace::Session* trace_of_process = nullptr;
 
-/// Null for what is not asked for.
-const char* asked_for(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value == nullptr || *value == '\0' ? nullptr : value;
-}
-
 void start_recorder(const char* path) {
   try {
     recorder_of_process = new RecorderOfProcess(std::filesystem::absolute(path));
@@ -220,6 +227,7 @@ void start_trace(const char* path) {
 }  // namespace
 
 void start_tools() {
+  host_is_measured();  // programs without a simulated device hear of a slip, too
   if (const char* const path = asked_for("WEIR_RECORD")) start_recorder(path);
   if (const char* const path = asked_for("WEIR_TRACE")) start_trace(path);
   if (const char* const list = asked_for("WEIR_CHECK")) start_checker(list);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -236,6 +237,10 @@ TEST(SimulatedClock, only_calls_and_named_work_move_the_hosts_time) {
   EXPECT_NE(weir::host_now(weir::device("cpu")), weir::host_now(weir::device("cpu")) + milliseconds(1));
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [] { weir::sim::host_work(milliseconds(-1)); }, {"host_work"}));
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [] { weir::sim::set_cost("", {}); }, {"set_cost"}));
+  for (const double ns : {-1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [=] { weir::sim::set_cost("K", {.ns = ns}); }, {"'K'"})) << ns;
+    EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [=] { weir::sim::set_cost("K", {.block_ns = ns}); }, {"'K'"}));
+  }
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [] { (void)weir::sim::timeline(weir::device("cpu")); }, {"cpu"}));
 }
 

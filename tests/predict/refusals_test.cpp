@@ -72,6 +72,19 @@ TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) 
       {"\"version\": 1", "\"version\": 2", "version: this version of Weir reads 1"},
       {"\"name\": \"h200\",", "", "name: it is missing"},
       {"\"about\"", "\"abuot\"", "abuot: there is no such member"},
+      {"\"version\"", "\"more\": {}, \"version\"", "more: there is no such member"},
+      {"\"version\"", "\"more\": [], \"version\"", "more: there is no such member"},
+      {"\"name\": \"h200\"", "\"name\": true", "name: it is a name"},
+      {"\"name\": \"h200\"", "\"name\": []", "name: it is a name"},
+      {"\"sms\": {", "\"smx\": {}, \"sms\": {", "device.smx: there is no such field"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"spread\": [], \"value\": 132",
+       "device.sms.spread: it is the least and the greatest"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"spread\": 3, \"value\": 132",
+       "device.sms.spread: it is the least and the greatest"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"spread\": {\"a\": 1, \"b\": 2}, \"value\": 132",
+       "device.sms.spread: it is the least and the greatest"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 0132", "a number is not written as JSON has it"},
+      {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 132.", "a number is not written as JSON has it"},
       {"\"sms\"", "\"smx\"", "device.smx: there is no such field"},
       {"\"launch_us\"", "\"lunch_us\"", "host.lunch_us: there is no such field"},
       {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 0", "device.sms.value: it is from 1 to"},
@@ -85,6 +98,9 @@ TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) 
   };
   for (const auto& one : cases) expect_in(with(one.part, one.instead), one.message);
   std::string text(weir::sim::profile_text("h200"));
+  const std::size_t about = text.find("\"about\"");
+  std::ofstream(path_) << std::string(text).erase(about, text.find('\n', about) - about);
+  expect_in(refusal(one_kernel, {path_.string(), {}, false, false}), "about: it is missing");
   const std::size_t begin = text.find("\"blocks\": {"), end = text.find("},\n \"interval\"");
   ASSERT_NE(begin, std::string::npos);
   text.erase(begin, end + 3 - begin);

@@ -219,6 +219,10 @@ TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
        "kernels.1.name: Digest is there twice"},
       {R"({"kernels": [{"name": "Digest", "ns": -5}]})", "kernels.0.ns: it is below 0"},
       {R"({"kernel": 5})", "kernel: a file of costs has the list"},
+      {R"({"kernels": [], "more": {}})", "more: a file of costs has the list"},
+      {R"({"kernels": [{"name": "Digest", "ns": 5}, {}]})", "kernels.1: it is empty"},
+      {R"({"kernels": [{"name": "Digest", "cost": {"ns": 5}}]})", "kernels.0.cost: costs have ns, block_ns"},
+      {"", "it cannot be read, or is empty"},
       {R"({"kernels": [{"name": "Digest", "blocks": 1.5}]})", "kernels.0.blocks: it is no whole number"},
       {"kernels", "parse error"}};
   for (const auto& [costs, message] : wrong) {
@@ -228,8 +232,10 @@ TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
     EXPECT_NE(refused.err.find(message), std::string::npos) << refused.err;
   }
   std::filesystem::remove(path);
-  EXPECT_NE(run(arguments, {.environment = {"WEIR_SIM_COSTS=/nowhere.json"}}).err.find("it cannot be read"),
-            std::string::npos);
+  for (const std::string no_file : {"/nowhere.json", "/tmp"})
+    EXPECT_NE(run(arguments, {.environment = {"WEIR_SIM_COSTS=" + no_file}})
+                  .err.find("WEIR_SIM_COSTS: " + no_file + ": it cannot be read"),
+              std::string::npos);
 }
 
 // Order and device on one page: the same times as the rules give, row by row.

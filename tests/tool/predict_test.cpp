@@ -261,6 +261,27 @@ TEST_F(PredictVerb, host_work_is_what_was_said_or_real_time) {
   EXPECT_NE(text.out.find("another run has other times"), std::string::npos) << text.out;
 }
 
+TEST_F(PredictVerb, host_work_is_what_the_environment_says_unless_told_otherwise) {
+  const std::vector<std::string> demo = {tool_test::tool_path(), "demo", "vadd", "--n", "1000", "--repeat", "1"};
+  const auto predict = [&](std::vector<std::string> options, const std::string& environment) {
+    options.insert(options.begin(), {"predict", "--json"});
+    options.push_back("--");
+    options.insert(options.end(), demo.begin(), demo.end());
+    return tool_test::run(options, {.environment = {"WEIR_SIM_HOST=" + environment}});
+  };
+  EXPECT_NE(predict({}, "measured").out.find(R"("host":"measured")"), std::string::npos);
+  EXPECT_NE(predict({}, "").out.find(R"("host":"said")"), std::string::npos);
+  EXPECT_NE(predict({"--host", "said"}, "measured").out.find(R"("host":"said")"), std::string::npos);
+  const Result refused = predict({}, "guessed");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("WEIR_SIM_HOST guessed: it is said, or measured"), std::string::npos) << refused.err;
+  // Without predictions, and on a device that is not simulated.
+  const Result on_cpu = tool_test::run({"demo", "vadd", "--n", "1000", "--repeat", "1", "--device", "cpu"},
+                                       {.environment = {"WEIR_SIM_HOST=guessed"}});
+  EXPECT_NE(on_cpu.exit_code, 0);
+  EXPECT_NE(on_cpu.err.find("WEIR_SIM_HOST: 'guessed': it is said, or measured"), std::string::npos) << on_cpu.err;
+}
+
 TEST_F(PredictVerb, nonsense_is_refused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "FILE is required"},

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <memory>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -26,6 +26,9 @@ using model::none;
 
 /// Commands that give hand-offs are known by their ends; only the last ones, which have not been forgotten, matter.
 constexpr std::size_t most_functions = 100'000;
+
+/// Thirty years: what steady_clock can tell, whatever lasts longer in the model.
+constexpr double longest_us = 1e15;
 
 class Clock final : public detail::DeviceClock {
  public:
@@ -299,7 +302,8 @@ class Clock final : public detail::DeviceClock {
   };
 
   Time time_at(double us) const {
-    return epoch_ + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double, std::micro>(us));
+    return epoch_ + std::chrono::duration_cast<Time::duration>(
+                        std::chrono::duration<double, std::micro>(std::min(us, longest_us)));
   }
 
   std::uint32_t place_of(std::uint32_t thread) WEIR_NEEDS(mutex_) {
@@ -387,12 +391,12 @@ class Clock final : public detail::DeviceClock {
     host_measured_ = how == "measured";
     const char* path = std::getenv("WEIR_SIM_COSTS");
     if (path != nullptr && *path != '\0') {
-      std::ifstream file(path);
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
       const std::string head = "WEIR_SIM_COSTS: " + std::string(path) + ": ";
-      if (!file) throw head + "it cannot be read";
+      std::ostringstream text;
+      // The stream fails for directories, and for files of no bytes.
+      if (!(text << std::ifstream(path).rdbuf())) throw head + "it cannot be read, or is empty";
       try {
-        costs_.read(text);
+        costs_.read(text.str());
       } catch (const std::string& wrong) {
         throw head + wrong;
       }
@@ -446,7 +450,10 @@ void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocatio
     return Error(Errc::invalid_value, "weir::sim::set_cost", "'" + std::string(kernel) + "'", why, where);
   };
   if (kernel.empty()) throw refuse("a kernel has a name");
-  if (cost.ns.value_or(0) < 0 || cost.block_ns.value_or(0) < 0) throw refuse("a duration is below 0");
+  for (const double ns : {cost.ns.value_or(0), cost.block_ns.value_or(0)}) {
+    if (ns < 0) throw refuse("a duration is below 0");
+    if (!std::isfinite(ns)) throw refuse("a duration is no finite number");
+  }
   model::KernelCost known{cost.ns, cost.block_ns, {}, cost.blocks, cost.threads, cost.shared_bytes};
   if (cost.bytes) known.bytes = static_cast<double>(*cost.bytes);
   the_clock().set_cost(kernel, known);

@@ -36,6 +36,8 @@ const model::KernelCost* Costs::find(SourceLocation where) const {
 
 namespace {
 
+constexpr const char* members = "costs have ns, block_ns, bytes, blocks, threads and shared_bytes";
+
 void take(model::KernelCost& cost, std::string_view field, double value, const std::string& path) {
   const auto whole = [&] {
     if (value != std::floor(value) || value > 1e15) throw path + ": it is no whole number";
@@ -55,7 +57,7 @@ void take(model::KernelCost& cost, std::string_view field, double value, const s
   } else if (field == "shared_bytes") {
     cost.shared_bytes = whole();
   } else {
-    throw path + ": costs have ns, block_ns, bytes, blocks, threads and shared_bytes";
+    throw path + ": " + members;
   }
 }
 
@@ -72,10 +74,13 @@ void Costs::read(std::string_view text) {
   read_flat_json(text, [&](const Leaf& leaf) {
     const std::string path(leaf.path);
     constexpr std::string_view kernels = "kernels.";
+    if (leaf.is_empty && path == "kernels") return;
     const std::size_t dot = path.rfind('.');
+    if (leaf.is_empty && path.starts_with(kernels)) throw path + ": it is empty";
     if (!path.starts_with(kernels) || dot < kernels.size() || dot == std::string::npos)
       throw path + ": a file of costs has the list \"kernels\" alone";
     const std::string place = path.substr(kernels.size(), dot - kernels.size());
+    if (place.find('.') != std::string::npos) throw path.substr(0, dot) + ": " + members;
     const std::string field = path.substr(dot + 1);
     if (found.empty() || found.back().place != place) found.push_back({.place = place, .name = {}, .cost = {}});
     if (field == "name") {

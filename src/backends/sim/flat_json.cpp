@@ -47,7 +47,7 @@ class Reader {
   void object(int depth) {
     ++at_;
     std::set<std::string> keys;
-    if (take_if('}')) return;
+    if (take_if('}')) return empty();
     do {
       if (next() != '"') fail("a key in quotes is missing");
       const std::string key = string();
@@ -61,12 +61,16 @@ class Reader {
 
   void array(int depth) {
     ++at_;
-    if (take_if(']')) return;
+    if (take_if(']')) return empty();
     std::size_t index = 0;
     do {
       inside(std::to_string(index++), depth);
     } while (take_if(','));
     if (!take_if(']')) fail("a comma or the list's end is missing");
+  }
+
+  void empty() {
+    if (!path_.empty()) take_({.path = path_, .text = {}, .is_empty = true});
   }
 
   std::string within(std::string_view key) const { return path_ + (path_.empty() ? "" : ".") + std::string(key); }
@@ -106,6 +110,11 @@ class Reader {
     double number = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
     if (error != std::errc{}) fail("a number is out of range");
+    const std::string_view digits = text_.substr(digit, static_cast<std::size_t>(end - text_.data()) - digit);
+    const std::size_t point = digits.find('.');
+    const auto digit_at = [&](std::size_t at) { return at < digits.size() && digits[at] >= '0' && digits[at] <= '9'; };
+    if ((digits[0] == '0' && digit_at(1)) || (point != std::string_view::npos && !digit_at(point + 1)))
+      fail("a number is not written as JSON has it");
     at_ = static_cast<std::size_t>(end - text_.data());
     take_({path_, true, false, number, {}});
   }

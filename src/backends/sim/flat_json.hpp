@@ -8,13 +8,15 @@
 
 namespace weir::sim {
 
-/// A member that is no object: its path ("device.sms.value", "device.sms.spread.0"), and a number or a text.
+/// A member that has none itself: its path ("device.sms.value", "device.sms.spread.0"), and a number or a text, or an object or
+/// a list that is empty.
 struct Leaf {
   std::string_view path;
   bool is_number = false;
   bool is_text = false;
   double number = 0;
   std::string_view text;
+  bool is_empty = false;
 };
 
 /// Calls `take` for each in the order of the file. Throws std::string for what is no JSON object of such members: keys are

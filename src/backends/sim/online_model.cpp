@@ -100,7 +100,7 @@ bool OnlineModel::make(model::Call call, std::uint32_t thread, std::vector<doubl
     simulation_.grow();
   }
   simulation_.set_clock(thread, clocks[thread]);
-  last_question_ = {};
+  if (call.action == Action::enqueue || call.action == Action::launch_graph) questions_.forget(thread);
   call.thread = thread;
   program_.calls.push_back(call);
   commands_.push_back(command);
@@ -267,17 +267,14 @@ bool OnlineModel::query_event(std::uint64_t event, std::uint32_t thread, std::ve
 }
 
 bool OnlineModel::query(const model::Call& call, std::uint32_t thread, std::vector<double>& clocks) {
-  const model::Call& last = last_question_;
-  const bool again = call.action == last.action && call.stream == last.stream && call.target == last.target;
   bool answer = make(call, thread, clocks);
   if (answer || profile_.host.query_us > 0) return answer;
   // Who asks again and again for nothing goes on with time: else the answer would never change.
-  if (again) {
+  if (questions_.again(call, thread, clocks[thread])) {
     const double next = simulation_.next_time(clocks[thread]);
     answer = make(call, thread, clocks);
     if (!answer && next < std::numeric_limits<double>::infinity()) clocks[thread] = std::max(clocks[thread], next);
   }
-  last_question_ = call;
   return answer;
 }
 

@@ -19,6 +19,7 @@
 #include "backends/sim/model/profile.hpp"
 #include "backends/sim/model/program.hpp"
 #include "backends/sim/model/simulation.hpp"
+#include "backends/sim/questions.hpp"
 
 namespace weir::sim {
 
@@ -151,7 +152,7 @@ class OnlineModel {
   std::uint32_t last_task_ = 0;
   std::set<std::string, std::less<>> estimated_;
   bool conditional_ = false;
-  model::Call last_question_ = {};  ///< if the last call was one
+  Questions questions_;
 };
 
 }  // namespace weir::sim

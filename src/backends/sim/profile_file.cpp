@@ -37,13 +37,14 @@ class ProfileReader {
   void take(const Leaf& leaf) {
     const std::size_t dot = leaf.path.find('.');
     if (dot != std::string_view::npos) return field(leaf, leaf.path.substr(0, dot), leaf.path.substr(dot + 1));
+    if (leaf.is_empty && is_group(leaf.path)) return;  // its fields are missing
     seen_.emplace(leaf.path, 0);
     if (leaf.path == "format") {
       if (leaf.text != "weir.sim_profile") fault(leaf.path, "it is \"weir.sim_profile\"");
     } else if (leaf.path == "version") {
       if (leaf.number != 1) fault(leaf.path, "this version of Weir reads 1");
     } else if (leaf.path == "name") {
-      if (leaf.text.empty()) fault(leaf.path, "it is a name");
+      if (!leaf.is_text || leaf.text.empty()) fault(leaf.path, "it is a name");
       profile_.name = leaf.text;
     } else if (leaf.path == "about") {
       if (!leaf.is_text) fault(leaf.path, "it is a text");
@@ -53,7 +54,7 @@ class ProfileReader {
   }
 
   Profile finish() {
-    for (const char* name : {"format", "version", "name"}) {
+    for (const char* name : {"format", "version", "name", "about"}) {
       if (seen_.count(name) == 0) fault(name, "it is missing");
     }
     for (const Field& field : model::fields()) {
@@ -104,7 +105,8 @@ class ProfileReader {
     } else if (part == "source") {
       seen |= source;
       if (!leaf.is_text) fault(leaf.path, "it is a text");
-    } else if (part.starts_with("spread.")) {
+    } else if (part == "spread" || part.starts_with("spread.")) {
+      if (part != "spread.0" && part != "spread.1") fault(path + ".spread", "it is the least and the greatest value");
       if (!leaf.is_number) fault(leaf.path, "it is a number");
       spreads_[path].push_back(leaf.number);
     } else {
