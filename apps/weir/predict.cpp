@@ -143,6 +143,7 @@ Exit predict(const Session& session, const Options& options) {
   }
   LoadedProgram ended{weir::Recording(), 0};
   if (runs) {
+    predicted(weir::Recording(), how);  // a wrong profile or setting is told before the program runs
     ended = run_simulated(session, options, device, host);
     how.by_bytes = how.by_bytes || simulates_nothing(ended.recording);
   }

@@ -261,6 +261,25 @@ TEST_F(PredictVerb, host_work_is_what_was_said_or_real_time) {
   EXPECT_NE(text.out.find("another run has other times"), std::string::npos) << text.out;
 }
 
+TEST_F(PredictVerb, what_is_wrong_about_the_command_line_is_told_before_a_program_runs) {
+  const std::string ran = (folder_ / "ran").string();
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--set", "smx=3"}, "there is no field smx"},
+      {{"--set", "sms=0"}, "sms: it is from 1"},
+      {{"--device", "sim:h100"}, "there is no profile \"h100\""},
+      {{"--expect", "makespan <= 7"}, "has no unit"},
+  };
+  for (const auto& [options, message] : cases) {
+    std::vector<std::string> all = {"predict"};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), {"--", "touch", ran});
+    const Result result = tool_test::run(all);
+    EXPECT_EQ(result.exit_code, 2) << message;
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(ran)) << message;
+  }
+}
+
 TEST_F(PredictVerb, host_work_is_what_the_environment_says_unless_told_otherwise) {
   const std::vector<std::string> demo = {tool_test::tool_path(), "demo", "vadd", "--n", "1000", "--repeat", "1"};
   const auto predict = [&](std::vector<std::string> options, const std::string& environment) {
