@@ -315,7 +315,7 @@ TEST_F(ModelTest, threads_wait_for_hand_offs_and_work_at_the_same_time) {
   EXPECT_TRUE(run().stuck);
 }
 
-TEST_F(ModelTest, questions_that_cost_nothing_leave_nothing_behind) {
+TEST_F(ModelTest, questions_that_cost_nothing_or_follow_each_other_leave_nothing_behind) {
   const std::uint32_t s = stream();
   profile.host.query_us = 1;
   Simulation simulation(program, profile);
@@ -327,8 +327,10 @@ TEST_F(ModelTest, questions_that_cost_nothing_leave_nothing_behind) {
     EXPECT_EQ(simulation.call(), i > 2);
     if (simulation.drop_question()) program.calls.pop_back();
   }
-  EXPECT_EQ(program.calls.size(), 4U);
-  EXPECT_EQ(simulation.calls().end(), 4U);
+  EXPECT_EQ(program.calls.size(), 2U);
+  ASSERT_EQ(simulation.calls().end(), 2U);
+  EXPECT_EQ(simulation.calls().back().begin, 0);
+  EXPECT_EQ(simulation.calls().back().end, 3);
   EXPECT_EQ(simulation.clock(0), 3);
 }
 

@@ -12,6 +12,8 @@ namespace {
 /// What ended so long before now is never looked at again: no hop and no lag is as long.
 constexpr double long_ago_us = 1000;
 
+bool is_question(const Call& call) { return call.action == Action::query_stream || call.action == Action::query_event; }
+
 }  // namespace
 
 void Simulation::grow() {
@@ -43,9 +45,14 @@ bool Simulation::call() {
 }
 
 bool Simulation::drop_question() {
-  const Action action = call_of(calls_.end() - 1).action;
-  const bool question = action == Action::query_stream || action == Action::query_event;
-  if (!question || calls_.back().begin < calls_.back().end) return false;
+  const std::uint32_t number = calls_.end() - 1;
+  if (!is_question(call_of(number))) return false;
+  const HostSpan asked = calls_.back();
+  if (asked.begin < asked.end) {
+    const bool first = number == calls_.first() || !is_question(call_of(number - 1));
+    if (first || call_of(number - 1).thread != call_of(number).thread) return false;
+    calls_[number - 1].end = asked.end;
+  }
   calls_.pop_back();
   --next_call_;
   return true;

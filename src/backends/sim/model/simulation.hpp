@@ -31,7 +31,8 @@ class Simulation {
   /// Makes the program's last call, at the time of its thread, or as soon as what came before is through. For a question:
   /// whether all of it has ended.
   bool call();
-  /// The last call, if it was a question that cost nothing, is as if it had not been made: polling loops are long.
+  /// The last call, if it was a question that cost nothing, is as if it had not been made; and one behind another question of
+  /// its thread is part of that: polling loops are long.
   bool drop_question();
   /// What happens until then.
   void advance(double time);
