@@ -133,7 +133,6 @@ Prediction answer(const model::Program& program, const model::Profile& profile, 
 
 model::Profile profile_of(const PredictOptions& options) {
   model::Profile profile = load_profile(options.profile);
-  if (options.own_copies) profile = model::as_own(std::move(profile));
   for (const Setting& setting : options.set) {
     const model::Field* field = model::find_field(setting.field);
     if (!field) throw "there is no field " + setting.field + " in profiles";
@@ -141,7 +140,9 @@ model::Profile profile_of(const PredictOptions& options) {
     if (!refused.empty()) throw setting.field + ": " + refused;
     field->of(profile) = setting.value;
   }
-  return profile;
+  const bool queues_set = std::any_of(options.set.begin(), options.set.end(),
+                                      [](const Setting& setting) { return setting.field == "work_queues"; });
+  return options.own_copies && !queues_set ? model::as_own(std::move(profile)) : profile;
 }
 
 }  // namespace

@@ -155,6 +155,23 @@ TEST(Predictions, by_bytes_a_recording_of_another_device_lasts_as_its_uses_take)
   EXPECT_EQ(prediction.estimated[0], "kernels that last as the bytes of their uses take: #0");
 }
 
+TEST(Predictions, of_programs_by_as_many_work_queues_as_are_set) {
+  std::string program;
+  for (const char* stream : {"s", "s", "t", "t"})
+    program += std::string(R"({"op":"launch","stream":")") + stream + R"(","cost":{"ns":1000000}},)";
+  const weir::Recording recording = weir::parse_recording(
+      R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"blocking"},{"name":"t","kind":"blocking"}],
+      "buffers":[],"program":[)" +
+      program + R"({"op":"synchronize","all":true}]})");
+  const auto ms = [&](std::vector<weir::sim::Setting> set, bool own) {
+    return weir::sim::predict(recording, {"h200", std::move(set), false, false, own}).makespan_us / 1000;
+  };
+  EXPECT_NEAR(ms({}, true), 2, 0.1);
+  EXPECT_NEAR(ms({{"work_queues", 1}}, true), 3, 0.1);
+  EXPECT_NEAR(ms({{"own_work_queues", 1}}, true), 3, 0.1) << "as many as Weir asks for";
+  EXPECT_NEAR(ms({{"own_work_queues", 1}}, false), 2, 0.1) << "recordings are of CUDA's own number";
+}
+
 TEST(Refusals, settings) {
   expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false, false}), "there is no field smx");
   expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false, false}), "sms: it is from 1 to");
