@@ -40,7 +40,8 @@ Exit calibrate_kernels(const Session& session, const std::string& device, const 
         fmt::format("{} ended with exit code {}: nothing was measured", session.program.front(), ended.code));
   const std::map<std::string, Times> kernels = kernels_of(ended.recording);
   if (kernels.empty())
-    throw std::runtime_error(fmt::format("{} launched no kernel: nothing was measured", session.program.front()));
+    throw std::runtime_error(
+        fmt::format("{} launched no kernel whose duration is known: nothing was measured", session.program.front()));
 
   std::string costs,
       table = fmt::format("{:<40}{:>10}{:>14}{:>14}{:>14}\n", "kernel, us", "launches", "median", "least", "greatest");
