@@ -134,15 +134,17 @@ enum class CheckMode : std::uint8_t {
 };
 
 struct CheckOptions {
-  CheckMode mode = CheckMode::print;                  ///< of a Checker, as the two below
-  std::size_t memory_limit = std::size_t{256} << 20;  ///< in bytes: once it is reached, later commands are not checked
-  std::function<void(const Finding&)> sink =
-      nullptr;  ///< told of each key at its first sight, in the call; not to call Weir
+  CheckMode mode = CheckMode::print;  ///< of a Checker, as memory_limit, sink and leaks
   HostOrder host_order = HostOrder::observed;
   bool hints = false;
-  bool leaks = false;  ///< at the end, also what pools allocated and nobody freed, and guards that are open: warnings
-  std::size_t max_findings = 1000;                 ///< 0: no limit
-  std::string suppressions = {};                   ///< the text of a file of them
+  std::size_t max_findings = 1000;  ///< 0: no limit
+  /// In bytes. Once it is reached, earlier uses of memory are forgotten, which the report says, and races with them are not told.
+  std::size_t memory_limit = std::size_t{256} << 20;
+  std::string suppressions = {};  ///< the text of a file of them
+  /// Told of each key at its first sight, in the call; not to call Weir.
+  std::function<void(const Finding&)> sink = nullptr;
+  /// At the end, also what pools allocated and nobody freed, guards that are open, and captures that never ended: warnings.
+  bool leaks = false;
   std::string suppressions_name = "suppressions";  ///< stands for that file in messages
 };
 
@@ -176,8 +178,9 @@ struct CheckStatistics {
 };
 
 /// Checks the process from its construction to finish(), for any backend, and keeps no program: docs/checking.md. Nothing
-/// but refused calls (CheckMode::throw_error) changes for the program. Those are launches, copies, fills, host functions, external work and
-/// guards; findings that a graph's launch or the end of memory completes are printed. Work older than the checker counts as done.
+/// but refused calls (CheckMode::throw_error) changes for the program. Those are launches, of graphs too, copies, fills, host
+/// functions, external work, collectives, frees, guards and host_gone(); what arrays complete that go out of scope is printed. Work
+/// older than the checker counts as done.
 /// Thread rule: any threads may use Weir meanwhile, and ask; construction, finish() and destruction are one thread's.
 class Checker {
  public:
