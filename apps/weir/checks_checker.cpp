@@ -54,6 +54,17 @@ constexpr FindingKind kinds[] = {
 /// What a checker in the program is not told of, so that only that of scenarios knows.
 constexpr FindingKind kinds_of_scenarios[] = {FindingKind::free_before_alloc, FindingKind::misuse};
 
+/// Memory of a pool that nobody has freed by the end.
+std::vector<weir::Finding> of_leaks(weir::Device device) {
+  const weir::Stream s(device);
+  const weir::PoolRef pool = weir::default_pool(device);
+  weir::Checker checker({.mode = weir::CheckMode::collect, .leaks = true});
+  void* const kept = pool.allocate(s, 64);
+  checker.finish();
+  pool.free(s, kept);
+  return checker.findings();
+}
+
 /// Two ranks call two communicators in opposite orders, which their streams would keep for ever.
 std::vector<weir::Finding> of_collectives() {
   const weir::Device device = weir::device("cpu");
@@ -101,6 +112,7 @@ Verdict planted_hazards(weir::Device device) {
     expect(by_program, kind, "programs");
   }
   for (const FindingKind kind : kinds_of_scenarios) expect(by_scenario, kind, "scenarios");
+  expect(of_leaks(device), FindingKind::leak, "programs");
   expect(of_collectives(), FindingKind::deadlock, "programs");
   return judgement;
 }

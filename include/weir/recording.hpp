@@ -165,6 +165,8 @@ struct Node {
   std::uint32_t target = none;
   std::vector<Use> uses;  ///< of a conditional node: the condition
   std::optional<Cost> cost;
+  Name label = none;                      ///< what people call it, as its kernel's name; files do not have it
+  bool collective = false;                ///< which may have a region within another one; files do not say it
   std::vector<std::uint32_t> after;       ///< places in the same list, all before this one's
   std::vector<std::vector<Node>> bodies;  ///< of a conditional node
 };

@@ -103,6 +103,26 @@ Engine::Stream& Engine::enter(const Call& call, std::uint32_t place, bool own_on
   return stream;
 }
 
+/// A refused command has never been in its stream, which then comes behind nothing that the command alone came behind.
+void Engine::remember(std::uint32_t place) {
+  if (!tried_) tried_ = std::make_unique<Tried>();
+  if (std::exchange(tried_->stream, place) == place) return;
+  const Stream& stream = *streams_[place];
+  tried_->clock = stream.clock;
+  tried_->seen_thread = stream.seen_thread;
+  tried_->seen_thread_version = stream.seen_thread_version;
+  tried_->seen_streams = stream.seen_streams;
+}
+void Engine::end_attempt(bool refused) {
+  const std::uint32_t place = tried_ ? std::exchange(tried_->stream, none) : none;
+  if (place == none || !refused) return;
+  Stream& stream = *streams_[place];
+  stream.clock = tried_->clock;
+  stream.seen_thread = tried_->seen_thread;
+  stream.seen_thread_version = tried_->seen_thread_version;
+  stream.seen_streams = tried_->seen_streams;
+}
+
 /// Once it was looked at: it is the last one of its stream.
 void Engine::leave(const Call& call, Stream& stream) {
   stream.last_command = call.command;
@@ -204,7 +224,8 @@ void Engine::check_work(const Second& second, const Sides& sides) {
 void Engine::try_work(const Call& call, std::uint32_t place, Op op, const char* name, std::span<const Use> given) {
   if ((op == Op::copy || op == Op::fill) && given[0].total() == 0) return;
   const Sides sides = sides_of(op, given);
-  enter(call, place);  // brings its clock what the next command comes behind anyway
+  remember(place);
+  enter(call, place);
   check_work({call, op, place, name}, sides);
 }
 

@@ -109,6 +109,8 @@ class Engine {
   /// Find what work(), open(), free() and launch_graph() would find between two uses, and keep nothing of it.
   void try_work(const Call& call, std::uint32_t stream, Op op, const char* name, std::span<const Use> uses);
   void try_open(const Call& call, const Use& use);
+  /// Of what was tried last. Refused, it leaves its stream as it was.
+  void end_attempt(bool refused);
   void try_free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void try_launch(const Call& call, std::uint32_t stream, std::uint32_t graph);
   /// A rank's part in a collective, which was told as work() already; or before it is.
@@ -116,6 +118,9 @@ class Engine {
   void try_collective(const Call& call, std::uint32_t stream, const CollectiveCall& made);
   void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
+  /// Some bytes of host memory end, and the rest stays.
+  void part_gone(const Call& call, std::uint32_t buffer, std::uint64_t begin, std::uint64_t end);
+  void try_part_gone(const Call& call, std::uint32_t buffer, std::uint64_t begin, std::uint64_t end);
   /// `node`: in a capture, the record or wait is a node of the graph; `external`: and nothing else.
   void record(const Call& call, std::uint32_t stream, std::uint32_t event, bool node = false, bool external = false);
   void wait(const Call& call, std::uint32_t stream, std::uint32_t event, bool node = false);
@@ -145,11 +150,15 @@ class Engine {
   void launch_graph(const Call& call, std::uint32_t stream, std::uint32_t graph);
   void drop_graph(std::uint32_t graph);
 
+  /// Of what has touched memory until now, or not, nothing is said any more: it takes too much.
+  void forget_uses();
   /// The program's end: hints and leaks come last.
   void finish();
+  /// At the end, of a capture that began in that call.
+  void leaves_capturing(const Call& call, std::uint32_t stream);
 
   const std::vector<Unchecked>& unchecked() const { return unchecked_; }
-  /// What it takes for accesses, and how many there are.
+  /// What it takes for accesses and the places that they come from, and how many accesses there are.
   std::size_t history_bytes() const;
   std::size_t history_size() const;
   /// How long clocks can be.
@@ -178,10 +187,14 @@ class Engine {
   bool over(Stream& stream);
   void collect_streams();
   std::vector<bool> used_sites() const;
+  std::uint32_t add_site(Site site);
+  void give_site_back(std::uint32_t site);
+  void collect_sites();
   void note_in_graphs(const GraphNode& node);
   Event& event_at(std::uint32_t which);
   bool rule(unsigned edge) const { return options_.rules.edge[edge]; }
   Stream& enter(const Call& call, std::uint32_t stream, bool own_only = false);
+  void remember(std::uint32_t stream);
   struct Sides;
   Sides sides_of(Op op, std::span<const Use> given) const;
   void check_work(const Second& second, const Sides& sides);
@@ -207,7 +220,8 @@ class Engine {
   void hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& runs, const Use& second,
            std::size_t number, bool host);
   void check_free(const Second& second, std::uint32_t buffer, const Clock& end);
-  std::uint32_t check_end(const Call& call, std::uint32_t buffer, std::uint32_t stream);
+  void check_free(const Second& second, std::uint32_t buffer, const Runs& bytes, const Clock& end);
+  std::uint32_t check_end(const Call& call, std::uint32_t buffer, std::uint32_t stream, bool tried = false);
 
   // ---- engine_graphs.cpp
   std::uint32_t captured(const Call& call, std::uint32_t stream, Op op, const char* name, std::vector<Use> uses,
@@ -248,7 +262,7 @@ class Engine {
   std::string new_event() const;
   bool covered(const std::vector<Hit>& hits, const Clock& clock) const;
 
-  void skip(const std::string& what, const std::string& why);
+  void skip(const std::string& what, const std::string& why, std::uint64_t count = 1);
 
   EngineOptions options_;
   std::vector<std::unique_ptr<Thread>> threads_;
@@ -268,6 +282,8 @@ class Engine {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<Site> sites_;
   std::uint32_t first_launch_ = none;  ///< the first site that may have record nodes behind it
+  std::size_t launch_sites_ = 0;       ///< sites of graphs' launches, used or not
+  std::size_t collect_sites_at_ = 0;   ///< so many of them are worth a look again
   std::unordered_map<std::uint64_t, std::uint32_t> site_table_;
   std::unordered_map<std::uint32_t, Scope> scopes_;
   std::unordered_map<std::uint32_t, Clock> hand_offs_;
@@ -280,6 +296,8 @@ class Engine {
   std::vector<Unchecked> unchecked_;
   Runs runs_;
   std::vector<Hit> hits_;
+  struct Tried;
+  std::unique_ptr<Tried> tried_;  ///< a stream before the call that is tried
   struct Hint;
   std::vector<Hint> hints_;
   std::uint64_t records_ = 0;

@@ -59,6 +59,7 @@ Clock Engine::before_part(const Stream& stream, const CollectiveCall& made, bool
 }
 
 void Engine::try_collective(const Call& call, std::uint32_t place, const CollectiveCall& made) {
+  remember(place);
   const Stream& stream = enter(call, place);
   circles_.over(thread(call).clock);
   find_circle(part_of(call, place, made), before_part(stream, made, false));

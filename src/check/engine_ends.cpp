@@ -12,6 +12,7 @@ namespace {
 
 /// Fewer are not worth a look at all that may name them.
 constexpr std::size_t least_collected = 64;
+constexpr std::size_t least_launches = 1024;
 
 }  // namespace
 
@@ -113,10 +114,35 @@ std::vector<bool> Engine::used_sites() const {
     buffer->history.each([&](const Access& access) { used[access.site] = true; });
   }
   for (const auto& [id, scope] : scopes_) used[scope.access.site] = true;
-  for (const auto& [id, graph] : graphs_) {
-    for (const auto& [version, site] : graph->sites) used[site.second] = true;
-  }
   return used;
+}
+
+std::uint32_t Engine::add_site(Site site) {
+  ++launch_sites_;
+  if (free_sites_.empty()) {
+    sites_.push_back(std::move(site));
+    return static_cast<std::uint32_t>(sites_.size() - 1);
+  }
+  const std::uint32_t place = free_sites_.back();
+  free_sites_.pop_back();
+  sites_[place] = std::move(site);
+  return place;
+}
+void Engine::give_site_back(std::uint32_t site) {
+  --launch_sites_;
+  sites_[site] = Site();
+  free_sites_.push_back(site);
+}
+
+/// Each launch of a graph has sites of its own, which go with the last access that names them.
+void Engine::collect_sites() {
+  if (launch_sites_ < std::max(least_launches, collect_sites_at_)) return;
+  const std::vector<bool> used = used_sites();
+  for (std::uint32_t i = 1; i < sites_.size(); ++i) {
+    if (!used[i] && sites_[i].version != nullptr) give_site_back(i);
+  }
+  // To look takes as long as there are accesses.
+  collect_sites_at_ = 2 * launch_sites_ + history_size() / 16;
 }
 
 /// Streams that are gone and over give their places back, where no access, event or memory names them, with the lines that only
@@ -163,6 +189,10 @@ void Engine::collect_streams() {
                 [&](const auto& entry) { return !used_site[entry.second] && names_one(sites_[entry.second].stream); });
   for (std::uint32_t i = 1; i < sites_.size(); ++i) {
     if (used_site[i] || !names_one(sites_[i].stream)) continue;
+    if (sites_[i].version != nullptr) {
+      give_site_back(i);
+      continue;
+    }
     sites_[i] = Site();
     free_sites_.push_back(i);
   }
@@ -190,18 +220,29 @@ void Engine::collect_streams() {
   }
 }
 
-void Engine::skip(const std::string& what, const std::string& why) {
+void Engine::skip(const std::string& what, const std::string& why, std::uint64_t count) {
   for (Unchecked& one : unchecked_) {
     if (one.what == what && one.why == why) {
-      ++one.count;
+      one.count += count;
       return;
     }
   }
-  unchecked_.push_back({what, why, 1});
+  unchecked_.push_back({what, why, count});
+}
+
+void Engine::forget_uses() {
+  const std::size_t uses = history_size();
+  if (uses == 0) return;
+  skip("earlier uses of memory", "the memory limit was reached: what races with them is not told", uses);
+  for (const auto& buffer : buffers_) {
+    buffer->history.clear();
+    buffer->written.clear();
+    buffer->all_written = true;
+  }
 }
 
 std::size_t Engine::history_bytes() const {
-  std::size_t all = 0;
+  std::size_t all = sites_.capacity() * sizeof(Site);
   for (const auto& buffer : buffers_) all += buffer->history.bytes();
   return all;
 }

@@ -85,9 +85,10 @@ void Engine::add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::
     const bool condition = one.op == Op::if_ || one.op == Op::switch_ || one.op == Op::while_;
     if (condition && !node.uses.empty()) node.uses[0].access = recorded::Access::in;
     node.path = prefix + text(one.name);
-    node.name = text(one.name);
+    node.name = text(one.label == none ? one.name : one.label);
     node.file = one.file == none ? nullptr : text(one.file);
     node.line = one.line;
+    node.collective = one.collective;
     node.graph = graph;
     node.origin = node.path;
     const auto place = static_cast<std::uint32_t>(nodes.size());
@@ -119,8 +120,10 @@ void Engine::update(const Call&, std::uint32_t graph, const std::string& path, s
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return;
   std::vector<GraphNode> nodes = found->second->version->nodes();
-  for (GraphNode& node : nodes) {
-    if (node.path == path) node.uses = uses_of(node.op, {uses.begin(), uses.end()});
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].path != path) continue;
+    nodes[i].uses = uses_of(nodes[i].op, {uses.begin(), uses.end()});
+    found->second->overlapping.erase(i);
   }
   found->second->version = std::make_shared<GraphVersion>(std::move(nodes));
   found->second->launched = false;
@@ -225,7 +228,8 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
         return rule(11) && version.before(static_cast<std::uint32_t>(old.tick - 1), i);
       });
     }
-    if (node.uses.size() > 1 && graph.overlapping.insert(i).second) check_overlaps(second, node.uses);
+    if (node.uses.size() > 1 && !node.collective && graph.overlapping.insert(i).second)
+      check_overlaps(second, node.uses);
   }
 }
 
@@ -233,8 +237,7 @@ std::uint32_t Engine::launch_site(const Call& call, std::uint32_t place, const G
   Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
   made.version = graph.version;
   made.graph = graph.id;
-  sites_.push_back(std::move(made));
-  return static_cast<std::uint32_t>(sites_.size() - 1);
+  return add_site(std::move(made));
 }
 
 void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t which) {
@@ -246,6 +249,7 @@ void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t w
     if (parent != none) copy_into(captures_.at(streams_[place]->capture)->nodes, *graph.version);
     return;
   }
+  collect_sites();
   Stream& stream = enter(call, place);
   if (rule(10)) stream.clock.join(graph.end);
 
@@ -318,6 +322,7 @@ void Engine::try_launch(const Call& call, std::uint32_t place, std::uint32_t whi
   const auto found = graphs_.find(which);
   if (found == graphs_.end() || streams_[place]->capture != 0) return;
   Graph& graph = *found->second;
+  remember(place);
   Clock begin = enter(call, place).clock;
   if (rule(10)) begin.join(graph.end);
   const std::uint32_t at = launch_site(call, place, graph);
@@ -329,7 +334,7 @@ void Engine::try_launch(const Call& call, std::uint32_t place, std::uint32_t whi
     graph.reported = reported;
     graph.overlapping = overlapping;
   }
-  sites_.pop_back();
+  give_site_back(at);
 }
 
 void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::uint32_t at) {
@@ -432,9 +437,8 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         // What a conditional node reads is read before its bodies run.
         if (is_behind(i, records[r])) own.also_before.emplace_back(graph.record_timelines[r], graph.launches);
       }
-      first_launch_ = std::min(first_launch_, static_cast<std::uint32_t>(sites_.size()));
-      sites_.push_back(std::move(own));
-      used.site = static_cast<std::uint32_t>(sites_.size() - 1);
+      used.site = add_site(std::move(own));
+      first_launch_ = std::min(first_launch_, used.site);
       if (node.op == Op::alloc) {
         buffers_[node.target]->alloc = used;
         buffers_[node.target]->place = {node.file == nullptr ? call.file : node.file,

@@ -172,7 +172,7 @@ void Engine::alloc(const Call& call, std::uint32_t which, std::uint32_t place) {
 }
 
 /// What a free races with. Returns the stream that it is a command of, which it has entered; none: the host's own.
-std::uint32_t Engine::check_end(const Call& call, std::uint32_t which, std::uint32_t place) {
+std::uint32_t Engine::check_end(const Call& call, std::uint32_t which, std::uint32_t place, bool tried) {
   const Buffer& buffer = *buffers_[which];
   Clock end = thread(call).clock;
   const bool array = buffer.fact.owner == recorded::Owner::array;
@@ -192,6 +192,7 @@ std::uint32_t Engine::check_end(const Call& call, std::uint32_t which, std::uint
     }
   }
   if (where != none) {
+    if (tried) remember(where);
     Stream& stream = enter(call, where, true);
     if (rule(4)) end.join(stream.clock);
   }
@@ -200,7 +201,7 @@ std::uint32_t Engine::check_end(const Call& call, std::uint32_t which, std::uint
 }
 
 void Engine::try_free(const Call& call, std::uint32_t which, std::uint32_t place) {
-  if (place == none || streams_[place]->capture == 0) check_end(call, which, place);
+  if (place == none || streams_[place]->capture == 0) check_end(call, which, place, true);
 }
 
 void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
@@ -219,10 +220,21 @@ void Engine::free(const Call& call, std::uint32_t which, std::uint32_t place) {
   if (where != none) leave(call, *streams_[where]);
 }
 
+void Engine::try_part_gone(const Call& call, std::uint32_t which, std::uint64_t begin, std::uint64_t end) {
+  check_free({call, Op::free, none, ""}, which, {{begin, end}}, thread(call).clock);
+}
+void Engine::part_gone(const Call& call, std::uint32_t which, std::uint64_t begin, std::uint64_t end) {
+  try_part_gone(call, which, begin, end);
+  buffers_[which]->history.erase(begin, end);
+}
+
 void Engine::check_free(const Second& second, std::uint32_t which, const Clock& end) {
+  const std::uint64_t bytes = buffers_[which]->fact.bytes;
+  if (bytes != 0) check_free(second, which, {{0, bytes}}, end);
+}
+
+void Engine::check_free(const Second& second, std::uint32_t which, const Runs& all, const Clock& end) {
   const Buffer& buffer = *buffers_[which];
-  const Runs all = {{0, buffer.fact.bytes}};
-  if (buffer.fact.bytes == 0) return;
   const Use use{which, recorded::Access::out, false, 0, 0, buffer.fact.bytes, {}};
   hits_.clear();
   const bool host = second.stream == none;
@@ -231,7 +243,7 @@ void Engine::check_free(const Second& second, std::uint32_t which, const Clock& 
   }
   for (const std::uint32_t open : buffer.guards) {
     const Scope& scope = scopes_.at(open);
-    hit(FindingKind::use_after_free, scope.access, which, scope.runs, use, 0, host);
+    hit(FindingKind::use_after_free, scope.access, which, common(scope.runs, all), use, 0, host);
   }
   buffer.history.check(
       all, recorded::Access::out, [&](const Access& access) { return access.kept != 0 || before(access, end); },
@@ -239,6 +251,16 @@ void Engine::check_free(const Second& second, std::uint32_t which, const Clock& 
         hits_.push_back({FindingKind::use_after_free, access, which, begin, to, 0, use.access, host});
       });
   if (!hits_.empty()) conclude(second, hits_);
+}
+
+void Engine::leaves_capturing(const Call& call, std::uint32_t stream) {
+  if (!options_.leaks) return;
+  Finding made;
+  made.kind = FindingKind::leak;
+  made.severity = Severity::warning;
+  made.second = side_of({call, Op::begin_capture, stream, ""}, 0, recorded::Access::in, false, true);
+  made.why = "the capture never ended";
+  report(std::move(made));
 }
 
 void Engine::finish() {

@@ -295,6 +295,12 @@ void Engine::conclude(const Second& second, std::vector<Hit>& found) {
       made.why += "; " + what + " may be ordered by calls that nobody sees: " + reason;
       skip(what, reason);
     }
+    for (const auto& [side, call] :
+         {std::pair{&*made.second, Place{second.call.file, second.call.line}}, {&first, from.place}}) {
+      if (side->node.empty() || (side->line == call.line && side->file == call.file)) continue;
+      made.why += "; node \"" + side->node + "\" was launched at " + line_of(call.file, call.line);
+      if (latest->inside) break;  // both by one launch
+    }
     made.first = std::move(first);
     made.mend = mend(second, all, host || second.stream == none);
     report(std::move(made));

@@ -32,6 +32,7 @@ struct GraphNode {
   std::uint32_t stream = none;
   std::uint32_t thread = 0;
   bool captured = false;
+  bool collective = false;
   std::uint32_t graph = none;  ///< that it was built in, and what it is called there
   std::string origin;
 };

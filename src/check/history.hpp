@@ -157,6 +157,11 @@ class History {
     other.accumulations_.each(append(accumulations_));
   }
 
+  void erase(std::uint64_t begin, std::uint64_t end) {
+    writes_.erase(begin, end);
+    reads_.erase(begin, end);
+    accumulations_.erase(begin, end);
+  }
   void clear() {
     writes_.clear();
     reads_.clear();

@@ -82,6 +82,15 @@ struct Engine::Stream {
   bool asked_in_vain = false;
 };
 
+/// What entering a stream changes of it.
+struct Engine::Tried {
+  std::uint32_t stream = none;
+  Clock clock;
+  std::uint32_t seen_thread = none;
+  std::uint64_t seen_thread_version = 0;
+  std::vector<std::uint64_t> seen_streams;
+};
+
 struct Engine::Event {
   std::string name;
   std::uint32_t generation = 0;  ///< counts the events that have had this place
@@ -133,8 +142,7 @@ struct Engine::Graph {
   std::vector<Timeline> record_timelines;  ///< for each node that records or gives, in their order
   /// Pairs of nodes and their buffer: the bytes that were told.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Runs> reported;
-  std::set<std::uint32_t> overlapping;  ///< nodes whose arguments overlap
-  std::vector<std::pair<const void*, std::pair<std::uint64_t, std::uint32_t>>> sites;
+  std::set<std::uint32_t> overlapping;  ///< nodes that were asked whether their arguments overlap
 };
 
 struct Engine::Capture {

@@ -108,6 +108,13 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     });
   }
 
+  void capture_began(std::uint64_t capture, StreamId stream, SourceLocation where) override {
+    keep_late([&] { engine.capture_began(capture, objects().stream(stream), where); });
+  }
+  void capture_ended(std::uint64_t capture, bool, SourceLocation) override {
+    keep_late([&] { engine.capture_ended(capture); });
+  }
+
   void before(const Command& command, Waits&) override {
     const bool decides = std::holds_alternative<Launch>(command.op) || std::holds_alternative<Copy>(command.op) ||
                          std::holds_alternative<Fill>(command.op) || std::holds_alternative<HostCall>(command.op) ||
@@ -128,6 +135,17 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       std::vector<recorded::Use> uses;
       const recorded::Command made = translated(access, uses);
       engine.try_command(made, uses, 0);
+    });
+  }
+  void before_host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override {
+    refuse_if_found(where, [&] {
+      for (const auto& [command, part] : ends_of(data, bytes, where, thread)) {
+        if (part.whole) {
+          engine.try_command(command, {}, 0);
+        } else {
+          engine.try_part_gone(command, part.begin, part.end);
+        }
+      }
     });
   }
 
@@ -164,6 +182,8 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   /// To look takes as long as there are accesses.
   void look_at_memory() {
     next_look_ = engine.commands() + std::max<std::uint64_t>(commands_between_looks, engine.accesses() / 16);
+    if (engine.bytes() + bytes() <= options_.memory_limit) return;
+    engine.forget_uses();
     if (engine.bytes() + bytes() > options_.memory_limit) stop("the memory limit was reached");
   }
   /// What fails half way leaves an engine that knows only half.
@@ -189,6 +209,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       run(attempt);
       trying_ = false;
       refused = std::exchange(tried_, std::nullopt);
+      engine.end_attempt(refused.has_value());
       if (refused) is_new = collector_.add(*refused);
     }
     if (!refused) return;

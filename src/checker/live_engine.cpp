@@ -193,6 +193,19 @@ void LiveEngine::try_command(const recorded::Command& command, std::span<const U
   }
 }
 
+void LiveEngine::part_gone(const recorded::Command& free, std::uint64_t begin, std::uint64_t end) {
+  const Call call = call_of(free, 0);
+  const std::uint32_t which = buffer(free.target, call);
+  const std::uint64_t address = objects_->memory().ranges()[free.target & ~range_bit].begin;
+  engine_.part_gone(call, which, address + begin, address + end);
+}
+void LiveEngine::try_part_gone(const recorded::Command& free, std::uint64_t begin, std::uint64_t end) {
+  const Call call = call_of(free, 0);
+  const std::uint32_t which = buffer(free.target, call);
+  const std::uint64_t address = objects_->memory().ranges()[free.target & ~range_bit].begin;
+  engine_.try_part_gone(call, which, address + begin, address + end);
+}
+
 Call LiveEngine::call_of(std::uint32_t thread, const Command& command) {
   return {thread, command.id, texts_[intern(command.where.file_name())], command.where.line()};
 }
@@ -206,6 +219,14 @@ void LiveEngine::try_collective(std::uint32_t stream, std::uint32_t thread, cons
   const auto& op = std::get<Collective>(command.op);
   if (stream == none || op.across_processes) return;
   engine_.try_collective(call_of(thread, command), stream, collective_call(op));
+}
+
+void LiveEngine::capture_began(std::uint64_t capture, std::uint32_t stream, SourceLocation where) {
+  if (stream != none) captures_[capture] = {stream, texts_[intern(where.file_name())], where.line()};
+}
+void LiveEngine::finish() {
+  for (const auto& [capture, open] : captures_) engine_.leaves_capturing({0, 0, open.file, open.line}, open.stream);
+  engine_.finish();
 }
 
 void LiveEngine::name(std::uint32_t place, std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -34,10 +35,13 @@ class LiveEngine final : public recorded::Sink {
   std::size_t add(const recorded::Command& command, const recorded::Details& details, CommandId id) override;
   bool forget_buffer(std::uint32_t place) override;
   bool forget_event(std::uint32_t place) override { return engine_.forget_event(place); }
+  void part_gone(const recorded::Command& free, std::uint64_t begin, std::uint64_t end) override;
+  void try_part_gone(const recorded::Command& free, std::uint64_t begin, std::uint64_t end);
   void gave(CommandId host_function, recorded::Name hand_off) override { engine_.gave(host_function, hand_off); }
 
-  /// What the command would complete is found, and the command is forgotten.
+  /// What the command would complete is found, and the command is forgotten once the attempt ends.
   void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
+  void end_attempt(bool refused) { engine_.end_attempt(refused); }
   /// The command that will be added is one.
   void expect_collective(CommandId id) { collectives_.insert(id); }
   /// A rank's part, once the command was added; and before. `stream` and `thread`: their places.
@@ -47,7 +51,11 @@ class LiveEngine final : public recorded::Sink {
   void shared(std::uint32_t stream, SourceLocation where);
   /// Of an array that DLPack brought, or takes elsewhere; `place` as in uses.
   void exchanged(std::uint32_t place, bool imported, SourceLocation where);
-  void finish() { engine_.finish(); }
+  /// What has touched memory until now, to take less of it.
+  void forget_uses() { engine_.forget_uses(); }
+  void capture_began(std::uint64_t capture, std::uint32_t stream, SourceLocation where);
+  void capture_ended(std::uint64_t capture) { captures_.erase(capture); }
+  void finish();
 
   std::uint64_t commands() const { return commands_; }
   const std::vector<Unchecked>& unchecked() const { return engine_.unchecked(); }
@@ -75,6 +83,12 @@ class LiveEngine final : public recorded::Sink {
   std::vector<Use> uses_;                ///< of the command at hand
   std::uint64_t commands_ = 0;
   std::unordered_set<CommandId> collectives_;  ///< that are about to be added
+  struct OpenCapture {
+    std::uint32_t stream;
+    const char* file;
+    std::uint32_t line;
+  };
+  std::map<std::uint64_t, OpenCapture> captures_;
   Engine engine_;
 };
 

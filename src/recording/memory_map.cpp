@@ -82,15 +82,23 @@ std::uint32_t MemoryMap::range(Order& order, std::uintptr_t begin, std::size_t b
   return own;
 }
 
-std::vector<std::uint32_t> MemoryMap::end_ranges(std::uintptr_t begin, std::size_t bytes) {
-  std::vector<std::uint32_t> ended;
+std::vector<MemoryMap::Part> MemoryMap::parts_of(std::uintptr_t begin, std::size_t bytes) const {
+  std::vector<Part> found;
+  const std::uintptr_t end = begin + bytes;
   auto next = used_.upper_bound(begin);
   if (next != used_.begin() && ranges_[std::prev(next)->second].end > begin) --next;
-  while (next != used_.end() && next->first < begin + bytes) {
-    ended.push_back(next->second);
-    next = used_.erase(next);
+  for (; next != used_.end() && next->first < end; ++next) {
+    const Range& range = ranges_[next->second];
+    found.push_back({next->second, std::max(begin, range.begin) - range.begin, std::min(end, range.end) - range.begin,
+                     begin <= range.begin && range.end <= end});
   }
-  return ended;
+  return found;
+}
+
+void MemoryMap::end_ranges(std::uintptr_t begin, std::size_t bytes) {
+  for (const Part& part : parts_of(begin, bytes)) {
+    if (part.whole) used_.erase(ranges_[part.range].begin);
+  }
 }
 
 std::uint32_t MemoryMap::whole(std::uint32_t range) const {

@@ -28,8 +28,16 @@ class MemoryMap {
   /// Makes `use` point to what holds [begin, begin + bytes): an allocation, by its id or, for raw views, by its address; else
   /// a range, which may grow.
   void find(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device, Use& use);
-  /// Memory that ends without an allocation: the ranges that it lies in, which never grow again.
-  std::vector<std::uint32_t> end_ranges(std::uintptr_t begin, std::size_t bytes);
+  /// A range without an allocation, and which of its bytes are meant, from its beginning.
+  struct Part {
+    std::uint32_t range;
+    std::uint64_t begin;
+    std::uint64_t end;
+    bool whole;
+  };
+  std::vector<Part> parts_of(std::uintptr_t begin, std::size_t bytes) const;
+  /// Ranges that lie in it as a whole never grow again.
+  void end_ranges(std::uintptr_t begin, std::size_t bytes);
 
   struct Range {
     std::uintptr_t begin;

@@ -90,10 +90,13 @@ void Objects::ended(std::uint32_t place) {
   if (forgets_ && place < buffers_.size() && sink_.forget_buffer(place)) free_places_.push_back(place);
 }
 
-std::vector<std::uint32_t> Objects::host_gone(const void* data, std::size_t bytes) {
-  std::vector<std::uint32_t> ended = memory_.end_ranges(reinterpret_cast<std::uintptr_t>(data), bytes);
-  for (std::uint32_t& range : ended) range |= range_bit;
-  return ended;
+void Objects::host_gone(const void* data, std::size_t bytes) {
+  memory_.end_ranges(reinterpret_cast<std::uintptr_t>(data), bytes);
+}
+std::vector<MemoryMap::Part> Objects::parts_of(const void* data, std::size_t bytes) const {
+  std::vector<MemoryMap::Part> parts = memory_.parts_of(reinterpret_cast<std::uintptr_t>(data), bytes);
+  for (MemoryMap::Part& part : parts) part.range |= range_bit;
+  return parts;
 }
 
 std::uint32_t Objects::new_buffer(const Alloc& alloc, MemoryKind kind, std::uint32_t device) {

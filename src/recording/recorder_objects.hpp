@@ -53,8 +53,9 @@ class Objects {
   void forget(BufferId id, const void* data) { memory_.remove(id, data); }
   /// The memory that a Free has ended; `place` may be a range's.
   void ended(std::uint32_t place);
-  /// Host memory that ends: what stands for the ranges of it that were used.
-  std::vector<std::uint32_t> host_gone(const void* data, std::size_t bytes);
+  /// Of host memory: what stands for the ranges of it that were used.
+  std::vector<MemoryMap::Part> parts_of(const void* data, std::size_t bytes) const;
+  void host_gone(const void* data, std::size_t bytes);
 
   /// Op, target and uses of work that is no launch of a graph; Op::empty where nothing is copied or filled. `made` is a Command or a Node.
   template <class Made>

@@ -27,6 +27,8 @@ class Sink {
   /// What has ended, and will not be named again: whether its place may be another one's from here on. A recording keeps all.
   virtual bool forget_buffer(std::uint32_t /*place*/) { return false; }
   virtual bool forget_event(std::uint32_t /*place*/) { return false; }
+  /// Some bytes of a range of host memory end, and the rest stays: a recording has no words for that.
+  virtual void part_gone(const Command& /*free*/, std::uint64_t /*begin*/, std::uint64_t /*end*/) {}
   /// A host function gives, now that it runs.
   virtual void gave(CommandId host_function, Name hand_off) = 0;
 };

@@ -81,13 +81,27 @@ void Translator::leave(std::uint32_t thread) {
 
 void Translator::host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) {
   keep([&] {
-    for (const std::uint32_t range : objects_.host_gone(data, bytes)) {
-      Command made = begun(Op::free, thread, where);
-      made.target_kind = Target::buffer;
-      made.target = range;
-      sink_.add(made);
+    for (const auto& [command, part] : ends_of(data, bytes, where, thread)) {
+      if (part.whole) {
+        sink_.add(command);
+      } else {
+        sink_.part_gone(command, part.begin, part.end);
+      }
     }
+    objects_.host_gone(data, bytes);
   });
+}
+
+std::vector<Translator::End> Translator::ends_of(const void* data, std::size_t bytes, SourceLocation where,
+                                                 std::uint32_t thread) {
+  std::vector<End> ends;
+  for (const MemoryMap::Part& part : objects_.parts_of(data, bytes)) {
+    Command made = begun(Op::free, thread, where);
+    made.target_kind = Target::buffer;
+    made.target = part.range;
+    ends.push_back({made, part});
+  }
+  return ends;
 }
 
 void Translator::named(BufferId id, std::string_view name) {
@@ -279,6 +293,8 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
   }
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
+    made.collective = std::holds_alternative<Collective>(*node.op);
+    if (extras_.for_people) made.label = names_.text(node.name);
     if (extras_.costs && objects_.simulated(device)) made.cost = sim::cost_of(*node.op, node.where);
   } else if (node.kind == NodeKind::conditional) {
     objects_.add_uses(node.uses, MemoryKind::device, device, made.uses);

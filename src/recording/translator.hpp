@@ -63,6 +63,12 @@ class Translator : public Observer {
   /// `runs`: it is done, and what it ends is forgotten.
   Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);
   Command translated(const HostAccess& access, std::vector<Use>& use);
+  /// What host_gone() tells: of each range the command, and which bytes of it end.
+  struct End {
+    Command command;
+    MemoryMap::Part part;
+  };
+  std::vector<End> ends_of(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread);
 
  private:
   using Time = std::chrono::steady_clock::time_point;

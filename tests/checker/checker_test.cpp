@@ -424,15 +424,37 @@ TEST(Checker, knows_what_a_host_function_has_given) {
   EXPECT_EQ(count(checker, FindingKind::read_after_write), 1u);
 }
 
-TEST(Checker, stops_at_its_limit_of_memory_and_says_so) {
+// A refused command was never there: who comes behind its stream comes behind nothing that it alone came behind.
+TEST(Checker, orders_nothing_by_what_it_refused) {
   Pair streams;
-  Checker checker({.mode = CheckMode::collect, .memory_limit = 1});
+  const weir::StreamRef legacy = weir::legacy_stream(streams.device);
+  const weir::Stream one(streams.device), two(streams.device);
+  const Checker checker({.mode = CheckMode::throw_error});
   auto a = weir::zeros<float>(streams.own, 16);
-  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
-  const weir::CheckReport report = checker.report();
-  EXPECT_TRUE(report.findings.empty());
-  ASSERT_EQ(report.unchecked.size(), 1u);
-  EXPECT_EQ(report.unchecked[0].what, "commands");
+  auto b = weir::zeros<float>(one, 16);
+  streams.own.synchronize();
+  one.synchronize();
+  weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+  weir::launch(one, 16, Touch{}, weir::inout(b));
+  EXPECT_EQ(refused([&] { weir::launch(legacy, 16, Touch{}, weir::inout(a)); }), weir::Errc::hazard);
+  EXPECT_EQ(refused([&] { weir::launch(two, 16, Touch{}, weir::inout(b)); }), weir::Errc::hazard);
+  two.wait(one);
+  weir::launch(two, 16, Touch{}, weir::inout(b));
+  weir::synchronize();
+}
+
+TEST(Checker, refuses_to_let_go_of_host_memory_that_is_in_use) {
+  Pair streams;
+  std::vector<float> v(16);
+  Checker checker({.mode = CheckMode::throw_error});
+  const auto gone = [&] { weir::host_gone(v.data(), v.size() * sizeof(float)); };
+  weir::host_call(
+      streams.own, [] {}, weir::inout(weir::View<float>(v.data(), v.size())));
+  EXPECT_EQ(refused(gone), weir::Errc::hazard);
+  EXPECT_EQ(refused(gone), weir::Errc::hazard);
+  streams.own.synchronize();
+  EXPECT_EQ(refused(gone), std::nullopt);
+  EXPECT_EQ(checker.errors(), 1u);
 }
 
 TEST(Checker, comes_and_goes_while_four_threads_launch) {

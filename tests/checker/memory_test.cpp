@@ -41,6 +41,30 @@ struct Pair {
   }
 };
 
+// What a stream still uses is the other half, which stays.
+TEST(CheckedMemory, of_which_a_part_is_gone_is_used_on) {
+  std::vector<float> v(100);
+  const auto call = [&](const weir::Stream& stream, std::size_t from, std::size_t count) {
+    weir::host_call(
+        stream, [] {}, weir::inout(weir::View<float>(v.data() + from, count)));
+  };
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  call(streams.own, 0, 100);
+  streams.own.synchronize();
+  call(streams.own, 50, 50);
+  weir::host_gone(v.data(), 50 * sizeof(float));
+  EXPECT_EQ(checker.findings().size(), 0u) << to_text(checker.report());
+  call(streams.compute, 40, 20);
+  ASSERT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings().at(0).bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+  weir::host_gone(v.data() + 40, 10 * sizeof(float));
+  ASSERT_EQ(checker.findings().size(), 2u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings().at(1).kind, FindingKind::use_after_free);
+  EXPECT_EQ(checker.findings().at(1).severity, Severity::error);
+  EXPECT_EQ(checker.findings().at(1).bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{160, 200}}));
+}
+
 TEST(CheckedMemory, of_ranges_that_meet_keeps_what_touched_each) {
   std::vector<float> v(100);
   weir::pin(v.data(), v.size() * sizeof(float));
