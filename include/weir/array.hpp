@@ -77,6 +77,7 @@ class AnyView {
   T& operator[](std::size_t i) const {
     if (rank() != 1) [[unlikely]]
       detail::refuse_indices(1, rank(), where_);
+    check(0, i);
     return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]];
   }
   template <class... I>
@@ -86,7 +87,7 @@ class AnyView {
       detail::refuse_indices(sizeof...(I), rank(), where_);
     std::ptrdiff_t at = 0;
     std::size_t d = 0;
-    ((at += static_cast<std::ptrdiff_t>(i) * stride_[d++]), ...);
+    ((check(d, static_cast<std::size_t>(i)), at += static_cast<std::ptrdiff_t>(i) * stride_[d++]), ...);
     return data_[at];
   }
 
@@ -149,6 +150,13 @@ class AnyView {
   }
 
  private:
+  void check([[maybe_unused]] std::size_t dimension, [[maybe_unused]] std::size_t index) const {
+#if WEIR_CHECKS_INDICES
+    if (index >= shape_[dimension]) [[unlikely]]
+      detail::refuse_host_element(dimension, index, shape_[dimension], where_);
+#endif
+  }
+
   T* data_ = nullptr;
   Shape shape_;
   std::array<std::ptrdiff_t, max_rank> stride_ = {1, 1, 1, 1};
@@ -238,12 +246,20 @@ class ArrayBase : public detail::ArrayTag {
   }
 
   /// The i-th element, in rows, of host or pinned memory. Throws wrong_memory for device memory, wrong_shape for more than
-  /// one dimension that are not contiguous: there, host_view()(i, j).
+  /// one dimension that are not contiguous: there, host_view()(i, j). In checked builds (WEIR_CHECKED) throws out_of_bounds,
+  /// and is told to observers as a read by the host at this moment.
   T& operator[](ElementIndex i) const {
     check_host(i.where);
-    if (rank() == 1) return data()[static_cast<std::ptrdiff_t>(i.value) * view_.stride(0)];
-    if (!contiguous()) detail::refuse_one_index(rank(), i.where);
-    return data()[i.value];
+    if (rank() != 1 && !contiguous()) detail::refuse_one_index(rank(), i.where);
+#if WEIR_CHECKS_INDICES
+    if (i.value >= size()) [[unlikely]]
+      detail::refuse_host_element(0, i.value, size(), i.where);
+#endif
+    T& element = data()[static_cast<std::ptrdiff_t>(i.value) * (rank() == 1 ? view_.stride(0) : 1)];
+#if WEIR_CHECKS_INDICES
+    detail::tell_element_read(*storage_, &element, sizeof(T), i.where);
+#endif
+    return element;
   }
   /// For loops over contiguous host or pinned memory; of other slices throws wrong_shape.
   T* begin(SourceLocation where = SourceLocation::current()) const {

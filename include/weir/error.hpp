@@ -55,6 +55,7 @@ enum class Errc {
   collective_timeout,    ///< a collective whose other ranks did not come in time
   collective_mismatch,   ///< ranks of a communicator that called different collectives
   exporter_gone,         ///< memory or an event of another process that has ended, or does not answer
+  out_of_bounds,         ///< an index or slice that a view or array does not have: in checked builds (WEIR_CHECKED)
 };
 
 /// The category of weir::Errc, so that `code == weir::Errc::not_ready` compiles.

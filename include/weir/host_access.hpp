@@ -65,6 +65,10 @@ class HostGuard {
   bool empty() const { return size() == 0; }
   /// The i-th element, in rows. Throws wrong_shape for more than one dimension that are not contiguous: there, view()(i, j).
   T& operator[](std::size_t i) const {
+#if WEIR_CHECKS_INDICES
+    if (i >= size()) [[unlikely]]
+      detail::refuse_host_element(0, i, size(), where_);
+#endif
     if (view_.rank() == 1) return view_.data()[static_cast<std::ptrdiff_t>(i) * view_.stride(0)];
     if (!view_.contiguous()) detail::refuse_one_index(view_.rank(), where_);
     return view_.data()[i];

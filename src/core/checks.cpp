@@ -142,6 +142,37 @@ void refuse_rank(const ArgumentPlace& argument, std::size_t rank, const char* op
               where);
 }
 
+#if WEIR_CHECKS_INDICES
+const bool library_was_built_with_WEIR_CHECKED = true;
+
+namespace {
+
+std::string described_index(std::size_t dimension, std::size_t index, std::size_t size) {
+  return "index " + std::to_string(static_cast<std::ptrdiff_t>(index)) + " in dimension " + std::to_string(dimension) +
+         ", whose size is " + std::to_string(size);
+}
+std::string described_view(std::uint32_t argument) {
+  return argument == 0 ? "a view" : "argument " + std::to_string(argument);
+}
+
+}  // namespace
+
+void refuse_element(std::uint32_t argument, std::size_t dimension, std::size_t index, std::size_t size) {
+  throw Error(Errc::out_of_bounds, "weir::View", described_view(argument), described_index(dimension, index, size), {});
+}
+void refuse_part(std::uint32_t argument, std::size_t lo, std::size_t hi, std::size_t size) {
+  throw Error(Errc::out_of_bounds, "weir::View::slice", described_view(argument),
+              "elements " + std::to_string(lo) + " to " + std::to_string(hi) + " of dimension 0, whose size is " +
+                  std::to_string(size),
+              {});
+}
+void refuse_host_element(std::size_t dimension, std::size_t index, std::size_t size, SourceLocation where) {
+  throw Error(Errc::out_of_bounds, "weir::Array: an element", "array", described_index(dimension, index, size), where);
+}
+#else
+const bool library_was_built_without_WEIR_CHECKED = true;
+#endif
+
 void refuse_host_access(const Storage* storage, SourceLocation where) {
   require(const_cast<Storage*>(storage), "weir::Array: host access", where);
   throw Error(Errc::wrong_memory, "weir::Array: host access", describe_storage(*storage),

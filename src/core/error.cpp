@@ -51,6 +51,7 @@ const char* text_of(Errc code) {
     case Errc::collective_timeout: return "ranks did not come in time";
     case Errc::collective_mismatch: return "different collectives";
     case Errc::exporter_gone: return "exporting process gone";
+    case Errc::out_of_bounds: return "out of bounds";
   }
   return "unknown error";
 }

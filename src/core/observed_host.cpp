@@ -59,6 +59,16 @@ void end_host_access(std::uint64_t guard, const Region& region, SourceLocation w
   tell(Watch::host, [&](Observer& observer) { observer.accessed(access); });
 }
 
+#if WEIR_CHECKS_INDICES
+void tell_element_read(Storage& storage, const void* element, std::size_t bytes, SourceLocation where) {
+  if (!host_access_is_watched()) return;
+  const AnyView<const std::byte> view(static_cast<const std::byte*>(element), Shape(bytes));
+  const Region region = region_of(Argument<const std::byte>{view, &storage, Access::read, {}});
+  const std::uint64_t guard = begin_host_access(region, where);
+  if (guard != 0) end_host_access(guard, region, where);
+}
+#endif
+
 void tell_host_gone(const void* data, std::size_t bytes, SourceLocation where) {
   const std::uint32_t thread = thread_number();
   if (asked()) {

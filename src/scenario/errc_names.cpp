@@ -47,6 +47,7 @@ std::string_view name_of(Errc code) noexcept {
     case Errc::collective_timeout: return "collective_timeout";
     case Errc::collective_mismatch: return "collective_mismatch";
     case Errc::exporter_gone: return "exporter_gone";
+    case Errc::out_of_bounds: return "out_of_bounds";
   }
   return "unknown";
 }

@@ -241,14 +241,18 @@ To bind_argument(A&& argument, [[maybe_unused]] StreamRef stream, [[maybe_unused
     if (argument.view.rank() != To::rank()) [[unlikely]] {
       refuse_rank(argument_place<F, number, To::rank()>, argument.view.rank(), operation, where);
     }
-    return bind_one<To>(argument, stream, where, operation, region);
+    To bound = bind_one<To>(argument, stream, where, operation, region);
+    bound.set_argument(number);
+    return bound;
   } else if constexpr (array_object<Plain>) {
     return bind_argument<To, F, number>(in(argument, where), stream, where, operation, region);
   } else if constexpr (is_view<Plain>) {
     using T = typename Plain::element_type;
     bind_one<Plain>(Argument<T>{AnyView<T>(argument), nullptr, std::is_const_v<T> ? Access::read : Access::read_write},
                     stream, where, operation, region);
-    return argument;
+    Plain bound = argument;
+    bound.set_argument(number);
+    return bound;
   } else {
     return static_cast<A&&>(argument);
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include <weir/detail/checked.hpp>
 #include <weir/memory.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
@@ -92,5 +93,12 @@ void check_reshape(bool contiguous, std::size_t count, const Shape& shape, Sourc
 void check_not_freed(const Storage& storage, const char* operation, SourceLocation where);
 [[noreturn]] void refuse_indices(std::size_t indices, std::size_t rank, SourceLocation where);
 [[noreturn]] void refuse_host_access(const Storage* storage, SourceLocation where);
+
+#if WEIR_CHECKS_INDICES
+/// Throws out_of_bounds.
+[[noreturn]] void refuse_host_element(std::size_t dimension, std::size_t index, std::size_t size, SourceLocation where);
+/// The host reads one element, at this moment.
+void tell_element_read(Storage& storage, const void* element, std::size_t bytes, SourceLocation where);
+#endif
 
 }  // namespace weir::detail
