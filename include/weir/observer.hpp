@@ -132,6 +132,7 @@ struct GraphNodeInfo {
   bool repeats = false;                         ///< a conditional node whose body is repeated (while)
   bool selects = false;                         ///< a conditional node whose value is the number of its body (switch)
   bool enabled = true;
+  bool collective = false;  ///< of all ranks, which may use one region and a part of it
 };
 struct GraphInfo {
   std::uint64_t id;  ///< unique in the process; of the capture, too, if it was captured

@@ -293,7 +293,7 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
   }
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
-    made.collective = std::holds_alternative<Collective>(*node.op);
+    made.collective = node.collective;
     if (extras_.for_people) made.label = names_.text(node.name);
     if (extras_.costs && objects_.simulated(device)) made.cost = sim::cost_of(*node.op, node.where);
   } else if (node.kind == NodeKind::conditional) {

@@ -130,6 +130,18 @@ TEST_F(CheckedCollectives, in_place_have_no_arguments_that_overlap) {
     weir::reduce_scatter(a.streams[r], a.comms[r], in(x[r]), out(part), weir::Plus{});
     weir::all_reduce(a.streams[r], a.comms[r], weir::inout(x[r]));
   }
+  // Captured, too: all ranks in one graph.
+  if (a.comms[0].device().backend() == "cpu") {
+    const weir::Graph graph = weir::capture(a.streams[0], [&] {
+      a.streams[1].wait(a.streams[0]);
+      for (std::size_t r = 0; r < 2; ++r) {
+        weir::all_gather(a.streams[r], a.comms[r], in(x[r].slice(4 * r, 4 * r + 4)), out(x[r]));
+      }
+      a.streams[0].wait(a.streams[1]);
+    });
+    a.streams[0].wait(a.streams[1]);
+    graph.launch(a.streams[0]);
+  }
   a.synchronize();
   checker.finish();
   EXPECT_TRUE(checker.findings().empty()) << to_text(checker.report());

@@ -2,8 +2,10 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "core/collectives/captured_call.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/observers.hpp"
 #include "thread_safety.hpp"
@@ -26,6 +28,8 @@ GraphNodeInfo node_info(const FormNode& node, std::string_view name) {
     info.selects = node.condition.kind == Condition::Kind::switch_;
   } else if (node.payload) {
     info.op = &node.payload->op();
+    const auto* const launch = std::get_if<Launch>(info.op);
+    info.collective = launch != nullptr && is_collective(*launch);
   }
   return info;
 }
