@@ -480,5 +480,8 @@ TEST(SimulatedDevice, stands_in_for_gpus_where_the_environment_says_so) {
   setenv("WEIR_AS_CUDA", "cpu", 1);
   EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [] { weir::device("cuda"); },
                          {"WEIR_AS_CUDA", "'cpu'", "no simulated device"}));
+  setenv("WEIR_AS_CUDA", "sim:h200:1", 1);
+  EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [] { weir::device("cuda:1"); },
+                         {"WEIR_AS_CUDA", "'sim:h200:1'", "name the profile alone, sim:h200, whose"}));
   unsetenv("WEIR_AS_CUDA");
 }
