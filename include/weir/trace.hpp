@@ -116,8 +116,10 @@ struct CollectivePart {
   std::uint32_t collective;    ///< a number that the parts of all ranks have in common, from 1 on
   std::uint32_t communicator;  ///< a number, from 1 on
   std::int32_t rank;
-  std::int32_t ranks;      ///< of the communicator
-  std::int32_t peer = -1;  ///< the root, or the other rank of a send or receive
+  std::int32_t ranks;        ///< of the communicator
+  std::int32_t peer = -1;    ///< the root, or the other rank of a send or receive
+  std::uint64_t shared = 0;  ///< the communicator's in all of its processes; 0: one has all ranks, or it is not known
+  std::uint64_t number = 0;  ///< which of its communicator's, from 1 on; 0: a send or receive, or it is not known
 };
 
 /// Work inside a graph, of one replay: in a loop, one for each time that was told (`Observer::ran_node`).
@@ -236,7 +238,8 @@ enum class Reason : std::uint8_t {
 inline constexpr std::size_t reason_count = 14;
 std::string_view to_text(Reason reason);
 
-/// A gap: `command` could have begun at `begin` but for the reason, and began at `end`.
+/// A gap: `command` could have begun at `begin` but for the reason, and began at `end`. Of a copy of pageable memory that was slow
+/// itself they are its own.
 struct Held {
   Reason reason = Reason::unknown;
   std::uint32_t command = none;
@@ -328,7 +331,9 @@ class Range {
 };
 
 /// Timelines of several processes as one, on one clock: that of their machine, or, of several machines, such that collectives end on
-/// all ranks at once. `names` come before the devices' names: "rank0". Collectives of several processes are matched by their order.
+/// all ranks at once. `names` come before the devices' names: "rank0". Collectives of several processes are matched by what their
+/// communicators have in common (CollectivePart::shared), and by their numbers, sends by their order; what was made before files had
+/// that, by the order in which communicators were used first.
 /// Throws invalid_value where there is no such clock, or there are not as many names. `weir trace merge`.
 Timeline merge(std::span<const Timeline> timelines, std::span<const std::string> names,
                SourceLocation where = SourceLocation::current());

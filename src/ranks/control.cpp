@@ -346,6 +346,7 @@ Control::~Control() { shared_->end(); }
 
 const std::vector<Control::Peer>& Control::peers() const { return shared_->joined().peers; }
 bool Control::checks() const { return shared_->joined().checks; }
+std::uint64_t Control::job() const { return shared_->joined().job; }
 std::size_t Control::refused() const { return shared_->joined().refused; }
 void Control::attach(std::uint64_t number, std::weak_ptr<RankListener> listener) {
   shared_->attach(number, std::move(listener));

@@ -81,6 +81,8 @@ class Control {
   const std::vector<Peer>& peers() const;
   /// Whether some rank wants each call compared before it moves data.
   bool checks() const;
+  /// A number by chance that all ranks have, and no other job: its communicators are known by it in all processes.
+  std::uint64_t job() const;
   /// Connections that did not know the secret.
   std::size_t refused() const;
   /// Messages for communicator `number` go to the listener; 0 is the one of all ranks.

@@ -13,7 +13,7 @@ namespace {
 
 using Type = ControlMessage::Type;
 
-constexpr std::uint64_t protocol = 2;
+constexpr std::uint64_t protocol = 3;
 constexpr std::size_t longest_hello = 1024;
 constexpr std::size_t most_strangers = 256;  ///< connections that have yet to say who they are
 constexpr std::chrono::seconds patience_with_strangers{5};
@@ -40,6 +40,7 @@ class Gathering {
     joined_.peers.resize(size);
     joined_.peers[0] = {own_host_name(), settings.address, settings.data_port};
     joined_.checks = settings.checks;
+    joined_.job = random_number();
   }
 
   Joined run() {
@@ -119,6 +120,7 @@ class Gathering {
       told.texts.push_back(peer.host);
       told.texts.push_back(peer.address);
     }
+    told.numbers.push_back(joined_.job);
     for (Connection& connection : joined_.connections) {
       if (connection.open()) connection.queue(told);
     }
@@ -158,9 +160,10 @@ Joined connect(Control::Settings& settings) {
     if (socket.open()) {
       Connection connection(std::move(socket));
       const std::optional<ControlMessage> welcome = knock(settings, connection);
-      if (welcome && welcome->type == Type::welcome && welcome->has(1 + size, 2 * size)) {
+      if (welcome && welcome->type == Type::welcome && welcome->has(2 + size, 2 * size)) {
         Joined joined;
         joined.checks = welcome->numbers[0] != 0;
+        joined.job = welcome->numbers[1 + size];
         for (std::size_t r = 0; r < size; ++r) {
           joined.peers.push_back(
               {welcome->texts[2 * r], welcome->texts[2 * r + 1], static_cast<int>(welcome->numbers[1 + r] & 0xffff)});

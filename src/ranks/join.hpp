@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct Joined {
   std::vector<Control::Peer> peers;
   std::vector<Connection> connections;  ///< rank 0: one for each rank, its own closed; others: to rank 0
   bool checks = false;
+  std::uint64_t job = 0;    ///< a number by chance, rank 0's
   std::size_t refused = 0;  ///< connections that did not know the secret, or sent what is no message
 };
 

@@ -165,11 +165,15 @@ std::string own_address() {
   return "127.0.0.1";
 }
 
+namespace {
+void fill_by_chance(void* bytes, std::size_t size) {
+  if (getrandom(bytes, size, 0) != static_cast<ssize_t>(size)) throw SocketError{"the system gives no random bytes"};
+}
+}  // namespace
+
 std::string random_secret() {
   std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw SocketError{"the system gives no random bytes"};
-  }
+  fill_by_chance(bytes.data(), bytes.size());
   constexpr const char* digits = "0123456789abcdef";
   std::string text;
   for (const unsigned char byte : bytes) {
@@ -177,6 +181,12 @@ std::string random_secret() {
     text += digits[byte & 15];
   }
   return text;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  fill_by_chance(&number, sizeof number);
+  return number;
 }
 
 bool same_secret(std::string_view a, std::string_view b) {

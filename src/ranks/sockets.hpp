@@ -49,6 +49,8 @@ std::string own_host_name();
 std::string own_address();
 /// Sixteen random bytes in hexadecimal.
 std::string random_secret();
+/// Likewise, of 64 bits.
+std::uint64_t random_number();
 /// In a time that does not depend on where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 

@@ -177,6 +177,10 @@ class Assembler {
     CollectivePart part{
         place, 0, communicators_.try_emplace(told.a, next).first->second, rank, static_cast<std::int32_t>(told.thread),
         peer};
+    if (told.flag) {
+      part.shared = told.a;
+      part.number = told.b;
+    }
     part.collective = collectives_.of(call, told.a, told.b, rank, peer);
     made_.collectives.push_back(part);
     collective_order_.add(part.collective, stream);

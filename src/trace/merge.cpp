@@ -1,6 +1,9 @@
 // Timelines of several processes as one, on one clock.
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -14,20 +17,51 @@ namespace weir::trace {
 
 namespace {
 
-/// Which collective a part is of, said so that another process says the same: the communicator, counted by first use, the call,
-/// for sends their ranks, and how many such there were before.
-using Common = std::tuple<std::uint32_t, std::string_view, int, int, std::uint64_t>;
+/// A communicator, said so that another process says the same: its number in all of them; where that is not known, as of files
+/// that do not have it, how many were used before; and where one process has all its ranks, that process's and nobody else's.
+struct CommonCommunicator {
+  std::uint64_t shared;
+  std::uint32_t ordinal;
+  std::size_t owner;  ///< 1 more than the timeline; 0: several have it
 
-std::vector<std::pair<Common, const CollectivePart*>> common_names(const Timeline& timeline) {
-  std::vector<std::pair<Common, const CollectivePart*>> made;
+  auto operator<=>(const CommonCommunicator&) const = default;
+};
+/// Which collective a part is of, likewise: the call, for sends their ranks, and its number there. Where that is not known, how many
+/// such there were before.
+using Common = std::tuple<CommonCommunicator, std::string_view, int, int, std::uint64_t>;
+
+/// Those of one process alone.
+std::set<std::uint32_t> whole_communicators(const Timeline& timeline) {
+  std::map<std::uint32_t, std::set<std::int32_t>> ranks;
+  for (const CollectivePart& part : timeline.collectives) ranks[part.communicator].insert(part.rank);
+  std::set<std::uint32_t> made;
+  for (const CollectivePart& part : timeline.collectives) {
+    const auto here = static_cast<std::int32_t>(ranks[part.communicator].size());
+    if (part.shared == 0 && here == part.ranks) made.insert(part.communicator);
+  }
+  return made;
+}
+
+struct CommonPart {
+  CommonCommunicator communicator;
+  Common name;
+  const CollectivePart* part;
+};
+std::vector<CommonPart> common_names(const Timeline& timeline, std::size_t which) {
+  const std::set<std::uint32_t> whole = whole_communicators(timeline);
+  std::vector<CommonPart> made;
   std::map<std::tuple<std::uint32_t, int, int, int>, std::uint64_t> counts;
   for (const CollectivePart& part : timeline.collectives) {
     const std::string_view call = timeline.name_of(timeline.commands[part.command]);
     const bool sends = call == "send", receives = call == "receive";
     const int from = sends ? part.rank : receives ? part.peer : -1;
     const int to = sends ? part.peer : receives ? part.rank : -1;
-    const std::uint64_t number = ++counts[{part.communicator, part.rank, from, to}];
-    made.emplace_back(Common{part.communicator, receives ? "send" : call, from, to, number}, &part);
+    const std::uint64_t count = ++counts[{part.communicator, part.rank, from, to}];
+    const std::size_t owner = whole.contains(part.communicator) ? which + 1 : 0;
+    const CommonCommunicator communicator =
+        part.shared != 0 ? CommonCommunicator{part.shared, 0, 0} : CommonCommunicator{0, part.communicator, owner};
+    const std::uint64_t number = part.number != 0 ? part.number : count;
+    made.push_back({communicator, {communicator, receives ? "send" : call, from, to, number}, &part});
   }
   return made;
 }
@@ -35,12 +69,12 @@ std::vector<std::pair<Common, const CollectivePart*>> common_names(const Timelin
 /// How far a timeline's clock must move so that collectives end when those of `first` do: the median of all.
 std::optional<std::int64_t> shift_by_collectives(const Timeline& first, const Timeline& other) {
   std::map<Common, std::int64_t> ends;
-  for (const auto& [name, part] : common_names(first)) {
+  for (const auto& [communicator, name, part] : common_names(first, 0)) {
     const Command& command = first.commands[part->command];
     if (command.state == State::ran) ends.insert_or_assign(name, command.end);
   }
   std::vector<std::int64_t> shifts;
-  for (const auto& [name, part] : common_names(other)) {
+  for (const auto& [communicator, name, part] : common_names(other, 1)) {
     const Command& command = other.commands[part->command];
     const auto end = ends.find(name);
     if (end != ends.end() && command.state == State::ran) shifts.push_back(end->second - command.end);
@@ -216,9 +250,12 @@ class Merger {
   }
   void add_collectives() {
     std::map<Common, std::uint32_t> numbers;
+    std::map<CommonCommunicator, std::uint32_t> communicators;
     for (std::size_t i = 0; i < timelines_.size(); ++i) {
-      for (const auto& [name, part] : common_names(timelines_[i])) {
+      for (const auto& [communicator, name, part] : common_names(timelines_[i], i)) {
         CollectivePart moved = *part;
+        moved.communicator =
+            communicators.try_emplace(communicator, static_cast<std::uint32_t>(communicators.size() + 1)).first->second;
         moved.command = commands_[i][part->command];
         moved.collective = numbers.try_emplace(name, static_cast<std::uint32_t>(numbers.size() + 1)).first->second;
         made_.collectives.push_back(moved);

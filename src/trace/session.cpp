@@ -109,6 +109,7 @@ void describe(CommandId id, const Collective& collective, TapeRecord& record) {
   record.line = static_cast<std::uint32_t>(collective.rank);
   record.thread = static_cast<std::uint32_t>(collective.size);
   record.stream = static_cast<std::uint64_t>(collective.peer + 1);
+  record.flag = collective.across_processes;
 }
 
 KnownNode known(const GraphNodeInfo& node, Tape::Writer& writer) {

@@ -38,7 +38,8 @@ struct TapeRecord {
   Kind kind;
   Lane lane;
   std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
-  bool flag;          ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy
+  bool flag;  ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy; of a collective: other
+              ///< processes have ranks
 };
 /// Where each begins. Pieces of them are not: what is written twice costs twice.
 inline constexpr TapeRecord empty_record{.id = 0,

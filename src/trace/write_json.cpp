@@ -4,7 +4,8 @@
 // commands, host waits, ranges and nodes have args.w, which is what is read back: numbers with blanks between.
 //   cat "command":   id name file line stream thread lane state pageable event elements bytes call called begin end, and for each
 //                    dependency the command and the tie
-//                    Collectives have args.c, too: collective communicator rank ranks peer
+//                    Collectives have args.c, too: collective communicator rank ranks peer, and, where other processes have
+//                    ranks, the communicator's number in all of them and the collective's there
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
 //   cat "node":      command node name lane file line begin end
@@ -176,6 +177,7 @@ class Writer {
       const CollectivePart& part = timeline_.collectives[next_part_++];
       out_ << R"(", "c": ")";
       numbers(part.collective, part.communicator, part.rank, part.ranks, part.peer);
+      if (part.shared != 0) out_ << " " << part.shared << " " << part.number;
     }
     out_ << "\"}}";
     for (const Dependency& on : dependencies) {

@@ -139,6 +139,7 @@ class Reader {
     path();
     if (!in_.at_end()) collectives();
     if (!in_.at_end()) nodes();
+    if (!in_.at_end()) shared();
     return std::move(made_);
   }
 
@@ -288,6 +289,14 @@ class Reader {
       if (peer < -1 || peer >= static_cast<std::int64_t>(most_ranks)) in_.fault("a number is out of its range");
       part.peer = static_cast<std::int32_t>(peer);
       made_.collectives.push_back(part);
+    }
+  }
+
+  void shared() {
+    in_.part = "collectives";
+    for (CollectivePart& part : made_.collectives) {
+      part.shared = in_.below(static_cast<std::uint64_t>(most_moment));
+      part.number = in_.number();
     }
   }
 

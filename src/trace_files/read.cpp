@@ -27,6 +27,7 @@ using scenario::Value;
 constexpr std::int64_t most_moment = std::int64_t{1} << 53;
 constexpr std::int64_t most_sum = std::int64_t{1} << 62;
 constexpr std::int32_t most_ranks = 1 << 30;
+constexpr std::uint64_t most_shared = (std::uint64_t{1} << 53) - 1;
 
 /// "1 -1 25": the numbers of one event.
 class Numbers {
@@ -210,6 +211,10 @@ class Reader final : public scenario::Members {
     part.rank = numbers.next<std::int32_t>(0, most_ranks);
     part.ranks = numbers.next<std::int32_t>(1, most_ranks);
     part.peer = numbers.next<std::int32_t>(-1, most_ranks);
+    if (!numbers.at_end()) {
+      part.shared = numbers.next<std::uint64_t>(1, most_shared);
+      part.number = numbers.any<std::uint64_t>();
+    }
     if (!numbers.at_end()) numbers.fault("there are too many numbers");
     made_.collectives.push_back(part);
   }
@@ -287,6 +292,10 @@ Timeline read(scenario::FileInput& input, const std::string& name, bool is_page,
 }  // namespace
 
 Timeline load(const std::filesystem::path& path, const ReadOptions& options, SourceLocation where) {
+  if (path.extension() == ".pftrace") {
+    throw Error(Errc::invalid_value, "weir::trace::load", path.string(),
+                "Perfetto's format is not read back: record .json or .html", where);
+  }
   try {
     scenario::FileInput input(path);
     return read(input, path.string(), path.extension() == ".html", options, where);

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include <weir/trace.hpp>
 
 #include "ranks/world.hpp"
 
@@ -287,6 +290,29 @@ TEST_F(OnRanks, split_gives_communicators_of_those_with_one_color) {
   int sums[2] = {0, 0};
   for (int r = 0; r < size; ++r) sums[r % 2] += 1 << r;
   expect("of the halves", x, [&](std::size_t) { return std::max(sums[0], sums[1]); });
+}
+
+TEST_F(OnRanks, split_is_known_to_timelines_by_a_number_that_all_of_its_processes_have) {
+  const weir::Communicator half = shared().split(shared().rank() % 2, 0);
+  const auto x = mine<float>(100);
+  s_.synchronize();
+  weir::trace::Session session;
+  weir::all_reduce(s_, half, weir::inout(x));
+  weir::all_reduce(s_, shared(), weir::inout(x));
+  s_.synchronize();
+  const std::vector<weir::trace::CollectivePart> parts = session.stop().collectives;
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_NE(parts[0].shared, parts[1].shared);
+  for (const auto& [comm, part] : {std::pair(&half, parts[0]), std::pair(&shared(), parts[1])}) {
+    const auto number = [&](std::size_t) { return static_cast<std::int64_t>(part.shared); };
+    const auto least = array<std::int64_t>(1, number), most = array<std::int64_t>(1, number);
+    weir::all_reduce(s_, *comm, weir::inout(least), weir::Minimum{});
+    weir::all_reduce(s_, *comm, weir::inout(most), weir::Maximum{});
+    expect("the least", least, number);
+    expect("the most", most, number);
+    EXPECT_NE(part.shared, 0u);
+    EXPECT_NE(part.number, 0u);
+  }
 }
 
 TEST_F(OnRanks, two_communicators_of_all_do_not_hear_each_other) {

@@ -168,6 +168,50 @@ TEST(TraceMerge, of_several_machines_goes_by_the_ends_of_collectives) {
   EXPECT_EQ(all.origin, -1);
 }
 
+/// A rank of two that has called all_reduce of these communicators, in this order.
+Timeline calls_of(std::int32_t rank, const std::vector<CollectivePart>& calls) {
+  Made made(1);
+  std::int64_t moment = 0;
+  for (CollectivePart part : calls) {
+    part.command = made.add(0, Lane::external, moment, moment, moment + 5 * us, {}, 64);
+    moment += 10 * us;
+    made.timeline.commands[part.command].name = made.text("all_reduce");
+    part.rank = rank;
+    made.timeline.collectives.push_back(part);
+  }
+  made.timeline.origin = 0;
+  made.timeline.machine = "m";
+  return made.timeline;
+}
+
+// Each process counts its own from 1 on, in another order where ranks split off.
+TEST(TraceMerge, knows_communicators_by_what_their_processes_have_in_common) {
+  const CollectivePart half{0, 1, 1, 0, 2, -1, 70, 1}, world{0, 2, 2, 0, 2, -1, 50, 1};
+  const CollectivePart other_half{0, 2, 2, 0, 2, -1, 71, 1}, world_first{0, 1, 1, 0, 2, -1, 50, 1};
+  const std::vector<Timeline> two = {calls_of(0, {half, world}), calls_of(1, {world_first, other_half})};
+  const std::vector<std::string> names = {"rank0", "rank1"};
+  EXPECT_EQ(parts_of(weir::trace::merge(two, names)),
+            "all_reduce: 1.1 0/2 -1\nall_reduce: 2.2 1/2 -1\n"
+            "all_reduce: 2.2 0/2 -1\nall_reduce: 3.3 1/2 -1\n");
+}
+
+TEST(TraceMerge, knows_collectives_by_their_numbers_where_a_recording_began_later) {
+  std::vector<CollectivePart> all;
+  for (std::uint64_t number = 1; number <= 3; ++number) all.push_back({0, 1, 1, 0, 2, -1, 50, number});
+  const std::vector<Timeline> two = {calls_of(0, all), calls_of(1, {all[1], all[2]})};
+  const std::vector<std::string> names = {"rank0", "rank1"};
+  EXPECT_EQ(parts_of(weir::trace::merge(two, names)),
+            "all_reduce: 1.1 0/2 -1\nall_reduce: 2.1 1/2 -1\nall_reduce: 2.1 0/2 -1\n"
+            "all_reduce: 3.1 1/2 -1\nall_reduce: 3.1 0/2 -1\n");
+}
+
+TEST(TraceMerge, keeps_communicators_apart_that_are_of_one_process) {
+  const CollectivePart own{0, 1, 1, 0, 1, -1};
+  const std::vector<Timeline> two = {calls_of(0, {own}), calls_of(0, {own})};
+  const std::vector<std::string> names = {"one", "other"};
+  EXPECT_EQ(parts_of(weir::trace::merge(two, names)), "all_reduce: 1.1 0/1 -1\nall_reduce: 2.2 0/1 -1\n");
+}
+
 TEST(TraceMerge, without_a_common_clock_is_refused) {
   std::vector<Timeline> two = {of_rank(0, 500 * us, "m", 20 * us), of_rank(1, 7, "another", 120 * us)};
   two[1].collectives.clear();
@@ -179,13 +223,17 @@ TEST(TraceMerge, without_a_common_clock_is_refused) {
 }
 
 TEST(TraceCollectives, are_read_back_from_files_and_pages) {
-  const Timeline timeline = of_rank(3, 123456789, "a machine", 20 * us);
+  Timeline timeline = of_rank(3, 123456789, "a machine", 20 * us);
+  timeline.collectives[0].shared = (std::uint64_t{1} << 53) - 1;
+  timeline.collectives[0].number = 12;
   for (const char* ending : {".json", ".html"}) {
     const auto path = std::filesystem::temp_directory_path() / ("weir_parts" + std::to_string(getpid()) + ending);
     save(timeline, path);
     const Timeline read = weir::trace::load(path);
     std::filesystem::remove(path);
     EXPECT_EQ(parts_of(read), "all_reduce: 7.1 3/2 -1\n") << ending;
+    EXPECT_EQ(read.collectives[0].shared, (std::uint64_t{1} << 53) - 1) << ending;
+    EXPECT_EQ(read.collectives[0].number, 12u) << ending;
     EXPECT_EQ(read.origin, 123456789) << ending;
     EXPECT_EQ(read.machine, "a machine") << ending;
   }
@@ -203,8 +251,10 @@ TEST(TraceCollectives, that_are_damaged_are_errors) {
     return trace_test::what_is_wrong([&] { return weir::trace::parse_json(other); });
   };
   EXPECT_EQ(damaged("7 1 3 2 -1"), "");
+  EXPECT_EQ(damaged("7 1 3 2 -1 50 4"), "");
   for (const char* numbers :
-       {"", "7 1 3 2", "0 1 3 2 -1", "7 0 3 2 -1", "7 1 -1 2 -1", "7 1 3 0 -1", "7 1 3 2 -2", "7 1 3 2 -1 0"}) {
+       {"", "7 1 3 2", "0 1 3 2 -1", "7 0 3 2 -1", "7 1 -1 2 -1", "7 1 3 0 -1", "7 1 3 2 -2", "7 1 3 2 -1 0",
+        "7 1 3 2 -1 50", "7 1 3 2 -1 0 4", "7 1 3 2 -1 50 4 1", "7 1 3 2 -1 9007199254740992 4"}) {
     EXPECT_NE(damaged(numbers).find("args.c"), std::string::npos) << numbers << ": " << damaged(numbers);
   }
 }

@@ -290,7 +290,7 @@ Command CommunicatorState::command_of(int rank, const Offer& offer, std::uint64_
   command.uses = uses;
   command.op = Collective{.part = &part,
                           .call = name_of(request.kind),
-                          .communicator = id,
+                          .communicator = ranked ? ranked->shared_id() : id,
                           .number = number,
                           .rank = rank,
                           .size = static_cast<int>(size_),

@@ -24,6 +24,12 @@ Living& living() {
   return one;
 }
 
+/// A job's communicators are far apart, whatever its number.
+std::uint64_t shared_id_of(std::uint64_t job, std::uint32_t context) {
+  constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+  return std::max<std::uint64_t>((job + context * golden) >> 12, 1);
+}
+
 std::string seconds_of(std::chrono::nanoseconds time) {
   std::string text = std::to_string(std::chrono::duration<double>(time).count());
   text.erase(text.find_last_not_of('0') + 1);
@@ -35,7 +41,11 @@ std::string seconds_of(std::chrono::nanoseconds time) {
 
 RankedState::RankedState(const std::shared_ptr<CommunicatorState>& communicator, RankEngine::Place place,
                          std::shared_ptr<SharedLink> link, std::shared_ptr<Control> control)
-    : communicator_(communicator), place_(std::move(place)), link_(std::move(link)), control_(std::move(control)) {}
+    : communicator_(communicator),
+      place_(std::move(place)),
+      link_(std::move(link)),
+      control_(std::move(control)),
+      shared_id_(shared_id_of(control_->job(), place_.context)) {}
 
 void RankedState::start() {
   engine_ = std::make_shared<RankEngine>(link_, place_, weak_from_this());

@@ -26,6 +26,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   void start();
 
   std::string_view transport() const { return link_->link->name(); }
+  /// The same in all processes of the communicator, and no other's; below 2^53, so that it is a number of JSON's, too.
+  std::uint64_t shared_id() const { return shared_id_; }
   const std::shared_ptr<RankEngine>& engine() const { return engine_; }
 
   // With the communicator's lock.
@@ -81,6 +83,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   const RankEngine::Place place_;
   const std::shared_ptr<SharedLink> link_;
   const std::shared_ptr<Control> control_;
+  const std::uint64_t shared_id_;
   std::shared_ptr<RankEngine> engine_;
   std::deque<Past> past_;
   std::optional<Proposal> proposal_;

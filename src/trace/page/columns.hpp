@@ -20,6 +20,8 @@
 //     peer (signed)
 //   nodes of graphs (may be missing, too): how many there are, and of each: command (from the one before), node, name, lane, file,
 //     line, begin (signed, since the command's), time
+//   parts of collectives again (may be missing, where none has more): of each the communicator's number in all processes, or 0, and
+//     the collective's there
 #pragma once
 
 #include <cstdint>

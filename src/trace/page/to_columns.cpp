@@ -138,8 +138,19 @@ void collectives(Writer& out, const Timeline& timeline) {
   }
 }
 
+bool is_shared(const CollectivePart& part) { return part.shared != 0; }
+
+void shared(Writer& out, const Timeline& timeline) {
+  if (std::none_of(timeline.collectives.begin(), timeline.collectives.end(), is_shared)) return;
+  for (const CollectivePart& part : timeline.collectives) {
+    out.number(part.shared);
+    out.number(part.number);
+  }
+}
+
 void nodes(Writer& out, const Timeline& timeline) {
-  if (timeline.nodes.empty()) return;
+  if (timeline.nodes.empty() && std::none_of(timeline.collectives.begin(), timeline.collectives.end(), is_shared))
+    return;
   out.number(timeline.nodes.size());
   std::uint32_t before = 0;
   for (const NodeRun& run : timeline.nodes) {
@@ -212,6 +223,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
   }
   collectives(out, timeline);
   nodes(out, timeline);
+  shared(out, timeline);
   return base64(deflated(out.bytes()));
 }
 
