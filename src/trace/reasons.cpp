@@ -36,9 +36,12 @@ struct Cause {
 class Explainer {
  public:
   explicit Explainer(const Timeline& timeline) : timeline_(timeline), bounds_(timeline) {
+    std::map<std::uint32_t, std::int64_t> calls;
     for (const Command& one : timeline.commands) {
       if (is_work(one)) last_end_ = std::max(last_end_, one.end);
       one_thread_ = one_thread_ && one.thread == timeline.commands.front().thread;
+      const auto [last, is_first] = calls.try_emplace(one.thread, -1);
+      call_before_.push_back(std::exchange(last->second, one.call));
     }
   }
 
@@ -49,6 +52,7 @@ class Explainer {
       if (is_of_device(timeline_.commands[i])) explain(i);
     }
     find_late_ranks();
+    find_slow_copies();
     return sorted();
   }
 
@@ -150,7 +154,7 @@ class Explainer {
       // Asked for earlier, it would have stood behind the same work of its engine.
       const bool by_engine = held && held->reason != Reason::work_queue;
       const std::int64_t until = by_engine ? busy_since(busy_.at(engine_of(one)), command(held->by).begin) : one.call;
-      if (std::optional<Held> first = behind_host(place, bound.end, std::min(until, one.call))) add(std::move(*first));
+      behind_host(place, bound.end, std::min(until, one.call));
     }
     if (held) add(std::move(*held));
   }
@@ -241,8 +245,9 @@ class Explainer {
   }
 
   /// It was asked for late, and could have begun between `since`, when what it comes behind had ended, and `until`: the device
-  /// had nothing to do before the call, or the host waited. Without that wait the call would have been earlier by as long.
-  std::optional<Held> behind_host(std::uint32_t place, std::int64_t since, std::int64_t until) const {
+  /// had nothing to do before the call, or the host waited. Without that wait the call would have been earlier by as long. Of
+  /// several waits before the call each is told, and the device's idle time is those waits' in which it passed.
+  void behind_host(std::uint32_t place, std::int64_t since, std::int64_t until) {
     const Command& one = command(place);
     const auto gap = gaps_.find({device_of(one), one.begin});
     const std::int64_t idle_since = gap == gaps_.end() ? until : std::min(std::max(gap->second, since), until);
@@ -255,11 +260,18 @@ class Explainer {
       wait = wait_at(place, idle_since);
       if (wait != nullptr && 2 * (wait->end - wait->begin) <= late) wait = nullptr;
     }
+    std::vector<const HostWait*> others = waits_before_call(place, since, until);
+    std::erase(others, wait);
+    std::int64_t in_others = 0;
+    for (const HostWait* other : others) in_others += std::max<std::int64_t>(overlap(*other, idle_since, until), 0);
+    if (wait == nullptr && 2 * in_others <= late) {
+      others.clear();
+      in_others = 0;
+    }
     const bool by_gap = late >= waited;
     const std::int64_t begin = by_gap ? idle_since : std::max(wait->begin, since);
     Held held = begun(place, none, begin, one.begin);
-    held.saves = std::max(late, waited);
-    if (held.saves < least) return std::nullopt;
+    held.saves = by_gap ? std::max(late - in_others, wait == nullptr ? 0 : waited) : waited;
     if (wait != nullptr) {
       blame(held, *wait);
     } else {
@@ -267,7 +279,26 @@ class Explainer {
       held.file = one.file;
       held.line = one.line;
     }
-    return held;
+    add(std::move(held));
+    for (const HostWait* other : others) {
+      Held more = begun(place, none, std::max(other->begin, since), one.begin);
+      more.saves = saved_without(*other, one, since, until);
+      blame(more, *other);
+      add(std::move(more));
+    }
+  }
+  /// Of the thread that submitted the command, since its call before: as longest_wait() has one of them.
+  std::vector<const HostWait*> waits_before_call(std::uint32_t place, std::int64_t since, std::int64_t until) const {
+    std::vector<const HostWait*> made;
+    since = std::max(since, call_before_[place]);
+    const auto& waits = timeline_.waits;
+    auto at = std::lower_bound(waits.begin(), waits.end(), call_before_[place],
+                               [](const HostWait& wait, std::int64_t moment) { return wait.begin < moment; });
+    for (int i = 0; i < looked_at && at != waits.end() && at->begin <= until; ++i, ++at) {
+      if (at->thread != command(place).thread || at->command == place) continue;
+      if (overlap(*at, since, until) >= least) made.push_back(&*at);
+    }
+    return made;
   }
   /// Copy engines of devices do one copy after the other; kernels run beside each other while there is room.
   bool is_served_in_order(const Command& one) const {
@@ -369,6 +400,40 @@ class Explainer {
     }
   }
 
+  /// Copies of pageable memory that were slower than copies of pinned memory on the same way, which were not much larger.
+  void find_slow_copies() {
+    struct Rate {
+      std::uint64_t bytes;
+      double per_ns;  ///< the best of copies that are no larger
+    };
+    std::map<EngineOfDevice, std::vector<Rate>> pinned;
+    for (const Command& one : timeline_.commands) {
+      if (!is_work(one) || !is_served_in_order(one) || one.pageable || one.bytes == 0) continue;
+      if (one.end - one.begin < least) continue;
+      pinned[engine_of(one)].push_back(
+          {one.bytes, static_cast<double>(one.bytes) / static_cast<double>(one.end - one.begin)});
+    }
+    for (auto& [engine, rates] : pinned) {
+      std::sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) { return a.bytes < b.bytes; });
+      for (std::size_t i = 1; i < rates.size(); ++i) rates[i].per_ns = std::max(rates[i].per_ns, rates[i - 1].per_ns);
+    }
+    for (std::uint32_t place = 0; place < timeline_.commands.size(); ++place) {
+      const Command& one = command(place);
+      if (!one.pageable || !is_work(one) || !is_served_in_order(one)) continue;
+      const std::vector<Rate>& rates = pinned[engine_of(one)];
+      const auto after = std::upper_bound(rates.begin(), rates.end(), one.bytes,
+                                          [](std::uint64_t bytes, const Rate& rate) { return bytes < rate.bytes / 2; });
+      if (after == rates.begin()) continue;
+      Held held = begun(place, none, one.begin, one.end);
+      const double fast = static_cast<double>(one.bytes) / std::prev(after)->per_ns;
+      held.saves = one.end - one.begin - static_cast<std::int64_t>(fast);
+      held.reason = Reason::pageable_copy;
+      held.file = one.file;
+      held.line = one.line;
+      add(std::move(held));
+    }
+  }
+
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;
@@ -401,7 +466,8 @@ class Explainer {
   std::map<EngineOfDevice, Busy> busy_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;  ///< of each device
   std::int64_t last_end_ = 0;
-  bool one_thread_ = true;  ///< called all commands
+  std::vector<std::int64_t> call_before_;  ///< of each command: its thread's call before; -1 if there was none
+  bool one_thread_ = true;                 ///< called all commands
   std::map<Key, Cause> all_;
 };
 

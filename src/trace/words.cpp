@@ -93,6 +93,11 @@ void add_words(Held& held, const Timeline& timeline) {
       held.change = "if it does not need it, give it another stream, with an event where the data meets";
       break;
     case Reason::pageable_copy:
+      if (held.end == command.end) {  // it held itself
+        held.why = one + " is of pageable memory, and was slower than copies of pinned memory on the same way";
+        held.change = "copy pinned memory (weir::pinned, ScopedPin): it needs no copy of the host's in between";
+        break;
+      }
       held.why = one + " was submitted late: a copy of pageable memory" + line + " held the host";
       held.change = "copy pinned memory (weir::pinned, ScopedPin), so that the call returns at once";
       break;

@@ -95,6 +95,74 @@ TEST(TraceReasons, a_pageable_copy_is_not_late_for_its_own_wait) {
   EXPECT_EQ(only_of(made.timeline, copy).reason, Reason::host_late);
 }
 
+const Held* by_line(const std::vector<Held>& held, std::uint32_t line) {
+  const auto found = std::find_if(held.begin(), held.end(), [&](const Held& one) { return one.line == line; });
+  return found == held.end() ? nullptr : &*found;
+}
+
+TEST(TraceReasons, each_of_several_waits_before_a_call_is_told_with_its_share) {
+  Made made(3);
+  const auto first = made.add(0, Lane::kernel, 0, 0, 30 * us);
+  const auto second = made.add(1, Lane::kernel, 1 * us, 1 * us, 50 * us);
+  const auto late = made.add(2, Lane::kernel, 52 * us, 53 * us, 90 * us);
+  add_wait(made, "s0", first, 2 * us, 30 * us);
+  add_wait(made, "s1", second, 31 * us, 50 * us);
+  made.timeline.waits[1].line = 78;
+  add_wait(made, "event", late, 54 * us, 90 * us);
+  const std::vector<Held> held = held_of(made.timeline, late);
+  ASSERT_EQ(held.size(), 2u) << to_text(held, made.timeline);
+  ASSERT_NE(by_line(held, 77), nullptr);
+  ASSERT_NE(by_line(held, 78), nullptr);
+  EXPECT_EQ(by_line(held, 77)->saves, 28 * us);
+  EXPECT_EQ(by_line(held, 78)->saves, 19 * us);
+  EXPECT_EQ(by_line(held, 78)->by, second);
+  for (const Held& one : held) EXPECT_EQ(one.reason, Reason::host_wait);
+}
+
+// No one of them is half of the time in which the device had nothing to do.
+TEST(TraceReasons, idle_time_in_which_the_host_waited_several_times_is_those_waits) {
+  Made made(2, 2);
+  made.add(0, Lane::kernel, 0, 0, 10 * us);
+  const auto other = made.add(1, Lane::kernel, 1 * us, 1 * us, 100 * us);
+  const auto late = made.add(0, Lane::kernel, 100 * us, 101 * us, 120 * us);
+  for (const std::int64_t moment : {12, 42, 72}) {
+    add_wait(made, "event", other, moment * us, (moment + 25) * us);
+    made.timeline.waits.back().line = static_cast<std::uint32_t>(moment);
+  }
+  const std::vector<Held> held = held_of(made.timeline, late);
+  ASSERT_EQ(held.size(), 4u) << to_text(held, made.timeline);
+  for (const std::uint32_t line : {12, 42, 72}) {
+    ASSERT_NE(by_line(held, line), nullptr) << line;
+    EXPECT_EQ(by_line(held, line)->reason, Reason::host_wait);
+  }
+  const Held* rest = by_line(held, made.timeline.commands[late].line);
+  ASSERT_NE(rest, nullptr);
+  EXPECT_EQ(rest->reason, Reason::host_late);
+  EXPECT_EQ(rest->saves, 15 * us) << "what is left of 90";
+}
+
+TEST(TraceReasons, a_pageable_copy_that_was_slow_itself_is_told_beside_what_pinned_memory_reached) {
+  for (const bool on_cpu : {false, true}) {
+    Made made(1);
+    if (on_cpu) name_device(made, "cpu");
+    const auto pinned = made.add(0, Lane::copy_in, 0, 0, 10 * us, {}, 1 << 20);
+    const auto slow = made.add(0, Lane::copy_in, 1 * us, 10 * us, 90 * us, {{pinned, Tie::stream_order}}, 1 << 21);
+    const auto small = made.add(0, Lane::copy_in, 2 * us, 90 * us, 98 * us, {{slow, Tie::stream_order}}, 8);
+    const auto out = made.add(0, Lane::copy_out, 3 * us, 98 * us, 198 * us, {{small, Tie::stream_order}}, 1 << 21);
+    for (const std::uint32_t one : {slow, small, out}) made.timeline.commands[one].pageable = true;
+    std::size_t told = 0;
+    for (const Held& one : explain(made.timeline)) {
+      if (one.reason != Reason::pageable_copy) continue;
+      ++told;
+      EXPECT_EQ(one.command, slow) << "nothing is known of copies as small, or of the other way";
+      EXPECT_EQ(one.saves, 60 * us);
+      EXPECT_EQ(one.line, made.timeline.commands[slow].line);
+      EXPECT_NE(one.why.find("slower than copies of pinned memory"), std::string::npos) << one.why;
+    }
+    EXPECT_EQ(told, on_cpu ? 0u : 1u) << "the CPU copies both alike";
+  }
+}
+
 TEST(TraceReasons, kernels_run_beside_each_other_and_copies_of_one_engine_do_not) {
   for (const Lane lane : {Lane::kernel, Lane::copy_in}) {
     Made made(3);
