@@ -176,6 +176,26 @@ struct OnDevice<DeviceCompiler> {
 };
 #endif
 
+template <class Op, class T>
+concept combines = std::is_invocable_r_v<T, const Op&, const T&, const T&>;
+
+/// Whether the first `count` of these are arrays.
+template <std::size_t count, class... A>
+constexpr bool begin_with_arrays() {
+  std::size_t number = 0;
+  return ((number++ >= count || array_object<A>)&&...);
+}
+/// What calls with something else in an array's place meet: overloads that say so.
+template <std::size_t count, class... A>
+concept lack_arrays = sizeof...(A) >= count && !begin_with_arrays<count, A...>();
+template <std::size_t count, class... A>
+constexpr void refuse_no_arrays() {
+  static_assert(
+      begin_with_arrays<count, A...>(),
+      "algorithms take a weir::Array or Slice, as it is, for each operand and for the result: make one of a host "
+      "range, as with weir::from, and read results by to_host()");
+}
+
 /// Throws invalid_handle in the name of the whole for a stream that was moved from or destroyed.
 void check_stream(const StreamArg& stream, const char* operation);
 
@@ -201,11 +221,14 @@ void check_in_place(const char* operation, SourceLocation where, const ArrayBase
   check_apart(operation, where, from, to);
 }
 
-/// An operand's length. Throws invalid_handle for an array that was moved from, already_freed, wrong_shape for a plane.
+/// An operand's length. Throws invalid_handle for an array that was moved from, already_freed, wrong_shape for a plane,
+/// wrong_memory and wrong_device for elements that kernels of the stream do not reach.
 template <class T>
-std::size_t length_of(const ArrayBase<T>& array, const char* operation, SourceLocation where) {
-  check_not_freed(require(array.storage(), operation, where), operation, where);
-  check_line(array.rank(), operation, where);
+std::size_t length_of(const ArrayBase<T>& array, const StreamArg& stream, const char* operation) {
+  const Storage& storage = require(array.storage(), operation, stream.where);
+  check_not_freed(storage, operation, stream.where);
+  check_line(array.rank(), operation, stream.where);
+  if (array.size() != 0) check_kernel_use(storage, stream.stream, operation, stream.where);
   return array.size();
 }
 
@@ -228,8 +251,11 @@ Array<T> chunk_totals(StreamArg stream, const ArrayBase<X>& x, Op op) {
 /// in the order of `stream`; a one-dimensional array or slice. Throws wrong_shape.
 template <class T, class F>
 void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
+  static_assert(std::is_invocable_v<const F&, T&>,
+                "weir::for_each needs a function that can be called as f(x[i]), by a const call operator");
   detail::check_stream(stream, "weir::for_each");
-  detail::length_of(x, "weir::for_each", stream.where);
+  detail::check_function(f, "weir::for_each", "function", stream.where);
+  detail::length_of(x, stream, "weir::for_each");
   const Extent extent{.size = x.size(), .name = "for_each"};
   if constexpr (std::is_const_v<T>) {
     launch(stream, extent, detail::ForEach<F>{f}, in(x, stream.where));
@@ -242,9 +268,13 @@ void for_each(StreamArg stream, const ArrayBase<T>& x, F f) {
 /// Throws wrong_shape, overlapping for other memory that they share.
 template <class X, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F f) {
+  static_assert(
+      requires(const F& g, const X& one, Y& to) { to = g(one); },
+      "weir::transform needs a function that can be called as y[i] = f(x[i]), by a const call operator");
   detail::check_stream(stream, "weir::transform");
-  detail::check_algorithm("weir::transform", detail::length_of(x, "weir::transform", stream.where),
-                          detail::length_of(y, "weir::transform", stream.where), true, stream.where);
+  detail::check_function(f, "weir::transform", "function", stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(x, stream, "weir::transform"),
+                          detail::length_of(y, stream, "weir::transform"), true, stream.where);
   detail::check_in_place("weir::transform", stream.where, x, y);
   launch(stream, Extent{.size = x.size(), .name = "transform"}, detail::TransformOne<F>{f}, in(x, stream.where),
          out(y, stream.where));
@@ -252,10 +282,14 @@ void transform(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<Y>& y, F
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, const ArrayBase<Y>& y, F f) {
+  static_assert(
+      requires(const F& g, const A& one, const B& other, Y& to) { to = g(one, other); },
+      "weir::transform needs a function that can be called as y[i] = f(a[i], b[i]), by a const call operator");
   detail::check_stream(stream, "weir::transform");
-  detail::check_algorithm("weir::transform", detail::length_of(a, "weir::transform", stream.where),
-                          detail::length_of(y, "weir::transform", stream.where), true, stream.where);
-  detail::check_algorithm("weir::transform", detail::length_of(b, "weir::transform", stream.where), y.size(), true,
+  detail::check_function(f, "weir::transform", "function", stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(a, stream, "weir::transform"),
+                          detail::length_of(y, stream, "weir::transform"), true, stream.where);
+  detail::check_algorithm("weir::transform", detail::length_of(b, stream, "weir::transform"), y.size(), true,
                           stream.where);
   detail::check_in_place("weir::transform", stream.where, a, y);
   detail::check_in_place("weir::transform", stream.where, b, y);
@@ -268,11 +302,13 @@ void transform(StreamArg stream, const ArrayBase<A>& a, const ArrayBase<B>& b, c
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::reduce needs a result of the elements' type");
+  static_assert(!std::is_same_v<std::remove_const_t<X>, T> || detail::combines<Op, T>,
+                "weir::reduce needs an operator that can be called as op(a, b), by a const call operator, and gives an "
+                "element");
   detail::check_stream(stream, "weir::reduce");
-  detail::check_algorithm("weir::reduce", detail::length_of(x, "weir::reduce", stream.where), x.size(), false,
-                          stream.where);
-  detail::check_algorithm("weir::reduce", detail::length_of(result, "weir::reduce", stream.where), 1, false,
-                          stream.where);
+  detail::check_function(op, "weir::reduce", "function", stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(x, stream, "weir::reduce"), x.size(), false, stream.where);
+  detail::check_algorithm("weir::reduce", detail::length_of(result, stream, "weir::reduce"), 1, false, stream.where);
   if (detail::OnDevice<Compiler>::reduce(stream.stream, x, result, op, stream.where)) return;
   const std::size_t chunks = detail::chunk_count(x.size());
   if (chunks == 1) {
@@ -291,9 +327,14 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::inclusive_scan needs a result of the elements' type");
+  static_assert(
+      !std::is_same_v<std::remove_const_t<X>, T> || detail::combines<Op, T>,
+      "weir::inclusive_scan needs an operator that can be called as op(a, b), by a const call operator, and gives an "
+      "element");
   detail::check_stream(stream, "weir::inclusive_scan");
-  detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, "weir::inclusive_scan", stream.where),
-                          detail::length_of(y, "weir::inclusive_scan", stream.where), true, stream.where);
+  detail::check_function(op, "weir::inclusive_scan", "function", stream.where);
+  detail::check_algorithm("weir::inclusive_scan", detail::length_of(x, stream, "weir::inclusive_scan"),
+                          detail::length_of(y, stream, "weir::inclusive_scan"), true, stream.where);
   detail::check_in_place("weir::inclusive_scan", stream.where, x, y);
   if (x.size() == 0) return;
   if (detail::OnDevice<Compiler>::scan(stream.stream, x, y, op, stream.where)) return;
@@ -307,10 +348,15 @@ template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompil
 void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, std::type_identity_t<T> init = T{},
                     Op op = {}) {
   static_assert(std::is_same_v<std::remove_const_t<X>, T>, "weir::exclusive_scan needs a result of the elements' type");
+  static_assert(
+      !std::is_same_v<std::remove_const_t<X>, T> || detail::combines<Op, T>,
+      "weir::exclusive_scan needs an operator that can be called as op(a, b), by a const call operator, and gives an "
+      "element");
   constexpr const char* operation = "weir::exclusive_scan";
   detail::check_stream(stream, operation);
-  detail::check_algorithm(operation, detail::length_of(x, operation, stream.where),
-                          detail::length_of(y, operation, stream.where), true, stream.where);
+  detail::check_function(op, operation, "function", stream.where);
+  detail::check_algorithm(operation, detail::length_of(x, stream, operation), detail::length_of(y, stream, operation),
+                          true, stream.where);
   detail::check_in_place(operation, stream.where, x, y);
   if (x.size() == 0) return;
   if (detail::OnDevice<Compiler>::exclusive_scan(stream.stream, x, y, init, op, stream.where)) return;
@@ -318,5 +364,21 @@ void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
   launch(stream, Extent{.size = detail::chunk_count(x.size()), .name = "exclusive scan"},
          detail::ExclusiveChunk<T, Op>{op, init}, in(x, stream.where), in(totals, stream.where), out(y, stream.where));
 }
+
+template <class... A>
+  requires detail::lack_arrays<1, A...>
+void for_each(StreamArg, const A&...) { detail::refuse_no_arrays<1, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<sizeof...(A) == 4 ? 3 : 2, A...>
+void transform(StreamArg, const A&...) { detail::refuse_no_arrays<sizeof...(A) == 4 ? 3 : 2, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<2, A...>
+void reduce(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<2, A...>
+void inclusive_scan(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<2, A...>
+void exclusive_scan(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
 
 }  // namespace weir

@@ -178,6 +178,8 @@ template <class T>
 class Slice;
 
 namespace detail {
+/// The elements of calls that name none.
+struct Unnamed {};
 struct ArrayTag {};
 template <class X>
 concept array_object = std::is_base_of_v<ArrayTag, std::remove_cvref_t<X>>;
@@ -186,6 +188,9 @@ concept array_object = std::is_base_of_v<ArrayTag, std::remove_cvref_t<X>>;
 /// What Array and Slice have in common: typed elements in counted memory.
 template <class T>
 class ArrayBase : public detail::ArrayTag {
+  static_assert(
+      !std::is_same_v<T, detail::Unnamed>,
+      "name the type of the elements: weir::zeros<float>(stream, n), weir::empty<int>(stream, {rows, columns})");
   static_assert(std::is_trivially_copyable_v<T>, "weir arrays hold trivially copyable types: they are moved as bytes");
   static_assert(alignof(T) <= detail::most_alignment, "weir arrays hold types that are aligned to at most 4096 bytes");
 
@@ -391,17 +396,17 @@ Place default_place(const char* operation, SourceLocation where);
 
 /// An array without values. Device memory comes from the device's pool and is the stream's from here on (W5, W18): other
 /// streams wait for it first. Never blocks. Throws out_of_memory, size_overflow.
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> empty(Place place, const Shape& shape) {
   return detail::make_empty<T>("weir::empty", place, shape);
 }
 /// From this pool instead of the device's.
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> empty(Place place, const Shape& shape, PoolRef pool) {
   return detail::make_empty<T>("weir::empty", place, shape, pool.state());
 }
 /// On the current stream of the default device.
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> empty(const Shape& shape, SourceLocation where = SourceLocation::current()) {
   return detail::make_empty<T>("weir::empty", detail::default_place("weir::empty", where), shape);
 }
@@ -417,21 +422,21 @@ Array<T> full(const Shape& shape, const T& value, SourceLocation where = SourceL
 }
 
 /// All elements T{}.
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> zeros(Place place, const Shape& shape) {
   return detail::make_full<T>("weir::zeros", place, shape, T{});
 }
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> zeros(const Shape& shape, SourceLocation where = SourceLocation::current()) {
   return detail::make_full<T>("weir::zeros", detail::default_place("weir::zeros", where), shape, T{});
 }
 
 /// The same full of ones.
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> ones(Place place, const Shape& shape) {
   return detail::make_full<T>("weir::ones", place, shape, T(1));
 }
-template <class T>
+template <class T = detail::Unnamed>
 Array<T> ones(const Shape& shape, SourceLocation where = SourceLocation::current()) {
   return detail::make_full<T>("weir::ones", detail::default_place("weir::ones", where), shape, T(1));
 }

@@ -12,7 +12,7 @@ namespace weir {
 /// What the atomic operations work on: integers of 32 and 64 bits, float and double.
 template <class T>
 concept AtomicValue = (std::is_integral_v<T> || std::is_floating_point_v<T>)&&!std::is_same_v<T, bool> &&
-                      (sizeof(T) == 4 || sizeof(T) == 8);
+                      !std::is_const_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 
 namespace detail {
 
@@ -120,6 +120,43 @@ template <AtomicValue T>
 WEIR_KERNEL T atomic_compare_exchange(T& place, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {
   detail::replace_if(place, expected, desired);
   return expected;
+}
+
+// What they are not for: each says so.
+namespace detail {
+template <class T>
+WEIR_KERNEL constexpr auto refuse_place(T& place) {
+  static_assert(
+      !std::is_const_v<T>,
+      "atomic operations change the element: pass its array as weir::inout or weir::accumulate, to a weir::View "
+      "of elements that are not const");
+  static_assert(AtomicValue<T> || std::is_const_v<T>,
+                "atomic operations work on one element, an integer of 32 or 64 bits, a float or a double: "
+                "weir::atomic_add(view[i], value)");
+  return place;
+}
+template <class T>
+concept NoPlace = !AtomicValue<T>;
+}  // namespace detail
+template <detail::NoPlace T, class V>
+WEIR_KERNEL auto atomic_add(T& place, const V&) {
+  return detail::refuse_place(place);
+}
+template <detail::NoPlace T, class V>
+WEIR_KERNEL auto atomic_min(T& place, const V&) {
+  return detail::refuse_place(place);
+}
+template <detail::NoPlace T, class V>
+WEIR_KERNEL auto atomic_max(T& place, const V&) {
+  return detail::refuse_place(place);
+}
+template <detail::NoPlace T, class V>
+WEIR_KERNEL auto atomic_exchange(T& place, const V&) {
+  return detail::refuse_place(place);
+}
+template <detail::NoPlace T, class V, class W>
+WEIR_KERNEL auto atomic_compare_exchange(T& place, const V&, const W&) {
+  return detail::refuse_place(place);
 }
 
 /// Nanoseconds of a clock that never goes back, the same for all threads of one device; for spans within a kernel, and

@@ -47,9 +47,9 @@ class Graph {
   Node find(std::string_view name, SourceLocation where = SourceLocation::current()) const;
   std::size_t size(SourceLocation where = SourceLocation::current()) const;
   /// The same as size().
-  std::size_t node_count(SourceLocation where = SourceLocation::current()) const { return size(where); }
+  std::size_t node_count(SourceLocation where = SourceLocation::current()) const;
   /// Whether it has no nodes: its replays do nothing.
-  bool empty(SourceLocation where = SourceLocation::current()) const { return size(where) == 0; }
+  bool empty(SourceLocation where = SourceLocation::current()) const;
 
   // Changes: replays that were launched before keep what they had, later ones use the new. A call that fails changes
   // nothing. #include <weir/graph_update.hpp> (or weir.hpp) for those that take kernels and arrays.
@@ -173,6 +173,8 @@ Graph capture(StreamArg stream, Body&& body) {
 }
 template <class Body>
 Graph capture(StreamArg stream, CaptureMode mode, Body&& body) {
+  static_assert(std::is_invocable_v<Body>,
+                "weir::capture calls body(): what it does on the captured stream becomes the graph");
   ScopedCapture scope(stream, mode);
   static_cast<Body&&>(body)();
   return scope.finish(stream.where);

@@ -205,6 +205,8 @@ class GraphBuilder {
                                SourceLocation where);
   template <class Body>
   void run_body(detail::ControlScope& scope, std::uint32_t number, Body& body) {
+    static_assert(std::is_invocable_v<Body&, GraphBuilder&> || std::is_invocable_v<Body&>,
+                  "a body of a conditional node is called as body(builder) or as body()");
     scope.begin_body(number);
     if constexpr (std::is_invocable_v<Body&, GraphBuilder&>) {
       body(*this);

@@ -58,6 +58,14 @@ class ControlScope {
   SourceLocation where_;
 };
 
+template <class Body>
+void capture_body(ControlScope& scope, std::uint32_t number, Body& body) {
+  static_assert(std::is_invocable_v<Body&>, "a body of a conditional node is called as body()");
+  scope.begin_body(number);
+  body();
+  scope.end_body();
+}
+
 }  // namespace detail
 
 /// On a capturing stream: a conditional node that runs what `then()` records if `condition[0]` is not 0 when a replay
@@ -66,20 +74,14 @@ template <class Then>
 void capture_if(StreamArg stream, ConditionArg condition, Then&& then) {
   detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::if_, 1, "weir::capture_if",
                              stream.where);
-  scope.begin_body(0);
-  then();
-  scope.end_body();
+  detail::capture_body(scope, 0, then);
 }
 template <class Then, class Else>
 void capture_if(StreamArg stream, ConditionArg condition, Then&& then, Else&& otherwise) {
   detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::if_else, 2, "weir::capture_if",
                              stream.where);
-  scope.begin_body(0);
-  then();
-  scope.end_body();
-  scope.begin_body(1);
-  otherwise();
-  scope.end_body();
+  detail::capture_body(scope, 0, then);
+  detail::capture_body(scope, 1, otherwise);
 }
 /// Runs body number `selector[0]`; none if there is no such body.
 template <class... Body>
@@ -89,16 +91,14 @@ void capture_switch(StreamArg stream, ConditionArg selector, Body&&... bodies) {
                              "weir::capture_switch", stream.where);
   std::uint32_t number = 0;
   // A list, for compilers limit how deep fold expressions may be.
-  static_cast<void>(std::initializer_list<int>{(scope.begin_body(number++), bodies(), scope.end_body(), 0)...});
+  static_cast<void>(std::initializer_list<int>{(detail::capture_body(scope, number++, bodies), 0)...});
 }
 /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
 template <class Body>
 void capture_while(StreamArg stream, ConditionArg condition, Body&& body) {
   detail::ControlScope scope(stream.stream, *condition.array, detail::ControlKind::while_, 1, "weir::capture_while",
                              stream.where);
-  scope.begin_body(0);
-  body();
-  scope.end_body();
+  detail::capture_body(scope, 0, body);
 }
 
 }  // namespace weir

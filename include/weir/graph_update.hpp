@@ -52,6 +52,14 @@ class GraphEdit {
 
 namespace detail {
 
+template <class F>
+constexpr void check_update() {
+  static_assert(
+      !std::is_arithmetic_v<std::remove_cvref_t<F>>,
+      "weir::Graph::update takes, after the node, arguments that the node's kernel can be called with, or a new "
+      "kernel and its arguments, or an extent, a kernel and its arguments");
+}
+
 /// The node's launch again, with its extent, of whichever kind the kernel is.
 template <class F, class... A>
 void launch_again(const GraphEdit& edit, SourceLocation where, F&& kernel, A&&... arguments) {
@@ -76,6 +84,7 @@ void Graph::update(const LaunchNode<F>& node, A&&... arguments) {
 template <class F, class... A>
   requires(!detail::IsExtent<F>)
 void Graph::update(NodeArg node, F&& kernel, A&&... arguments) {
+  detail::check_update<F>();
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
   detail::launch_again(edit, node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
   edit.check_taken();
@@ -83,6 +92,7 @@ void Graph::update(NodeArg node, F&& kernel, A&&... arguments) {
 
 template <class F, class... A>
 void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments) {
+  detail::check_update<F>();
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", extent.where);
   detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
   edit.check_taken();

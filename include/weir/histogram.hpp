@@ -136,8 +136,8 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::histogram counts in integers");
   const SourceLocation where = stream.where;
   detail::check_stream(stream, operation);
-  const std::size_t n = detail::length_of(x, operation, where);
-  const std::size_t bins = detail::length_of(counts, operation, where);
+  const std::size_t n = detail::length_of(x, stream, operation);
+  const std::size_t bins = detail::length_of(counts, stream, operation);
   detail::check_algorithm(operation, bins, 1, false, where);
   const detail::BinOf<T> bin_of{lower, upper, bins};
   detail::check_bins(lower < upper, bin_of.width() <= std::numeric_limits<double>::max(), operation, where);
@@ -156,5 +156,9 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
          out(partial, where));
   launch(stream, Extent{.size = bins, .name = "histogram"}, detail::AddTiles{}, in(partial, where), out(counts, where));
 }
+
+template <class... A>
+  requires detail::lack_arrays<2, A...>
+void histogram(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
 
 }  // namespace weir

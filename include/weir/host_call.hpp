@@ -60,16 +60,13 @@ class OwnedFunction final : public HostFunction {
 void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
                           bool external, SourceLocation where);
 
-/// Throws invalid_value: there is nothing to call (R92).
-[[noreturn]] void refuse_no_function(bool external, SourceLocation where);
-
 template <bool external, class F, class... U>
 void enqueue_function(StreamRef stream, SourceLocation where, F&& function, const U&... uses) {
   using Function = std::decay_t<F>;
-  if constexpr (std::is_pointer_v<Function> || requires { function.operator bool(); }) {
-    if (!function) refuse_no_function(external, where);
-  }
-  [[maybe_unused]] const char* operation = external ? "weir::external" : "weir::host_call";
+  static_assert(external || std::is_invocable_v<Function&>,
+                "weir::host_call needs a function that can be called as function()");
+  constexpr const char* operation = external ? "weir::external" : "weir::host_call";
+  check_function(function, operation, "function", where);
   Region regions[sizeof...(U) == 0 ? 1 : sizeof...(U)];
   [[maybe_unused]] Region* region = regions;
   (declare_use(uses, stream, where, operation, region), ...);
@@ -85,8 +82,6 @@ void enqueue_function(StreamRef stream, SourceLocation where, F&& function, cons
 /// function throws becomes the cause of Error(host_function_failed), thrown by the next synchronisation. It may run on any thread.
 template <class F, class... U>
 void host_call(StreamArg stream, F&& function, const U&... uses) {
-  static_assert(std::is_invocable_v<std::decay_t<F>&>,
-                "weir::host_call needs a function that can be called as function()");
   detail::enqueue_function<false>(stream.stream, stream.where, static_cast<F&&>(function), uses...);
 }
 

@@ -135,6 +135,7 @@ void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& ke
   using C = typename Binding::closure;
   using First = std::conditional_t<rank == 1, std::size_t, Index<rank>>;
   if constexpr (CallCheck<Binding, First>::check()) {
+    check_function(kernel, "weir::launch", "kernel", where);
     constexpr std::size_t most =
         greatest_index<Functor>() < most_plain_size ? greatest_index<Functor>() + 1 : most_plain_size;
     const bool plain = rank == 1 && extent.size.rank() == 1 && extent.size[0] - 1 < most && extent.block == 0 &&
@@ -167,6 +168,7 @@ void launch_blocks(StreamRef stream, const BlockExtent& extent, SourceLocation w
   using Binding = BindingOf<Functor, 1, Indices, A&&...>;
   using C = typename Binding::closure;
   if constexpr (CallCheck<Binding, Block&>::check()) {
+    check_function(kernel, "weir::launch_blocks", "kernel", where);
     check_blocks(stream, extent, where);
     constexpr std::size_t count = (0 + ... + regions_of<A>);
     Region regions[count == 0 ? 1 : count];
@@ -201,6 +203,13 @@ void launch(StreamArg stream, const I (&extent)[N], F&& kernel, A&&... arguments
                    static_cast<A&&>(arguments)...);
   }
 }
+template <class E, class... A>
+  requires(!std::is_convertible_v<E, ExtentArg> && !std::is_array_v<std::remove_reference_t<E>>)
+void launch(StreamArg, E&&, A&&...) {
+  static_assert(std::is_convertible_v<E, ExtentArg>,
+                "weir::launch needs how many elements there are, before the kernel: weir::launch(stream, n, kernel, "
+                "arguments...), or {rows, columns} for n");
+}
 /// On the current stream of the default device.
 template <class F, class... A>
   requires(!std::is_convertible_v<F, ExtentArg>)
@@ -214,6 +223,14 @@ void launch(ExtentArg extent, F&& kernel, A&&... arguments) {
 template <class F, class... A>
 void launch_blocks(StreamArg stream, const BlockExtent& extent, F&& kernel, A&&... arguments) {
   detail::launch_blocks(stream.stream, extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+template <class E, class... A>
+  requires(!std::is_convertible_v<E, BlockExtent>)
+void launch_blocks(StreamArg, E&&, A&&...) {
+  static_assert(
+      std::is_convertible_v<E, BlockExtent>,
+      "weir::launch_blocks needs its blocks and their threads, before the kernel: weir::launch_blocks(stream, "
+      "{.blocks = 8, .threads = 256}, kernel, arguments...)");
 }
 /// On the current stream of the default device.
 template <class F, class... A>

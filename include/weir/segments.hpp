@@ -113,10 +113,14 @@ void reduce_segments(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<O>
   static_assert(std::is_same_v<std::remove_const_t<X>, T>,
                 "weir::reduce_segments needs a result of the elements' type");
   static_assert(std::integral<std::remove_const_t<O>>, "weir::reduce_segments needs offsets that are integers");
+  static_assert(!std::is_same_v<std::remove_const_t<X>, T> || detail::combines<Op, T>,
+                "weir::reduce_segments needs an operator that can be called as op(a, b), by a const call operator, and "
+                "gives an element");
   const SourceLocation where = stream.where;
   detail::check_stream(stream, operation);
-  detail::length_of(x, operation, where);
-  detail::check_segments(detail::length_of(offsets, operation, where), detail::length_of(result, operation, where),
+  detail::check_function(op, operation, "function", where);
+  detail::length_of(x, stream, operation);
+  detail::check_segments(detail::length_of(offsets, stream, operation), detail::length_of(result, stream, operation),
                          operation, where);
   detail::check_apart(operation, where, x, result);
   detail::check_apart(operation, where, offsets, result);
@@ -135,13 +139,18 @@ void reduce_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V
   static_assert(std::is_same_v<std::remove_const_t<K>, U> && std::is_same_v<std::remove_const_t<V>, T>,
                 "weir::reduce_by_key needs outputs of the keys' and the values' types");
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::reduce_by_key counts in integers");
+  static_assert(
+      !std::is_same_v<std::remove_const_t<V>, T> || detail::combines<Op, T>,
+      "weir::reduce_by_key needs an operator that can be called as op(a, b), by a const call operator, and gives "
+      "a value");
   const SourceLocation where = stream.where;
   detail::check_stream(stream, operation);
-  const std::size_t n = detail::length_of(keys, operation, where);
-  detail::check_algorithm(operation, n, detail::length_of(values, operation, where), true, where);
-  detail::check_algorithm(operation, n, detail::length_of(unique, operation, where), true, where);
-  detail::check_algorithm(operation, n, detail::length_of(sums, operation, where), true, where);
-  detail::check_algorithm(operation, detail::length_of(count, operation, where), 1, false, where);
+  detail::check_function(op, operation, "function", where);
+  const std::size_t n = detail::length_of(keys, stream, operation);
+  detail::check_algorithm(operation, n, detail::length_of(values, stream, operation), true, where);
+  detail::check_algorithm(operation, n, detail::length_of(unique, stream, operation), true, where);
+  detail::check_algorithm(operation, n, detail::length_of(sums, stream, operation), true, where);
+  detail::check_algorithm(operation, detail::length_of(count, stream, operation), 1, false, where);
   detail::check_apart(operation, where, keys, unique, sums, count);
   detail::check_apart(operation, where, values, unique, sums, count);
   const auto total = count.slice(0, 1, where);
@@ -160,5 +169,12 @@ void reduce_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V
   launch(stream, Extent{.size = chunks, .name = "reduce by key"}, detail::KeyRuns<T, Op>{op}, in(keys, where),
          in(values, where), in(heads, where), in(open, where), out(unique, where), out(sums, where));
 }
+
+template <class... A>
+  requires detail::lack_arrays<3, A...>
+void reduce_segments(StreamArg, const A&...) { detail::refuse_no_arrays<3, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<5, A...>
+void reduce_by_key(StreamArg, const A&...) { detail::refuse_no_arrays<5, A...>(); }
 
 }  // namespace weir

@@ -80,10 +80,15 @@ void select(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, cons
   static_assert(std::is_same_v<std::remove_const_t<X>, T>,
                 "weir::select_if and weir::partition need an output of the elements' type");
   static_assert(std::integral<N> && !std::is_same_v<N, bool>, "weir::select_if and weir::partition count in integers");
+  static_assert(
+      requires(const Predicate& ask, const T& element) { static_cast<bool>(ask(element)); },
+      "weir::select_if and weir::partition need a predicate that can be called as chosen(x[i]), by a const call "
+      "operator");
   const SourceLocation where = stream.where;
   check_stream(stream, operation);
-  check_algorithm(operation, length_of(x, operation, where), length_of(y, operation, where), true, where);
-  check_algorithm(operation, length_of(count, operation, where), 1, false, where);
+  check_function(chosen, operation, "predicate", where);
+  check_algorithm(operation, length_of(x, stream, operation), length_of(y, stream, operation), true, where);
+  check_algorithm(operation, length_of(count, stream, operation), 1, false, where);
   check_apart(operation, where, x, y, count);
   const auto total = count.slice(0, 1, where);
   if (x.size() == 0) return fill(stream.stream, total, N{0}, where);
@@ -121,5 +126,12 @@ void partition(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, c
                Predicate chosen) {
   detail::select<true, Compiler>(stream, x, y, count, chosen, "weir::partition");
 }
+
+template <class... A>
+  requires detail::lack_arrays<3, A...>
+void select_if(StreamArg, const A&...) { detail::refuse_no_arrays<3, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<3, A...>
+void partition(StreamArg, const A&...) { detail::refuse_no_arrays<3, A...>(); }
 
 }  // namespace weir

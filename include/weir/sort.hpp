@@ -307,8 +307,11 @@ void sort_by_kernels(StreamArg stream, const ArrayBase<K>& keys, const V& values
 template <class T, class Compare = Less, class Compiler = detail::ThisCompiler>
 void sort(StreamArg stream, const ArrayBase<T>& x, Compare less = {}) {
   static_assert(!std::is_const_v<T>, "weir::sort needs an array that can be written");
+  static_assert(std::is_const_v<T> || std::is_invocable_r_v<bool, const Compare&, const T&, const T&>,
+                "weir::sort needs a comparison that can be called as less(a, b), by a const call operator");
   detail::check_stream(stream, "weir::sort");
-  if (detail::length_of(x, "weir::sort", stream.where) < 2) return;
+  detail::check_function(less, "weir::sort", "comparison", stream.where);
+  if (detail::length_of(x, stream, "weir::sort") < 2) return;
   if (detail::OnDevice<Compiler>::sort(stream.stream, x, detail::NoValues{}, less, "weir::sort", stream.where)) return;
   detail::sort_by_kernels(stream, x, detail::NoValues{}, less);
 }
@@ -318,13 +321,23 @@ template <class K, class V, class Compare = Less, class Compiler = detail::ThisC
 void sort_by_key(StreamArg stream, const ArrayBase<K>& keys, const ArrayBase<V>& values, Compare less = {}) {
   constexpr const char* operation = "weir::sort_by_key";
   static_assert(!std::is_const_v<K> && !std::is_const_v<V>, "weir::sort_by_key needs arrays that can be written");
+  static_assert(std::is_const_v<K> || std::is_invocable_r_v<bool, const Compare&, const K&, const K&>,
+                "weir::sort_by_key needs a comparison that can be called as less(a, b), by a const call operator");
   detail::check_stream(stream, operation);
-  detail::check_algorithm(operation, detail::length_of(keys, operation, stream.where),
-                          detail::length_of(values, operation, stream.where), true, stream.where);
+  detail::check_function(less, operation, "comparison", stream.where);
+  detail::check_algorithm(operation, detail::length_of(keys, stream, operation),
+                          detail::length_of(values, stream, operation), true, stream.where);
   detail::check_apart(operation, stream.where, keys, values);
   if (keys.size() < 2) return;
   if (detail::OnDevice<Compiler>::sort(stream.stream, keys, values, less, operation, stream.where)) return;
   detail::sort_by_kernels(stream, keys, values, less);
 }
+
+template <class... A>
+  requires detail::lack_arrays<1, A...>
+void sort(StreamArg, const A&...) { detail::refuse_no_arrays<1, A...>(); }
+template <class... A>
+  requires detail::lack_arrays<2, A...>
+void sort_by_key(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
 
 }  // namespace weir

@@ -93,7 +93,8 @@ void check_range(std::size_t lo, std::size_t hi, std::size_t step, std::size_t r
     throw Error(Errc::wrong_shape, "weir::Array::slice", range, "an index is negative: they count from the beginning",
                 where);
   }
-  if (lo > hi || hi > size) {
+  if (lo > hi) throw Error(Errc::wrong_shape, "weir::Array::slice", range, "it ends before it begins", where);
+  if (hi > size) {
     throw Error(Errc::wrong_shape, "weir::Array::slice", range,
                 "the dimension has " + std::to_string(size) + " elements", where);
   }

@@ -23,14 +23,14 @@ const DeviceProperties& Device::properties() const {
   return state_->properties;
 }
 
-void Device::synchronize(SourceLocation where) const {
-  enter("weir::synchronize_device", where);
-  detail::check_device_wait(state_, "weir::synchronize_device", where);
-  detail::wait_told(detail::device_wait(*state_, where),
-                    [&] { state_->backend->synchronize(state_->index, "weir::synchronize_device", where); });
-}
-
 namespace {
+
+void wait_for(DeviceState& device, const char* operation, SourceLocation where) {
+  enter(operation, where);
+  detail::check_device_wait(&device, operation, where);
+  detail::wait_told(detail::device_wait(device, where),
+                    [&] { device.backend->synchronize(device.index, operation, where); });
+}
 
 bool has_names(Backend& backend) { return !backend.named_devices().empty(); }
 
@@ -248,10 +248,13 @@ void synchronize(SourceLocation where) {
   }
   detail::tell_wait(wait_for({HostWait::Kind::all, -1, 0, 0, where}));
 }
-void synchronize_device(Device device, SourceLocation where) { device.synchronize(where); }
+void Device::synchronize(SourceLocation where) const { wait_for(*state_, "weir::Device::synchronize", where); }
+void synchronize_device(Device device, SourceLocation where) {
+  wait_for(*device.state(), "weir::synchronize_device", where);
+}
 void synchronize_device(SourceLocation where) {
   enter("weir::synchronize_device", where);
-  default_device(where).synchronize(where);
+  synchronize_device(default_device(where), where);
 }
 
 bool can_access_peer(Device from, Device to, SourceLocation where) {

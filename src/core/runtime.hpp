@@ -179,6 +179,10 @@ inline EventState& any_state_of(EventRef event, const char* operation, SourceLoc
   }
   return *state;
 }
+/// Waits, in the name of the call that the user wrote.
+void synchronize(StreamRef stream, const char* operation, SourceLocation where);
+void synchronize(EventRef event, const char* operation, SourceLocation where);
+
 std::string describe(const StreamState& stream);
 std::string describe(Device device);
 

@@ -43,28 +43,29 @@ class GraphsForbidden : public AnyDevice {
 };
 
 TEST_P(GraphsForbidden, WaitingForACapturingStream) {  // R115
-  breaks(Errc::capture_unsupported, "weir::synchronize_stream", [](auto& s, auto&, auto&) { s.synchronize(); });
+  breaks(Errc::capture_unsupported, "weir::Stream::synchronize", [](auto& s, auto&, auto&) { s.synchronize(); });
   breaks(Errc::capture_unsupported, "weir::Stream::done", [](auto& s, auto&, auto&) { s.done(); });
 }
 
 TEST_P(GraphsForbidden, WaitingForTheDevice) {  // R116
-  breaks(Errc::capture_unsupported, "weir::synchronize_device", [&](auto&, auto&, auto&) { device().synchronize(); });
+  breaks(Errc::capture_unsupported, "weir::Device::synchronize", [&](auto&, auto&, auto&) { device().synchronize(); });
   breaks(Errc::capture_unsupported, "weir::synchronize", [](auto&, auto&, auto&) { weir::synchronize(); });
   breaks(
-      Errc::capture_unsupported, "weir::synchronize_device", [&](auto&, auto&, auto&) { device().synchronize(); },
+      Errc::capture_unsupported, "weir::Device::synchronize", [&](auto&, auto&, auto&) { device().synchronize(); },
       false);
 }
 
 TEST_P(GraphsForbidden, WaitingForOtherThingsOnTheSameThread) {  // R117
-  breaks(Errc::capture_unsupported, "weir::synchronize_stream", [](auto&, auto& other, auto&) { other.synchronize(); });
+  breaks(Errc::capture_unsupported, "weir::Stream::synchronize",
+         [](auto&, auto& other, auto&) { other.synchronize(); });
   breaks(Errc::capture_unsupported, "weir::Stream::done", [](auto&, auto& other, auto&) { other.done(); });
-  breaks(Errc::capture_unsupported, "weir::synchronize_event", [](auto&, auto&, auto& event) { event.synchronize(); });
+  breaks(Errc::capture_unsupported, "weir::Event::synchronize", [](auto&, auto&, auto& event) { event.synchronize(); });
   breaks(Errc::capture_unsupported, "weir::Event::done", [](auto&, auto&, auto& event) { event.done(); });
 }
 
 TEST_P(GraphsForbidden, AskingAboutACapturedEvent) {  // R118
   breaks(Errc::captured_event, "weir::Event::done", [](auto& s, auto&, auto&) { s.record().done(); });
-  breaks(Errc::captured_event, "weir::synchronize_event", [](auto& s, auto&, auto&) { s.record().synchronize(); });
+  breaks(Errc::captured_event, "weir::Event::synchronize", [](auto& s, auto&, auto&) { s.record().synchronize(); });
 }
 
 TEST_P(GraphsForbidden, ReadingBack) {  // W15
@@ -93,7 +94,7 @@ TEST_P(GraphsForbidden, TheLegacyStreamWhileABlockingStreamCaptures) {  // R125,
   breaks(Errc::capture_implicit, "weir::Stream::record", [&](auto&, auto&, auto&) { legacy.record(event); });
   breaks(Errc::capture_implicit, "weir::Stream::wait", [&](auto&, auto&, auto& before) { legacy.wait(before); });
   breaks(Errc::capture_implicit, "weir::Stream::done", [&](auto&, auto&, auto&) { legacy.done(); });
-  breaks(Errc::capture_implicit, "weir::synchronize_stream", [&](auto&, auto&, auto&) { legacy.synchronize(); });
+  breaks(Errc::capture_implicit, "weir::Stream::synchronize", [&](auto&, auto&, auto&) { legacy.synchronize(); });
 }
 
 TEST_P(GraphsForbidden, TheLegacyStreamRunsWhileANonBlockingStreamCaptures) {  // R126
@@ -226,7 +227,7 @@ TEST_P(GraphsForbidden, AGlobalCaptureForbidsWaitsOfAllThreads) {  // R148, R121
     std::thread([&] { EXPECT_TRUE(fails_with(Errc::capture_unsupported, offence, {call})); }).join();
     EXPECT_TRUE(fails_with(Errc::capture_invalidated, [&] { weir::capture_end(s); }));
   };
-  breaks_from_outside("weir::synchronize_stream", [&] { t.synchronize(); });
+  breaks_from_outside("weir::Stream::synchronize", [&] { t.synchronize(); });
   breaks_from_outside("weir::Stream::done", [&] { t.done(); });
   breaks_from_outside("weir::empty", [] { weir::empty<int>(weir::pinned, 16); });
 }
@@ -279,7 +280,7 @@ TEST_P(GraphsForbidden, AnExceptionOfTheBodyEndsTheCaptureAndPasses) {
 TEST_P(GraphsForbidden, AnErrorInsideTheBodyPasses) {
   weir::Stream s(device());
   EXPECT_TRUE(fails_with(Errc::capture_unsupported, [&] { weir::capture(s, [&] { s.synchronize(); }); },
-                         {"weir::synchronize_stream"}));
+                         {"weir::Stream::synchronize"}));
   s.synchronize();
 }
 

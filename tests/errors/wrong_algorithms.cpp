@@ -120,47 +120,110 @@ void add_waits(Table& table) {
 }
 
 /// Each in its own name, though it is made of allocations and launches.
-void add_ended_streams(Table& table) {
-  struct Call {
-    const char* name;
-    std::function<void(Room&, weir::StreamRef)> call;
-  };
-  const Call calls[] = {
-      {"for_each", [](Room& room, weir::StreamRef s) { weir::for_each(s, room.a, Negate{}); }},
-      {"transform", [](Room& room, weir::StreamRef s) { weir::transform(s, room.a, room.b, Same{}); }},
-      {"reduce", [](Room& room, weir::StreamRef s) { weir::reduce(s, room.a, room.b); }},
-      {"inclusive_scan", [](Room& room, weir::StreamRef s) { weir::inclusive_scan(s, room.a, room.b); }},
-      {"exclusive_scan", [](Room& room, weir::StreamRef s) { weir::exclusive_scan(s, room.a, room.b); }},
-      {"sort", [](Room& room, weir::StreamRef s) { weir::sort(s, room.a); }},
-      {"sort_by_key", [](Room& room, weir::StreamRef s) { weir::sort_by_key(s, room.a, room.b); }},
-      {"histogram", [](Room& room, weir::StreamRef s) { weir::histogram(s, room.a, room.b, 0, 10); }},
+struct Call {
+  const char* name;
+  std::function<void(Room&, weir::StreamRef, weir::Array<int>&)> call;  ///< with the array that it begins with
+};
+const std::vector<Call>& all_algorithms() {
+  using weir::StreamRef;
+  using Ints = weir::Array<int>;
+  static const std::vector<Call> all = {
+      {"for_each", [](Room&, StreamRef s, Ints& x) { weir::for_each(s, x, Negate{}); }},
+      {"transform", [](Room& room, StreamRef s, Ints& x) { weir::transform(s, x, room.b, Same{}); }},
+      {"reduce", [](Room& room, StreamRef s, Ints& x) { weir::reduce(s, x, room.b); }},
+      {"inclusive_scan", [](Room& room, StreamRef s, Ints& x) { weir::inclusive_scan(s, x, room.b); }},
+      {"exclusive_scan", [](Room& room, StreamRef s, Ints& x) { weir::exclusive_scan(s, x, room.b); }},
+      {"sort", [](Room&, StreamRef s, Ints& x) { weir::sort(s, x); }},
+      {"sort_by_key", [](Room& room, StreamRef s, Ints& x) { weir::sort_by_key(s, x, room.b); }},
+      {"histogram", [](Room& room, StreamRef s, Ints& x) { weir::histogram(s, x, room.b, 0, 10); }},
       {"select_if",
-       [](Room& room, weir::StreamRef s) {
+       [](Room& room, StreamRef s, Ints& x) {
          auto count = three(room);
-         weir::select_if(s, room.a, room.b, count, IsPositive{});
+         weir::select_if(s, x, room.b, count, IsPositive{});
        }},
       {"partition",
-       [](Room& room, weir::StreamRef s) {
+       [](Room& room, StreamRef s, Ints& x) {
          auto count = three(room);
-         weir::partition(s, room.a, room.b, count, IsPositive{});
+         weir::partition(s, x, room.b, count, IsPositive{});
        }},
       {"reduce_segments",
-       [](Room& room, weir::StreamRef s) {
+       [](Room& room, StreamRef s, Ints& x) {
          auto sums = three(room);
-         weir::reduce_segments(s, room.a, room.b.slice(0, 4), sums);
+         weir::reduce_segments(s, x, room.b.slice(0, 4), sums);
        }},
       {"reduce_by_key",
-       [](Room& room, weir::StreamRef s) {
+       [](Room& room, StreamRef s, Ints& x) {
          auto count = three(room);
          auto unique = weir::zeros<int>(room.stream, 10), sums = weir::zeros<int>(room.stream, 10);
-         weir::reduce_by_key(s, room.a, room.b, unique, sums, count);
+         weir::reduce_by_key(s, x, room.b, unique, sums, count);
        }},
   };
-  for (const Call& one : calls) {
-    table.add(one.name + std::string(" on a stream that ended"), Errc::invalid_handle,
-              {std::string("weir::") + one.name + ": stream"},
-              [call = one.call](Room& room) { call(room, room.ended_stream()); });
+  return all;
+}
+
+void add_all_algorithms(Table& table) {
+  for (const Call& one : all_algorithms()) {
+    const std::string operation = std::string("weir::") + one.name + ": ";
+    table.add(one.name + std::string(" on a stream that ended"), Errc::invalid_handle, {operation + "stream"},
+              [&](Room& room) { one.call(room, room.ended_stream(), room.a); });
+    table.add(
+        one.name + std::string(" of a pageable array"), Errc::wrong_memory, {operation + "host array", "pinned"},
+        [&](Room& room) { one.call(room, room.stream, room.pageable); }, Needs::pageable_out_of_reach);
+    table.add(
+        one.name + std::string(" of an array of another device"), Errc::wrong_device, {operation, "enable_peer_access"},
+        [&](Room& room) {
+          auto far = weir::zeros<int>(room.other, 10);
+          weir::get_stream(room.other).synchronize();
+          one.call(room, room.stream, far);
+        },
+        Needs::two_devices);
   }
+}
+
+void add_results_out_of_reach(Table& table) {
+  const auto add = [&](const char* name, std::function<void(Room&)> call) {
+    table.add(name + std::string(" to a pageable array"), Errc::wrong_memory,
+              {"weir::" + std::string(name) + ": host array"}, std::move(call), Needs::pageable_out_of_reach);
+  };
+  add("transform", [](Room& room) { weir::transform(room.stream, room.a, room.pageable, Same{}); });
+  add("reduce", [](Room& room) { weir::reduce(room.stream, room.a, room.pageable); });
+  add("inclusive_scan", [](Room& room) { weir::inclusive_scan(room.stream, room.a, room.pageable); });
+  add("histogram", [](Room& room) { weir::histogram(room.stream, room.a, room.pageable, 0, 10); });
+  add("partition", [](Room& room) { weir::partition(room.stream, room.a, room.b, room.pageable, IsPositive{}); });
+}
+
+/// Addresses of no function, as operators.
+void add_no_functions(Table& table) {
+  using One = int (*)(int);
+  using Two = int (*)(int, int);
+  using Ask = bool (*)(int);
+  using Less = bool (*)(int, int);
+  const auto add = [&](const char* name, const char* what, std::function<void(Room&)> call) {
+    table.add(name + std::string(" with the address of no function"), Errc::invalid_value,
+              {"weir::" + std::string(name) + ": " + what, "null"}, std::move(call));
+  };
+  add("for_each", "function", [](Room& room) { weir::for_each(room.stream, room.a, One{nullptr}); });
+  add("transform", "function", [](Room& room) { weir::transform(room.stream, room.a, room.b, One{nullptr}); });
+  add("reduce", "function", [](Room& room) { weir::reduce(room.stream, room.a, room.b, Two{nullptr}); });
+  add("inclusive_scan", "function",
+      [](Room& room) { weir::inclusive_scan(room.stream, room.a, room.b, Two{nullptr}); });
+  add("exclusive_scan", "function",
+      [](Room& room) { weir::exclusive_scan(room.stream, room.a, room.b, 0, Two{nullptr}); });
+  add("sort", "comparison", [](Room& room) { weir::sort(room.stream, room.a, Less{nullptr}); });
+  add("sort_by_key", "comparison", [](Room& room) { weir::sort_by_key(room.stream, room.a, room.b, Less{nullptr}); });
+  add("select_if", "predicate", [](Room& room) {
+    auto count = three(room);
+    weir::select_if(room.stream, room.a, room.b, count, Ask{nullptr});
+  });
+  add("reduce_segments", "function", [](Room& room) {
+    auto sums = three(room);
+    weir::reduce_segments(room.stream, room.a, room.b.slice(0, 4), sums, 0, Two{nullptr});
+  });
+  add("reduce_by_key", "function", [](Room& room) {
+    auto count = three(room);
+    auto unique = weir::zeros<int>(room.stream, 10), sums = weir::zeros<int>(room.stream, 10);
+    weir::reduce_by_key(room.stream, room.a, room.b, unique, sums, count, Two{nullptr});
+  });
 }
 
 }  // namespace
@@ -172,7 +235,9 @@ std::vector<WrongInput> wrong_algorithms() {
   add_counts(table);
   add_sums(table);
   add_waits(table);
-  add_ended_streams(table);
+  add_all_algorithms(table);
+  add_results_out_of_reach(table);
+  add_no_functions(table);
   return table.take();
 }
 

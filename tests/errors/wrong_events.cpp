@@ -15,10 +15,11 @@ std::vector<WrongInput> wrong_events() {
     weir::Event event(room.device);
     room.stream.wait(moved_from(event));
   });
-  table.add("synchronize an event moved from", Errc::invalid_handle, {"synchronize", "event"}, [](Room& room) {
-    weir::Event event(room.device);
-    moved_from(event).synchronize();
-  });
+  table.add("synchronize an event moved from", Errc::invalid_handle, {"weir::Event::synchronize: event"},
+            [](Room& room) {
+              weir::Event event(room.device);
+              moved_from(event).synchronize();
+            });
   table.add("done of an event moved from", Errc::invalid_handle, {"done", "event"}, [](Room& room) {
     weir::TimedEvent event(room.device);
     (void)moved_from(event).done();
@@ -29,6 +30,8 @@ std::vector<WrongInput> wrong_events() {
             [](Room& room) { room.stream.wait(room.ended_event()); });
   table.add("synchronize a destroyed event", Errc::invalid_handle, {"synchronize", "destroyed"},
             [](Room& room) { room.ended_event().synchronize(); });
+  table.add("synchronize_event of a destroyed event", Errc::invalid_handle, {"weir::synchronize_event: ", "destroyed"},
+            [](Room& room) { weir::synchronize_event(room.ended_event()); });
   table.add("done of a destroyed event", Errc::invalid_handle, {"done", "destroyed"},
             [](Room& room) { (void)room.ended_event().done(); });
   table.add("device of no event", Errc::invalid_handle, {"event"}, [](Room&) { (void)weir::EventRef().device(); });

@@ -101,17 +101,21 @@ void add_offences(Table& table) {
         },
         Needs::graphs);
   };
-  add("synchronize", Errc::capture_unsupported, {"weir::synchronize_stream", "'worker'"},
+  add("synchronize", Errc::capture_unsupported, {"weir::Stream::synchronize", "'worker'"},
       [](Room& room) { room.stream.synchronize(); });
   add("done", Errc::capture_unsupported, {"weir::Stream::done", "'worker'"},
       [](Room& room) { (void)room.stream.done(); });
-  add("synchronize the device", Errc::capture_unsupported, {"weir::synchronize_device", "device", "'worker'"},
+  add("synchronize the device", Errc::capture_unsupported, {"weir::Device::synchronize", "device", "'worker'"},
       [](Room& room) { room.device.synchronize(); });
+  add("synchronize_stream", Errc::capture_unsupported, {"weir::synchronize_stream: ", "'worker'"},
+      [](Room& room) { weir::synchronize_stream(room.stream); });
+  add("synchronize_device", Errc::capture_unsupported, {"weir::synchronize_device: ", "'worker'"},
+      [](Room& room) { weir::synchronize_device(room.device); });
   add("synchronize everything", Errc::capture_unsupported, {"weir::synchronize", "'worker'"},
       [](Room&) { weir::synchronize(); });
-  add("synchronize another stream", Errc::capture_unsupported, {"weir::synchronize_stream", "stream"},
+  add("synchronize another stream", Errc::capture_unsupported, {"weir::Stream::synchronize", "stream"},
       [](Room& room) { weir::get_stream(room.other).synchronize(); });
-  add("synchronize a captured event", Errc::captured_event, {"weir::synchronize_event", "event"},
+  add("synchronize a captured event", Errc::captured_event, {"weir::Event::synchronize", "event"},
       [](Room& room) { room.stream.record().synchronize(); });
   add("ask for a captured event", Errc::captured_event, {"weir::Event::done", "event"},
       [](Room& room) { (void)room.stream.record().done(); });

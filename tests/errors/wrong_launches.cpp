@@ -84,6 +84,34 @@ void add_blocks(Table& table) {
       Needs::cpu);
 }
 
+void add_no_kernels(Table& table) {
+  using Kernel = void (*)(std::size_t, weir::View<int>);
+  using BlockKernel = void (*)(weir::Block&, weir::View<int>);
+  table.add("a kernel that is the address of nothing", Errc::invalid_value, {"weir::launch: kernel", "null"},
+            [](Room& room) { weir::launch(room.stream, 10, Kernel{nullptr}, weir::inout(room.a)); });
+  table.add("a kernel over blocks that is the address of nothing", Errc::invalid_value,
+            {"weir::launch_blocks: kernel", "null"}, [](Room& room) {
+              weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1}, BlockKernel{nullptr}, weir::inout(room.a));
+            });
+  table.add("a node's kernel that is the address of nothing", Errc::invalid_value, {"weir::launch: kernel", "null"},
+            [](Room& room) {
+              weir::GraphBuilder builder(room.device);
+              builder.launch(10, Kernel{nullptr}, weir::inout(room.a));
+            });
+  table.add("a host function that is the address of nothing", Errc::invalid_value, {"weir::host_call: function"},
+            [](Room& room) {
+              void (*const nothing)() = nullptr;
+              weir::host_call(room.stream, nothing);
+            });
+  table.add("a std::function without one", Errc::invalid_value, {"weir::host_call: function", "empty"},
+            [](Room& room) { weir::host_call(room.stream, std::function<void()>()); });
+  table.add("foreign work that is the address of nothing", Errc::invalid_value, {"weir::external: function"},
+            [](Room& room) {
+              void (*const nothing)(weir::NativeStream) = nullptr;
+              weir::external(room.stream, nothing);
+            });
+}
+
 void add_arguments(Table& table) {
   table.add("a view without memory", Errc::null_view, {"weir::launch", "10"},
             [](Room& room) { weir::launch(room.stream, 10, AddOne{}, weir::View<int>(nullptr, 10)); });
@@ -150,6 +178,7 @@ std::vector<WrongInput> wrong_launches() {
   Table table(__FILE__);
   add_extents(table);
   add_blocks(table);
+  add_no_kernels(table);
   add_arguments(table);
   add_algorithms(table);
   return table.take();

@@ -39,7 +39,9 @@ const std::vector<StreamUse>& stream_uses() {
       {"wait for an event", "wait", [](Room& r, weir::StreamRef s) { s.wait(weir::Event(r.device)); }},
       {"wait for a stream", "wait", [](Room& r, weir::StreamRef s) { s.wait(weir::get_stream(r.device)); }},
       {"be waited for", "wait", [](Room& r, weir::StreamRef s) { weir::get_stream(r.device).wait(s); }},
-      {"synchronize", "synchronize", [](Room&, weir::StreamRef s) { s.synchronize(); }},
+      {"synchronize", "weir::Stream::synchronize: ", [](Room&, weir::StreamRef s) { s.synchronize(); }},
+      {"synchronize_stream",
+       "weir::synchronize_stream: ", [](Room&, weir::StreamRef s) { weir::synchronize_stream(s); }},
       {"done", "done", [](Room&, weir::StreamRef s) { (void)s.done(); }},
       {"priority", "priority", [](Room&, weir::StreamRef s) { (void)s.priority(); }},
       {"device", "device", [](Room&, weir::StreamRef s) { (void)s.device(); }},
@@ -97,7 +99,7 @@ std::vector<WrongInput> wrong_streams() {
         }
       },
       Needs::cpu);
-  table.add("synchronize inside a host function", Errc::not_permitted, {"synchronize"}, [](Room& room) {
+  table.add("synchronize inside a host function", Errc::not_permitted, {"weir::Stream::synchronize: "}, [](Room& room) {
     weir::host_call(room.stream, [&room] { room.stream.synchronize(); });
     try {
       room.stream.synchronize();

@@ -139,7 +139,7 @@ TEST_P(IpcEvents, of_an_exporter_that_dies_fail_the_streams_that_wait) {
   mark(s, ran);
   std::thread host([&] {
     EXPECT_TRUE(fails_with(Errc::exporter_gone, [&] { filled.synchronize(); },
-                           {"weir::synchronize_event", process, "ended", "events_test.cpp"}));
+                           {"weir::Event::synchronize", process, "ended", "events_test.cpp"}));
   });
   EXPECT_TRUE(stays(device(), [&] { return !s.done(); }));
   peer.kill();

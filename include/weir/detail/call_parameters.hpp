@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <weir/shape.hpp>
+#include <weir/source_location.hpp>
 
 namespace weir::detail {
 
@@ -71,6 +72,18 @@ WEIR_KERNEL constexpr decltype(auto) as_declared(First& first) {
     return static_cast<P>(first);
   } else {
     return (first);
+  }
+}
+
+/// Throws invalid_value: there is nothing to call (R92).
+[[noreturn]] void refuse_no_function(const char* operation, const char* object, SourceLocation where);
+
+/// Refuses the address of no function, and wrappers of functions, such as std::function, that hold none.
+template <class F>
+void check_function([[maybe_unused]] const F& function, [[maybe_unused]] const char* operation,
+                    [[maybe_unused]] const char* object, [[maybe_unused]] SourceLocation where) {
+  if constexpr (std::is_pointer_v<F> || requires { function.operator bool(); }) {
+    if (!function) refuse_no_function(operation, object, where);
   }
 }
 

@@ -66,6 +66,8 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where);
 Device storage_device(const Storage& storage);
 void name_storage(Storage& storage, std::string_view name);
 
+/// Throws already_freed, and wrong_device or wrong_memory if no kernel of the stream reaches the memory.
+void check_kernel_use(const Storage& storage, StreamRef stream, const char* operation, SourceLocation where);
 /// Checks that a command on `stream` may use the memory and, on a stream other than its own, notes the use so that the
 /// memory outlives it. Throws already_freed, wrong_device, wrong_memory.
 void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where);

@@ -198,6 +198,12 @@ Device Graph::device(SourceLocation where) const { return Device(graph_of(*this,
 std::size_t Graph::size(SourceLocation where) const {
   return graph_of(*this, "weir::Graph::size", where).form.nodes.size();
 }
+std::size_t Graph::node_count(SourceLocation where) const {
+  return graph_of(*this, "weir::Graph::node_count", where).form.nodes.size();
+}
+bool Graph::empty(SourceLocation where) const {
+  return graph_of(*this, "weir::Graph::empty", where).form.nodes.empty();
+}
 
 NodeInfo Graph::node(Node node, SourceLocation where) const {
   constexpr const char* operation = "weir::Graph::node";

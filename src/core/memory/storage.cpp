@@ -391,16 +391,21 @@ void free_storage(Storage* storage, StreamRef stream, SourceLocation where) {
 
 Device storage_device(const Storage& storage) { return Device(storage.device); }
 
-void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where) {
+void check_kernel_use(const Storage& storage, StreamRef stream, const char* operation, SourceLocation where) {
   const StreamState& state = state_of(stream, operation, where);
-  if (storage.freed.load(std::memory_order_relaxed)) {
-    throw Error(Errc::already_freed, operation, describe_storage(storage), "it was given back before", where);
-  }
+  check_not_freed(storage, operation, where);
   const bool reached =
       storage.kind == MemoryKind::pinned || (storage.kind == MemoryKind::device && storage.device == state.device);
   // Only the refusal needs a description, and making one costs more than a launch.
-  if (by_kernel && !reached) {
-    check_reach(storage.kind, storage.device, state, describe_storage(storage), operation, where);
+  if (!reached) check_reach(storage.kind, storage.device, state, describe_storage(storage), operation, where);
+}
+
+void note_use(Storage& storage, StreamRef stream, bool by_kernel, const char* operation, SourceLocation where) {
+  if (by_kernel) {
+    check_kernel_use(storage, stream, operation, where);
+  } else {
+    static_cast<void>(state_of(stream, operation, where));
+    check_not_freed(storage, operation, where);
   }
   if (storage.data != nullptr && storage.home.id() != stream.id()) note_queue(storage, stream);
 }

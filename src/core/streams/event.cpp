@@ -72,11 +72,14 @@ bool EventRef::done(SourceLocation where) const {
   return true;
 }
 
+void detail::synchronize(EventRef event, const char* operation, SourceLocation where) {
+  EventState& state = state_of(event, operation, where);
+  check_host_wait(operation, "event", where);
+  wait_told(wait_for(state, event.id(), where, HostWait::Source::synchronize),
+            [&] { state.synchronize(operation, where); });
+}
 void EventRef::synchronize(SourceLocation where) const {
-  EventState& state = state_of(*this, "weir::synchronize_event", where);
-  detail::check_host_wait("weir::synchronize_event", "event", where);
-  detail::wait_told(wait_for(state, id_, where, HostWait::Source::synchronize),
-                    [&] { state.synchronize("weir::synchronize_event", where); });
+  detail::synchronize(*this, "weir::Event::synchronize", where);
 }
 
 Event::Event(SourceLocation where) : Event((detail::enter("weir::Event", where), default_device(where)), where) {}
@@ -118,6 +121,8 @@ Milliseconds elapsed(const TimedEvent& start, const TimedEvent& end, SourceLocat
   return b.elapsed_since(a, where);
 }
 
-void synchronize_event(EventRef event, SourceLocation where) { event.synchronize(where); }
+void synchronize_event(EventRef event, SourceLocation where) {
+  detail::synchronize(event, "weir::synchronize_event", where);
+}
 
 }  // namespace weir

@@ -115,11 +115,13 @@ void StreamRef::wait(std::initializer_list<StreamRef> others, SourceLocation whe
   for (const StreamRef other : others) wait(other, where);
 }
 
+void detail::synchronize(StreamRef stream, const char* operation, SourceLocation where) {
+  StreamState& state = state_of(stream, operation, where);
+  check_stream_wait(state, operation, where);
+  wait_told(stream_wait(state, stream.id(), where), [&] { state.queue->synchronize(operation, where); });
+}
 void StreamRef::synchronize(SourceLocation where) const {
-  StreamState& stream = state_of(*this, "weir::synchronize_stream", where);
-  detail::check_stream_wait(stream, "weir::synchronize_stream", where);
-  detail::wait_told(detail::stream_wait(stream, id_, where),
-                    [&] { stream.queue->synchronize("weir::synchronize_stream", where); });
+  detail::synchronize(*this, "weir::Stream::synchronize", where);
 }
 
 bool StreamRef::done(SourceLocation where) const {
@@ -243,7 +245,7 @@ Milliseconds ScopedTimer::stop(SourceLocation where) {
   if (running_) {
     running_ = false;
     stream_.record(end_, where);
-    end_.synchronize(where);
+    detail::synchronize(end_, "weir::ScopedTimer::stop", where);
   }
   return elapsed(start_, end_, where);
 }
@@ -267,7 +269,9 @@ ScopedTimer::~ScopedTimer() {
   }
 }
 
-void synchronize_stream(StreamRef stream, SourceLocation where) { stream.synchronize(where); }
+void synchronize_stream(StreamRef stream, SourceLocation where) {
+  detail::synchronize(stream, "weir::synchronize_stream", where);
+}
 void record_event(EventRef event, SourceLocation where) { get_stream(where).record(event, where); }
 Event record_event(SourceLocation where) { return get_stream(where).record(where); }
 void wait_event(EventRef event, SourceLocation where) { get_stream(where).wait(event, where); }

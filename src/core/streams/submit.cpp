@@ -138,9 +138,8 @@ template void submit_plain_launch<ClosureCopy::bytes_64>(StreamRef, const Kernel
 template void submit_plain_launch<ClosureCopy::other>(StreamRef, const Kernel&, const void*, std::size_t,
                                                       const LaunchSite&);
 
-void refuse_no_function(bool external, SourceLocation where) {
-  throw Error(Errc::invalid_value, external ? "weir::external" : "weir::host_call", "function", "it is null or empty",
-              where);
+void refuse_no_function(const char* operation, const char* object, SourceLocation where) {
+  throw Error(Errc::invalid_value, operation, object, "it is null or empty", where);
 }
 
 void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
