@@ -125,6 +125,11 @@ constexpr Shape shape_of(const I (&extent)[N]) {
 template <class F>
 concept index_is_auto = !CallParameters<std::decay_t<F>>::known;
 
+/// What a call without sizes may have in their place. Anything else is no call of Weir's: other functions have its name, too.
+template <class E>
+concept may_be_kernel =
+    std::is_class_v<std::remove_cvref_t<E>> || std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<E>>>;
+
 template <class F, class... A>
 void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
   using Functor = std::decay_t<F>;
@@ -204,7 +209,7 @@ void launch(StreamArg stream, const I (&extent)[N], F&& kernel, A&&... arguments
   }
 }
 template <class E, class... A>
-  requires(!std::is_convertible_v<E, ExtentArg> && !std::is_array_v<std::remove_reference_t<E>>)
+  requires(!std::is_convertible_v<E, ExtentArg> && detail::may_be_kernel<E>)
 void launch(StreamArg, E&&, A&&...) {
   static_assert(std::is_convertible_v<E, ExtentArg>,
                 "weir::launch needs how many elements there are, before the kernel: weir::launch(stream, n, kernel, "
@@ -225,7 +230,8 @@ void launch_blocks(StreamArg stream, const BlockExtent& extent, F&& kernel, A&&.
   detail::launch_blocks(stream.stream, extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
 template <class E, class... A>
-  requires(!std::is_convertible_v<E, BlockExtent>)
+  requires(!std::is_convertible_v<E, BlockExtent> &&
+           (detail::may_be_kernel<E> || std::is_integral_v<std::remove_cvref_t<E>>))
 void launch_blocks(StreamArg, E&&, A&&...) {
   static_assert(
       std::is_convertible_v<E, BlockExtent>,

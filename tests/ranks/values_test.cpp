@@ -303,7 +303,7 @@ TEST_F(OnRanks, split_is_known_to_timelines_by_a_number_that_all_of_its_processe
   const std::vector<weir::trace::CollectivePart> parts = session.stop().collectives;
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_NE(parts[0].shared, parts[1].shared);
-  for (const auto& [comm, part] : {std::pair(&half, parts[0]), std::pair(&shared(), parts[1])}) {
+  for (const auto& [comm, part] : {std::pair(&half, parts[0]), std::pair(&std::as_const(shared()), parts[1])}) {
     const auto number = [&](std::size_t) { return static_cast<std::int64_t>(part.shared); };
     const auto least = array<std::int64_t>(1, number), most = array<std::int64_t>(1, number);
     weir::all_reduce(s_, *comm, weir::inout(least), weir::Minimum{});
