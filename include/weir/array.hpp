@@ -18,7 +18,7 @@
 
 namespace weir {
 
-/// lo..hi (hi excluded) of one dimension, every `step`-th; of any integer types. Who takes it refuses negative ones.
+/// lo..hi (hi excluded) of one dimension, every `step`-th; of any integer types. Calls that take a Range refuse negative values.
 struct Range {
   constexpr Range() = default;
   template <std::integral A, std::integral B, std::integral C = std::size_t>
@@ -290,8 +290,8 @@ class ArrayBase : public detail::ArrayTag {
   auto clone(StreamRef stream, SourceLocation where = SourceLocation::current()) const;
   /// The elements, read after all work with the array that any stream has been given so far, and after all blocking
   /// streams of its device (W15): no other wait is needed. Read on the legacy stream, or on a stream of its own while a
-  /// blocking stream of the device captures: another thread's capture goes on. What the array's streams failed by is
-  /// thrown, and stays with them. Throws capture_unsupported on a thread that captures.
+  /// blocking stream of the device captures: another thread's capture goes on. A failure of the
+  /// array's streams is thrown, and stays with them. Throws capture_unsupported on a thread that captures.
   std::vector<std::remove_cv_t<T>> to_host(SourceLocation where = SourceLocation::current()) const;
   /// The elements, read in the order of `stream`, for which the host waits; nothing else is waited for. Throws
   /// capture_unsupported if the stream captures.

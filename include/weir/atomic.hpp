@@ -57,8 +57,8 @@ WEIR_KERNEL T replace(T& place, Change change) {
 
 }  // namespace detail
 
-// Each is one step that no other one on the same place comes into, by any thread of the launch, of other launches, and of
-// the host; relaxed: it orders nothing else. They return what was there before. Sums of floats depend on the order of
+// Each is atomic with respect to all others on the same element, by threads of this launch, of other launches and of the
+// host. Memory order is relaxed: nothing else is ordered by it. They return the previous value. Sums of floats depend on the order of
 // their terms, which nothing fixes. The place is an element of memory that the kernel may write: `atomic_add(v[i], 1)`.
 
 /// Integers wrap.
@@ -122,7 +122,7 @@ WEIR_KERNEL T atomic_compare_exchange(T& place, std::type_identity_t<T> expected
   return expected;
 }
 
-// What they are not for: each says so.
+// Overloads for places that are not supported: each is refused by a sentence.
 namespace detail {
 template <class T>
 WEIR_KERNEL constexpr auto refuse_place(T& place) {

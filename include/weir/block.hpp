@@ -210,7 +210,7 @@ class Block {
 #endif
   }
 
-  /// `count` elements of the block's shared memory, zeroed never. Call it outside of phases, in the same order by every
+  /// `count` elements of the block's shared memory, not initialised. Call it outside of phases, in the same order by every
   /// thread; the sum of all calls is limited by the launch's shared_bytes: taking more throws Error(invalid_value) on the
   /// CPU and stops the kernel, as device_failed, on a GPU.
   template <class T>

@@ -105,25 +105,24 @@ class Graph {
   detail::GraphState* state_ = nullptr;
 };
 
-/// Whose waits end a capture. In every mode a wait for a stream that captures, for its device or for all devices does, on
-/// any thread; and so does the legacy stream while a blocking one captures (R115, R116, R125, R148).
+/// Which calls, on which threads, void a capture. In every mode a wait for a capturing stream, for its device or for all
+/// devices does, on any thread; so does using the legacy stream while a blocking one captures (R115, R116, R125, R148).
 enum class CaptureMode : std::uint8_t {
-  global,      ///< also any other wait of the host, and pinned memory that is made, on any thread
-  per_thread,  ///< the same on the thread that began it alone (R117, R120 to R122); CUDA's thread-local mode
-  relaxed,     ///< nothing else; and any thread may end it (R117, R133)
+  global,      ///< also any other wait of the host, and allocating pinned memory, on any thread
+  per_thread,  ///< the same, but only on the thread that began the capture (R117, R120 to R122); CUDA's thread-local mode
+  relaxed,     ///< no other call; any thread may end the capture (R117, R133)
 };
 
 /// Begins a capture on `stream`: from here on its calls are recorded instead of executed. Other streams, of other devices
 /// too, join by waiting for an event that was recorded in the capture, and must be joined back (W20).
 /// Until the end, these are errors, and discard the capture: waiting for or asking about a capturing stream, its device or
-/// an event that it recorded; waiting for anything, or pinning memory, on the thread that began the capture (CaptureMode
-/// says more or less of it); the legacy
-/// stream while a blocking stream captures; waiting for an event from outside.
+/// an event that it recorded; waiting for anything, or pinning memory, on the thread that began the capture (the
+/// CaptureMode changes this); using the legacy stream while a blocking stream captures; waiting for an event from outside.
 /// Throws capture_unsupported for a legacy stream and for one that is capturing already.
 void capture_begin(StreamRef stream, SourceLocation where = SourceLocation::current());
 void capture_begin(StreamRef stream, CaptureMode mode, SourceLocation where = SourceLocation::current());
-/// Ends a capture and instantiates its graph. A graph without nodes, while commands of the thread that captured went to
-/// other streams, is said on stderr, unless WEIR_REPORT_UNSEEN=0. Throws capture_invalidated after an error inside, capture_unjoined,
+/// Ends a capture and instantiates its graph. If the graph has no nodes while commands of the capturing thread went to
+/// other streams, a line on stderr says so, unless WEIR_REPORT_UNSEEN=0. Throws capture_invalidated after an error inside, capture_unjoined,
 /// capture_wrong_thread: the capture is discarded, and its streams execute again (R124, R130, R133). Throws
 /// capture_unmatched on another stream than it began on: the capture is then invalid, and ends as such on its own (R114).
 /// Throws not_capturing, and changes nothing, if there is none (R113).

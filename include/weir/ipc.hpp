@@ -14,8 +14,8 @@
 
 namespace weir {
 
-/// Names an exported array. Plain bytes: send them to the other process by a pipe, a socket, a file. Who has them, and runs as
-/// the same user on the same host, can read and write the array, so treat them as a secret.
+/// Names an exported array. Plain bytes: send them to the other process by a pipe, a socket, a file. Any process of
+/// the same user on this host that has them can read and write the array, so treat them as a secret.
 struct ArrayHandle {
   std::array<std::byte, 64> bytes{};
   friend bool operator==(const ArrayHandle&, const ArrayHandle&) = default;
@@ -88,7 +88,7 @@ template <class T>
 [[nodiscard]] EventHandle export_event(EventRef event, SourceLocation where = SourceLocation::current());
 
 /// The event of another process. `stream.wait(event)` takes the exporter's last record at the moment of the call, as within a
-/// process; a stream of `device` or of any other may wait. What the record's work failed by, the waiting stream fails by.
+/// process; a stream of `device` or of any other may wait. A failure of the recorded work becomes a failure of the waiting stream.
 /// If the exporter ends before the work is over, the stream fails by exporter_gone: nothing waits for ever.
 /// wait(), done() and synchronize() ask the exporter, and throw exporter_gone if it has ended or does not answer.
 /// Only the exporter records it: Stream::record throws wrong_device. Captures refuse it: capture_isolation.

@@ -39,7 +39,7 @@ class PoolRef {
  public:
   /// The device whose memory it hands out.
   Device device(SourceLocation where = SourceLocation::current()) const;
-  /// Bytes that the pool keeps when memory is freed; what it holds beyond them goes back to the system.
+  /// Bytes that the pool keeps when memory is freed; memory beyond that goes back to the system.
   std::size_t release_threshold(SourceLocation where = SourceLocation::current()) const;
   void set_release_threshold(std::size_t bytes, SourceLocation where = SourceLocation::current()) const;
   /// Gives unused memory beyond `keep_bytes` back to the system. Memory whose free is still pending stays.
@@ -50,7 +50,7 @@ class PoolRef {
   /// Memory that belongs to `stream` from here on (W18): other streams must wait for it first. Never waits for the stream
   /// (R94). Aligned to 256 bytes; null for 0 bytes (R99). Throws out_of_memory (R105), wrong_device.
   void* allocate(StreamRef stream, std::size_t bytes, SourceLocation where = SourceLocation::current()) const;
-  /// Ends the memory's life in the order of `stream`, which may be another one than allocated it (R95). Null is fine.
+  /// Frees the memory in the order of `stream`, which need not be the stream that allocated it (R95). Null is allowed.
   /// Throws already_freed and invalid_value as R100.
   void free(StreamRef stream, void* data, SourceLocation where = SourceLocation::current()) const;
 

@@ -111,7 +111,7 @@ void select(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, cons
 }  // namespace detail
 
 /// y gets the elements of x for which chosen(element) is true, in their order, and count[0] says how many they are; the
-/// rest of y stays as it is. `chosen` is asked more than once about an element, and answers alike. Asynchronous, in the order of
+/// rest of y stays as it is. `chosen` may be called several times for an element, and must return the same each time. Asynchronous, in the order of
 /// `stream`; one-dimensional arrays or slices, y as long as x, that share no memory. Throws wrong_shape, overlapping.
 template <class X, class T, class N, class Predicate, class Compiler = detail::ThisCompiler>
 void select_if(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, const ArrayBase<N>& count,

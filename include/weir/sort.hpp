@@ -302,7 +302,7 @@ void sort_by_kernels(StreamArg stream, const ArrayBase<K>& keys, const V& values
 }  // namespace detail
 
 /// Sorts x in place: less(b, a) is true for no a before b. Stable. Asynchronous, in the order of `stream`; a
-/// one-dimensional array or slice. Numbers in the order of Less or Greater are sorted by their bits, as if what is not a number stood beyond the
+/// one-dimensional array or slice. Numbers in the order of Less or Greater are sorted by their bits: a NaN comes beyond the
 /// infinity of its sign. Takes scratch memory of x's size from the stream's pool. Throws wrong_shape.
 template <class T, class Compare = Less, class Compiler = detail::ThisCompiler>
 void sort(StreamArg stream, const ArrayBase<T>& x, Compare less = {}) {

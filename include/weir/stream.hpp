@@ -76,8 +76,8 @@ struct StreamOptions {
   std::string name = {};  ///< for messages and tools; empty: a generated one
 };
 
-/// Owns a stream. Destroying it with work pending returns at once; the work is done, and a failure in it is thrown by the
-/// device's next synchronisation (C7).
+/// Owns a stream. Destroying it with work pending returns immediately: the work still runs to its end, and a failure in it is
+/// thrown by the device's next synchronisation (C7).
 class Stream : public StreamRef {
  public:
   /// On the default device, or on `device`.
@@ -114,7 +114,7 @@ Stream wrap_stream(Device device, void* native_handle, SourceLocation where = So
 /// stream use it.
 StreamRef get_stream(Device device, SourceLocation where = SourceLocation::current());
 StreamRef get_stream(SourceLocation where = SourceLocation::current());
-/// Makes `stream` current on its device, for this host thread. With a device, throws wrong_device if it is another one's.
+/// Makes `stream` current on its device, for this host thread. With a device, throws wrong_device if the stream is of another device.
 void set_stream(StreamRef stream, SourceLocation where = SourceLocation::current());
 void set_stream(StreamRef stream, Device device, SourceLocation where = SourceLocation::current());
 
@@ -146,9 +146,9 @@ class AutoSynchronize {
   SourceLocation where_;
 };
 
-/// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time; else the destructor does
-/// and hands it to the sink, which prints "name: 1.234 ms" unless another is given. If the stream has failed, its commands
-/// are skipped but the time is taken all the same: the sink gets it, stop() throws the failure, and it stays with the stream.
+/// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time. Without stop(), the
+/// destructor does this and passes the time to the sink; the default sink prints "name: 1.234 ms". If the stream has failed,
+/// its commands are skipped and the time is taken all the same: the sink gets it, stop() throws the failure, which stays with the stream.
 class ScopedTimer {
  public:
   using Sink = std::function<void(std::string_view name, Milliseconds time)>;
