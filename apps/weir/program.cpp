@@ -112,8 +112,8 @@ int run_program(const std::vector<std::string>& words, const Switches& switches)
 }
 
 RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
-                               const std::string& device, const char* variable) {
-  Switches switches = {{variable, output}};
+                               const std::string& device) {
+  Switches switches = {{"WEIR_RECORD", output}};
   if (!device.empty()) switches.emplace_back("WEIR_DEVICE", device);
   const auto before = written(output);
   const int code = run_program(words, switches);

@@ -17,14 +17,13 @@ using Switches = std::vector<std::pair<std::string, std::string>>;
 /// number of the signal that ended it. Throws UsageError where it cannot be started. Thread rule: no other thread runs.
 int run_program(const std::vector<std::string>& words, const Switches& switches);
 
-/// The same, and what it asks of Weir is saved as `output`, with `device` (if not empty) for its default one. `variable` of
-/// the environment says as what: a recording, or a timeline.
+/// The same, and what it asks of Weir is saved as `output`, with `device` (if not empty) for its default one.
 struct RecordedProgram {
   int code;
   bool recorded;  ///< else it made no call of Weir, or did not end by exit()
 };
 RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
-                               const std::string& device, const char* variable = "WEIR_RECORD");
+                               const std::string& device);
 
 /// The same, and the recording, with more in the environment. Throws std::runtime_error, which says that nothing was `done`, where there is none.
 struct LoadedProgram {

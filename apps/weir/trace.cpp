@@ -1,7 +1,10 @@
 // `weir trace`: records a timeline of a program, and says what overlapped, what did not and why, and what became slower.
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -11,8 +14,10 @@
 #include <weir/error.hpp>
 #include <weir/trace.hpp>
 
+#include "files.hpp"
 #include "program.hpp"
 #include "session.hpp"
+#include "temporary_file.hpp"
 #include "trace_cuda.hpp"
 
 namespace tool {
@@ -43,11 +48,42 @@ constexpr const char* footer =
 
 Timeline load(const std::string& file) {
   try {
-    return weir::trace::load(file);
+    return weir::trace::load(file, {}, {});  // where the tool stands in its source is no news
   } catch (const weir::Error& error) {
     if (error.errc() != weir::Errc::invalid_value) throw;
     throw UsageError(error.what());
   }
+}
+
+/// A process of the program, as it said itself.
+struct TracedProcess {
+  std::string number;
+  std::string file;
+  bool ended = false;  ///< by exit(): its file is whole
+};
+/// src/start/tools.cpp writes it.
+std::vector<TracedProcess> read_report(const std::string& path) {
+  std::vector<TracedProcess> made;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string what, number, rest;
+    words >> what >> number;
+    if (what == "process" && std::getline(words >> std::ws, rest)) made.push_back({number, rest});
+    if (what != "ended") continue;
+    for (TracedProcess& one : made) one.ended = one.ended || one.number == number;
+  }
+  return made;
+}
+
+void tell(const TracedProcess& one, bool is_first, const std::vector<std::string>& program, int code) {
+  if (!is_first) fmt::print(stderr, "weir: another process that called Weir: {}\n", one.file);
+  if (one.ended) return;
+  const std::string who = is_first ? fmt::format("{} (exit code {})", program.front(), code) : "it";
+  fmt::print(stderr,
+             "weir: {} did not end by exit(): {} has what was recorded until it was last written, at most a second or "
+             "so before\n",
+             who, one.file);
 }
 
 Exit record(const Session& session, const Options& options) {
@@ -59,11 +95,19 @@ Exit record(const Session& session, const Options& options) {
   if (options.cuda) return trace_cuda(session.program, {options.output, options.graph_nodes});
   if (options.graph_nodes) throw UsageError("--graph-nodes belongs to --cuda (see weir trace --help)");
   const std::string output = std::filesystem::absolute(options.output);
-  const RecordedProgram ended = record_program(session.program, output, session.device_name, "WEIR_TRACE");
-  if (ended.code == 0 && !ended.recorded) {
-    throw std::runtime_error(fmt::format("{} made no call of Weir: nothing was recorded", session.program.front()));
+  check_writable("-o", output);  // before anything runs
+  const TemporaryFile report(".txt");
+  Switches switches = {{"WEIR_TRACE", output}, {"WEIR_TRACE_REPORT", report.path()}};
+  if (!session.device_name.empty()) switches.emplace_back("WEIR_DEVICE", session.device_name);
+  const int code = run_program(session.program, switches);
+  const std::vector<TracedProcess> processes = read_report(report.path());
+  for (const TracedProcess& one : processes) tell(one, one.file == processes.front().file, session.program, code);
+  if (processes.empty()) {
+    const std::string nothing = fmt::format("{} made no call of Weir: nothing was recorded", session.program.front());
+    if (code == 0) throw std::runtime_error(nothing);
+    fmt::print(stderr, "weir: {}\n", nothing);
   }
-  return static_cast<Exit>(ended.code);
+  return static_cast<Exit>(code);
 }
 
 /// Prints what is made of a file, for people or as JSON.
@@ -84,7 +128,7 @@ Exit merge(const Options& options) {
     names.push_back(std::filesystem::path(file).stem().string());
   }
   try {
-    save(weir::trace::merge(timelines, names), options.output);
+    save(weir::trace::merge(timelines, names, {}), options.output, {});
   } catch (const weir::Error& error) {
     throw UsageError(error.what());
   }
@@ -96,7 +140,7 @@ Exit diff(const Session& session, const Options& options) {
   bool failed = false;
   if (!options.fail_if.empty()) {
     try {
-      failed = holds(options.fail_if, difference);
+      failed = holds(options.fail_if, difference, {});
     } catch (const weir::Error& error) {
       throw UsageError(fmt::format("--fail-if {}", error.what()));
     }

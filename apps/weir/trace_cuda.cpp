@@ -48,9 +48,16 @@ void check_writable(const std::filesystem::path& output) {
 struct Report {
   int processes = 0;
   std::uint64_t commands = 0;
-  std::string error;                ///< the first
-  std::vector<std::string> others;  ///< files of those behind the first
+  std::string error;                    ///< the first
+  std::vector<std::string> others;      ///< files of those behind the first
+  std::vector<std::string> unfinished;  ///< files of those that did not say how it went
 };
+/// As src/foreign/cupti/inject.cpp names it.
+std::string file_of(bool first, const std::string& number, const std::string& output) {
+  std::filesystem::path path = output;
+  if (!first) path.replace_filename(path.stem().string() + "." + number + path.extension().string());
+  return path.string();
+}
 Report read_report(const std::string& path, const std::string& output) {
   Report made;
   std::ifstream file(path);
@@ -58,16 +65,21 @@ Report read_report(const std::string& path, const std::string& output) {
     std::istringstream words(line);
     std::string what, rest;
     words >> what;
-    if (what == "process") ++made.processes;
+    if (what == "process") {
+      words >> rest;
+      made.unfinished.push_back(file_of(made.processes++ == 0, rest, output));
+    }
     if (what == "commands") {
       std::uint64_t commands = 0;
       words >> commands;
       made.commands += commands;
       std::getline(words >> std::ws, rest);
       if (rest != output) made.others.push_back(rest);
+      std::erase(made.unfinished, rest);
     }
     if (what == "error" && made.error.empty()) std::getline(words >> std::ws, made.error);
   }
+  if (!made.error.empty()) made.unfinished.clear();
   return made;
 }
 
@@ -93,6 +105,13 @@ Exit trace_cuda(const std::vector<std::string>& program, const CudaTraceOptions&
   const Report report = read_report(report_file.path(), output);
   for (const std::string& file : report.others)
     std::fprintf(stderr, "weir: a process that it started: %s\n", file.c_str());
+  for (const std::string& file : report.unfinished) {
+    fmt::print(
+        stderr,
+        "weir: {} (exit code {}), or a process that it started, did not end by exit(): {} has what CUPTI had told "
+        "until it was last written, at most a second or so before\n",
+        program.front(), code, file);
+  }
   if (code != 0) return static_cast<Exit>(code);
   if (!report.error.empty()) throw std::runtime_error(report.error);
   if (report.processes == 0) {

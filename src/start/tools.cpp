@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <weir/check.hpp>
@@ -186,9 +187,51 @@ class CheckerOfProcess {
   Checker checker_;
 };
 
+/// Records a timeline until the process exits. `weir trace` learns from WEIR_TRACE_REPORT, a file of lines, which processes there
+/// were, where each one's timeline is, and which of them came to their ends: "process PID FILE", and "ended PID".
+class TraceOfProcess {
+ public:
+  explicit TraceOfProcess(const std::filesystem::path& asked) {
+    std::filesystem::path path = std::filesystem::absolute(asked);
+    report([&](bool first) {
+      // What a process starts has files of its own.
+      if (!first) path.replace_filename(path.stem().string() + "." + who_ + path.extension().string());
+      return "process " + who_ + " " + path.string();
+    });
+    try {
+      session_ = std::make_unique<trace::Session>(trace::SessionOptions{.file = path}, SourceLocation{});
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  void end() {
+    const bool inherited = getpid() != process_;
+    session_.reset();  // a child's is the parent's, and writes nothing
+    if (!inherited) report([this](bool) { return "ended " + who_; });
+  }
+
+ private:
+  /// The line is made of whether it is the first one.
+  template <class Line>
+  static void report(const Line& line) {
+    const char* const path = std::getenv("WEIR_TRACE_REPORT");
+    const int file = path == nullptr ? -1 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file >= 0) flock(file, LOCK_EX);
+    const std::string text = line(file < 0 || lseek(file, 0, SEEK_END) == 0) + "\n";
+    if (file < 0) return;
+    if (write(file, text.data(), text.size()) < 0) std::fprintf(stderr, "weir: trace: %s cannot be written\n", path);
+    close(file);
+  }
+
+  const pid_t process_ = getpid();
+  const std::string who_ = std::to_string(process_);
+  std::unique_ptr<trace::Session> session_;
+};
+
 RecorderOfProcess* recorder_of_process = nullptr;
 CheckerOfProcess* checker_of_process = nullptr;
-trace::Session* trace_of_process = nullptr;
+TraceOfProcess* trace_of_process = nullptr;
 
 void start_recorder(const char* path) {
   try {
@@ -216,12 +259,12 @@ void start_checker(const char* list) {
 
 void start_trace(const char* path) {
   try {
-    trace_of_process = new trace::Session({.file = path}, SourceLocation{});
+    trace_of_process = new TraceOfProcess(path);
   } catch (const Error& error) {
     throw Error(Errc::invalid_value, "weir: starting", "WEIR_TRACE", "'" + std::string(path) + "': " + error.what(),
                 {});
   }
-  std::atexit([] { delete trace_of_process; });
+  std::atexit([] { trace_of_process->end(); });
 }
 
 }  // namespace

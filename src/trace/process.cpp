@@ -20,6 +20,11 @@ std::string command_line() {
   return line;
 }
 
+void add_note(Timeline& timeline, std::string_view note) {
+  if (!timeline.note.empty()) timeline.note += "; ";
+  timeline.note += note;
+}
+
 std::string machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

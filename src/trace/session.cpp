@@ -143,7 +143,7 @@ class Session::State final : public Observer {
     // Now, and not when all is over, it turns out that the file cannot be written.
     if (!options_.file.empty()) {
       options_.file = std::filesystem::absolute(options_.file);
-      save(timeline(), options_.file, where);
+      save(unfinished(), options_.file, where);
     }
     attach(*this, watched, where);
     {
@@ -152,7 +152,7 @@ class Session::State final : public Observer {
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
     if (!options_.file.empty()) {
-      keeper_ = std::make_unique<Keeper>(options_.file, [this] { return timeline(); });
+      keeper_ = std::make_unique<Keeper>(options_.file, [this] { return unfinished(); });
     }
   }
   /// A child has the parent's session, but none of its threads.
@@ -182,6 +182,12 @@ class Session::State final : public Observer {
     made.date = date_;
     made.origin = started_;
     made.machine = machine();
+    return made;
+  }
+  /// As a file has it until the session stops.
+  Timeline unfinished() const {
+    Timeline made = timeline();
+    add_note(made, written_meanwhile);
     return made;
   }
   const std::filesystem::path& file() const { return options_.file; }

@@ -62,7 +62,9 @@ TEST_F(Trace, compares_two_runs_and_fails_where_it_is_asked_to) {
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_NE(failed.out.find("Failed: makespan >= 1x"), std::string::npos) << failed.out;
   EXPECT_EQ(printed({"trace", "diff", path_, path_, "--json"})["format"], "weir.trace.diff");
-  EXPECT_EQ(run({"trace", "diff", path_, path_, "--fail-if", "speed > 1x"}).exit_code, 2);
+  const Result wrong = run({"trace", "diff", path_, path_, "--fail-if", "speed > 1x"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.err.find("trace.cpp"), std::string::npos) << "where the tool stands in its source: " << wrong.err;
 }
 
 TEST_F(Trace, of_a_demo) {
@@ -102,10 +104,49 @@ TEST_F(Trace, of_several_processes_becomes_one) {
   std::filesystem::remove(all);
 }
 
+TEST_F(Trace, of_a_program_that_was_killed_says_so_and_has_what_was_recorded) {
+  const Result result =
+      run({"trace", "-o", path_, "--", "/bin/sh", "-c",
+           "\"$0\" demo vadd --n 100000 --repeat 10000 --device cpu >&2 & "
+           "while kill -0 $! && ! grep -qs '\"cat\": \"command\"' \"$1\"; do sleep 0.02; done; kill -9 $!; wait $!",
+           tool_path(), path_});
+  EXPECT_EQ(result.exit_code, 128 + 9) << result.err;
+  EXPECT_NE(result.err.find("/bin/sh (exit code 137) did not end by exit(): " + path_), std::string::npos)
+      << result.err;
+  const json summary = printed({"trace", "summary", path_, "--json"});
+  EXPECT_GT(summary["commands"], 0);
+  EXPECT_NE(summary["note"].get<std::string>().find("was killed, or did not end by exit()"), std::string::npos);
+}
+
+TEST_F(Trace, of_programs_that_end_by_exit_says_nothing_and_has_no_note) {
+  const std::vector<std::string> arguments = {
+      "trace", "-o", path_, "--", "/bin/sh", "-c", "\"$0\" demo default-stream --device cpu; exit 5", tool_path()};
+  const Result result = run(arguments);
+  EXPECT_EQ(result.exit_code, 5) << text(arguments, result);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(printed({"trace", "summary", path_, "--json"})["note"], "");
+}
+
+TEST_F(Trace, of_several_processes_has_a_file_for_each) {
+  const Result result =
+      run({"trace", "-o", path_, "--", "/bin/sh", "-c",
+           "\"$0\" demo prefetch --n 1000 --device cpu; \"$0\" demo default-stream --device cpu", tool_path()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string words = "weir: another process that called Weir: ";
+  ASSERT_EQ(result.err.substr(0, words.size()), words);
+  const std::string other = result.err.substr(words.size(), result.err.find('\n') - words.size());
+  EXPECT_NE(printed({"trace", "summary", path_, "--json"})["program"].get<std::string>().find("prefetch"),
+            std::string::npos);
+  EXPECT_NE(printed({"trace", "summary", other, "--json"})["program"].get<std::string>().find("default-stream"),
+            std::string::npos);
+  std::filesystem::remove(other);
+}
+
 TEST_F(Trace, that_makes_no_sense_is_said) {
   EXPECT_EQ(run({"trace"}).exit_code, 2);
   EXPECT_EQ(run({"trace", "-o", path_}).exit_code, 2);
   EXPECT_EQ(run({"trace", "-o", path_, "--", "/bin/true"}).exit_code, 3);
+  EXPECT_EQ(run({"trace", "-o", "/nowhere/x.json", "--", "/bin/true"}).exit_code, 2) << "before anything runs";
   EXPECT_EQ(run({"trace", "summary", "/nowhere/x.json"}).exit_code, 2);
   std::ofstream(path_) << "{\"traceEvents\": []}";
   const Result result = run({"trace", "explain", path_});

@@ -98,9 +98,9 @@ class Tracer {
       own.replace_filename(file_.stem().string() + "." + std::to_string(process_) + file_.extension().string());
       file_ = own;
     }
-    save(timeline(Collector::Ask::nothing), file_,
+    save(unfinished(Collector::Ask::nothing), file_,
          {});  // now, and not when all is over, it turns out that it cannot be written
-    keeper_ = std::make_unique<trace::Keeper>(file_, [this] { return timeline(Collector::Ask::what_is_over); });
+    keeper_ = std::make_unique<trace::Keeper>(file_, [this] { return unfinished(Collector::Ask::what_is_over); });
   }
 
   void end() {
@@ -121,6 +121,12 @@ class Tracer {
     made.date = date_;
     made.origin = collector_->steady();
     made.machine = machine_;
+    return made;
+  }
+
+  trace::Timeline unfinished(Collector::Ask ask) {
+    trace::Timeline made = timeline(ask);
+    trace::add_note(made, trace::written_meanwhile);
     return made;
   }
 

@@ -196,6 +196,12 @@ class Look:
         for place in ("search", "fit", "canvas", "details", "theme"):
             holds(place in reached, f"Tab does not reach {place}: {reached}")
 
+    def names_its_buttons(self):
+        """By words: a screen reader says nothing, or something odd, of a sign."""
+        names = self.evaluate("Array.from(document.querySelectorAll('button'), (one) => one.ariaLabel || one.innerText)")
+        for name in names:
+            holds(re.search("[A-Za-z]", name), f"a button is called {name!r}")
+
     def searches(self):
         self.page.key("Escape")
         self.evaluate("weirPage.canvas.focus()")
@@ -266,7 +272,8 @@ class Look:
     def all(self):
         self.open("page.html")
         for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_nodes_of_graphs,
-                     self.selects_by_click, self.shows_reasons, self.is_used_by_keys, self.searches, self.has_a_table, self.has_views):
+                     self.selects_by_click, self.shows_reasons, self.is_used_by_keys,
+                     self.names_its_buttons, self.searches, self.has_a_table, self.has_views):
             part()
         self.open("empty.html")
         equal(self.text("#status"), "No command was recorded.", "an empty page")
