@@ -162,9 +162,10 @@ struct GraphLaunch {
 /// waits for the earlier work of every rank's stream.
 struct Collective {
   detail::CollectivePart* part;
-  const char* call;                ///< "all_reduce"
-  std::uint64_t communicator = 0;  ///< unique in the process
-  std::uint64_t number = 0;        ///< counts the communicator's from 1, the same on all ranks; 0: send, receive
+  const char* call;  ///< "all_reduce"
+  /// Unique in the process; of several processes, the same in all of them.
+  std::uint64_t communicator = 0;
+  std::uint64_t number = 0;  ///< counts the communicator's from 1, the same on all ranks; 0: send, receive
   int rank = 0;
   int size = 0;                        ///< how many ranks the communicator has
   int peer = -1;                       ///< the root, or the other rank of a send or receive; -1: none is special
