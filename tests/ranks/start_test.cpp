@@ -37,7 +37,7 @@ class Torchrun : public ::testing::Test {
     return folder_ / ("weir-job-" + std::to_string(geteuid()) + "-127.0.0.1-29500-0");
   }
   static void expect_all_passed(const std::string& out) {
-    EXPECT_EQ(count(out, "[  PASSED  ] 4 tests."), 3u) << out;
+    EXPECT_EQ(count(out, "[  PASSED  ] 5 tests."), 3u) << out;
     EXPECT_EQ(count(out, "a rank failed"), 0u) << out;
   }
   /// Of which the next one is free.
