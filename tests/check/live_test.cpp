@@ -15,10 +15,12 @@
 
 namespace {
 
-/// What both know alike: memory, commands and lines have names of their own in a recording.
+/// What both know alike: memory, commands, nodes of graphs and lines have names of their own in a recording.
 std::vector<std::string> essence(const std::vector<weir::Finding>& findings) {
   const auto side = [](const std::optional<weir::Side>& one) {
-    return one ? one->op + " " + one->name + " " + one->access + " " + std::to_string(one->use) : std::string("-");
+    if (!one) return std::string("-");
+    const std::string name = one->node.empty() ? one->name : "of a graph";
+    return one->op + " " + name + " " + one->access + " " + std::to_string(one->use);
   };
   std::vector<std::string> lines;
   for (const weir::Finding& one : findings) {
