@@ -1,7 +1,6 @@
 // Copies and fills: between arrays, slices, views and host ranges, strided too, in stream order.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <type_traits>
