@@ -98,7 +98,7 @@ class ObservedGraphsTimes : public AnyDevice {};
 ON_EVERY_DEVICE(ObservedGraphsTimes);
 
 /// Of large grids only some blocks note times, and those have other elements then.
-TEST_P(ObservedTimes, noting_them_leaves_out_no_element_and_repeats_none) {
+TEST_P(ObservedGraphsTimes, noting_them_leaves_out_no_element_and_repeats_none) {
   weir::Stream s(device());
   const auto expect_ones = [&](const weir::Array<int>& x, const char* what) {
     const std::vector<int> counts = x.to_host(s);
