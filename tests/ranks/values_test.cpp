@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -303,7 +302,10 @@ TEST_F(OnRanks, split_is_known_to_timelines_by_a_number_that_all_of_its_processe
   const std::vector<weir::trace::CollectivePart> parts = session.stop().collectives;
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_NE(parts[0].shared, parts[1].shared);
-  for (const auto& [comm, part] : {std::pair(&half, parts[0]), std::pair(&std::as_const(shared()), parts[1])}) {
+  const weir::Communicator* const comms[] = {&half, &shared()};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const weir::Communicator* const comm = comms[i];
+    const weir::trace::CollectivePart& part = parts[i];
     const auto number = [&](std::size_t) { return static_cast<std::int64_t>(part.shared); };
     const auto least = array<std::int64_t>(1, number), most = array<std::int64_t>(1, number);
     weir::all_reduce(s_, *comm, weir::inout(least), weir::Minimum{});
