@@ -42,14 +42,9 @@ std::set<std::uint32_t> whole_communicators(const Timeline& timeline) {
   return made;
 }
 
-struct CommonPart {
-  CommonCommunicator communicator;
-  Common name;
-  const CollectivePart* part;
-};
-std::vector<CommonPart> common_names(const Timeline& timeline, std::size_t which) {
+std::vector<std::pair<Common, const CollectivePart*>> common_names(const Timeline& timeline, std::size_t which) {
   const std::set<std::uint32_t> whole = whole_communicators(timeline);
-  std::vector<CommonPart> made;
+  std::vector<std::pair<Common, const CollectivePart*>> made;
   std::map<std::tuple<std::uint32_t, int, int, int>, std::uint64_t> counts;
   for (const CollectivePart& part : timeline.collectives) {
     const std::string_view call = timeline.name_of(timeline.commands[part.command]);
@@ -61,7 +56,7 @@ std::vector<CommonPart> common_names(const Timeline& timeline, std::size_t which
     const CommonCommunicator communicator =
         part.shared != 0 ? CommonCommunicator{part.shared, 0, 0} : CommonCommunicator{0, part.communicator, owner};
     const std::uint64_t number = part.number != 0 ? part.number : count;
-    made.push_back({communicator, {communicator, receives ? "send" : call, from, to, number}, &part});
+    made.emplace_back(Common{communicator, receives ? "send" : call, from, to, number}, &part);
   }
   return made;
 }
@@ -69,12 +64,12 @@ std::vector<CommonPart> common_names(const Timeline& timeline, std::size_t which
 /// How far a timeline's clock must move so that collectives end when those of `first` do: the median of all.
 std::optional<std::int64_t> shift_by_collectives(const Timeline& first, const Timeline& other) {
   std::map<Common, std::int64_t> ends;
-  for (const auto& [communicator, name, part] : common_names(first, 0)) {
+  for (const auto& [name, part] : common_names(first, 0)) {
     const Command& command = first.commands[part->command];
     if (command.state == State::ran) ends.insert_or_assign(name, command.end);
   }
   std::vector<std::int64_t> shifts;
-  for (const auto& [communicator, name, part] : common_names(other, 1)) {
+  for (const auto& [name, part] : common_names(other, 1)) {
     const Command& command = other.commands[part->command];
     const auto end = ends.find(name);
     if (end != ends.end() && command.state == State::ran) shifts.push_back(end->second - command.end);
@@ -252,10 +247,10 @@ class Merger {
     std::map<Common, std::uint32_t> numbers;
     std::map<CommonCommunicator, std::uint32_t> communicators;
     for (std::size_t i = 0; i < timelines_.size(); ++i) {
-      for (const auto& [communicator, name, part] : common_names(timelines_[i], i)) {
+      for (const auto& [name, part] : common_names(timelines_[i], i)) {
         CollectivePart moved = *part;
-        moved.communicator =
-            communicators.try_emplace(communicator, static_cast<std::uint32_t>(communicators.size() + 1)).first->second;
+        const auto next = static_cast<std::uint32_t>(communicators.size() + 1);
+        moved.communicator = communicators.try_emplace(std::get<CommonCommunicator>(name), next).first->second;
         moved.command = commands_[i][part->command];
         moved.collective = numbers.try_emplace(name, static_cast<std::uint32_t>(numbers.size() + 1)).first->second;
         made_.collectives.push_back(moved);

@@ -15,8 +15,11 @@
 #include <weir/check.hpp>
 #include <weir/weir.hpp>
 
+#include "pair.hpp"
+
 namespace {
 
+using checker_test::Pair;
 using weir::Checker;
 using weir::CheckMode;
 using weir::FindingKind;
@@ -32,13 +35,6 @@ struct Look {
 };
 
 const weir::StreamOptions apart = {.blocking = false};
-
-/// Two streams that only waits order.
-struct Pair {
-  weir::Device device = weir::device("cpu");
-  weir::Stream own{device, {.blocking = false, .name = "own"}};
-  weir::Stream compute{device, {.blocking = false, .name = "compute"}};
-};
 
 float first_of(const weir::Stream& stream, const weir::Array<float>& x) {
   std::vector<float> host(x.size());

@@ -6,21 +6,17 @@
 #include <weir/check.hpp>
 #include <weir/weir.hpp>
 
+#include "pair.hpp"
+
 namespace {
 
+using checker_test::Pair;
 using weir::Checker;
 using weir::CheckMode;
 using weir::FindingKind;
 
 struct Touch {
   WEIR_KERNEL void operator()(std::size_t, weir::View<float>) const {}
-};
-
-/// Two streams that only waits order.
-struct Pair {
-  weir::Device device = weir::device("cpu");
-  weir::Stream own{device, {.blocking = false, .name = "own"}};
-  weir::Stream compute{device, {.blocking = false, .name = "compute"}};
 };
 
 TEST(CheckerLimits, tells_captures_that_never_ended) {

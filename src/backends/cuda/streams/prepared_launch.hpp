@@ -35,8 +35,6 @@ struct PreparedLaunch {
 
   /// The same launch with other arguments.
   void take(const Launch& launch);
-  /// As in detail::DeviceCount.
-  std::uint64_t plain_elements(const Launch& launch) const;
 
   CUfunction function;
   unsigned grid_x = 0;
@@ -48,6 +46,10 @@ struct PreparedLaunch {
   detail::BlockSizes sizes;     ///< of a cooperative kernel
   detail::DeviceGuard guard;
   void* arguments[3];
+
+ private:
+  /// As in detail::DeviceCount.
+  std::uint64_t plain_elements(const Launch& launch) const;
 };
 
 }  // namespace weir::cuda
