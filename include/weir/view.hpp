@@ -95,8 +95,8 @@ class View {
   /// States what unit_stride() found, in a form that the optimiser can use on a local copy.
   WEIR_KERNEL constexpr void assume_unit_stride() { stride_[R - 1] = 1; }
 
-  /// For the library: the place among a kernel's arguments, from 1 on, as checked builds name it; else nothing.
 #if WEIR_CHECKS_INDICES
+  /// For the library: the place among a kernel's arguments, from 1 on, as checked builds name it; else nothing.
   WEIR_KERNEL constexpr std::uint32_t argument() const { return argument_; }
   WEIR_KERNEL constexpr void set_argument(std::uint32_t number) { argument_ = number; }
 #else
