@@ -22,6 +22,7 @@ struct CollectiveRequest;
 namespace weir::detail {
 
 class CollectiveCall;
+class CollectiveTransport;
 
 /// One rank's part of a collective, in a queue. The queue has it from submit() of the op until the part was let go.
 struct CollectivePart {
@@ -63,6 +64,8 @@ class CollectiveCall {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
+  /// The communicator's.
+  virtual CollectiveTransport& transport() const = 0;
   /// One for each rank that takes part.
   virtual std::span<CollectivePart> parts() noexcept = 0;
   /// The stream of parts()[index] had failed before it came to the collective: lets all parts go.

@@ -1,7 +1,11 @@
 // What collectives among GPUs have beyond those of CPU devices: streams that are not told of a part at once, and NCCL's own rules.
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <thread>
+
+#include <weir/observer.hpp>
 
 #include "collectives/ranks.hpp"
 #include "support/child.hpp"
@@ -13,6 +17,12 @@ using weir::Errc;
 using weir::in;
 using weir::inout;
 using weir::out;
+
+/// Observes commands, and keeps nothing.
+struct Listener : weir::Observer {
+  Listener() { weir::attach(*this, weir::Watch::commands); }
+  ~Listener() override { weir::detach(*this); }
+};
 
 #define WEIR_NEEDS_GPUS                                 \
   if (on_cpu()) GTEST_SKIP() << "this is said of GPUs"; \
@@ -71,6 +81,35 @@ TEST(CollectivesGpus, what_comes_behind_a_part_waits_for_it_whoever_asks) {
     EXPECT_TRUE(eventually([&] { return after.value() == 1; }));
     EXPECT_EQ(x[0].to_host(), ints(8, 3));
     EXPECT_EQ(copy.to_host(), ints(8, what == 5 ? 3 : 0));
+  }
+}
+
+//  the first collective of a communicator that split() gave: NCCL's part of it is made when somebody needs it
+//  s0: |all_reduce|, and something behind it, or before it, or nobody calls for a while      then  s1: |all_reduce|
+TEST(CollectivesGpus, what_split_gives_is_made_before_anything_waits_for_it) {
+  WEIR_NEEDS_GPUS
+  for (int what = 0; what < 4; ++what) {
+    SCOPED_TRACE(what);
+    const Ranks ranks(2);
+    std::vector<weir::Communicator> parts;
+    for (std::size_t r = 0; r < 2; ++r)
+      parts.push_back(ranks.comms[r].split(what, what % 2 == 0 ? 0 : -static_cast<int>(r)));
+    const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+    ranks.synchronize();
+    const Marker after;
+    std::optional<Listener> listener;
+    if (what == 0) weir::host_call(ranks.streams[0], [] {});
+    if (what == 1) listener.emplace();
+    weir::all_reduce(ranks.streams[0], parts[0], inout(x[0]));
+    if (what == 2) mark(ranks.streams[0], after);
+    if (what == 3) {
+      EXPECT_TRUE(stays(
+          weir::device("cpu:2"), [&] { return after.value() == 0; }, 4000));
+    };
+    weir::all_reduce(ranks.streams[1], parts[1], inout(x[1]));
+    ranks.synchronize();
+    EXPECT_EQ(x[0].to_host(), ints(8, 3));
+    EXPECT_EQ(after.value(), what == 2 ? 1 : 0);
   }
 }
 
@@ -237,6 +276,41 @@ TEST(CollectivesGpus, large_parts_follow_and_precede_what_nccl_carries) {
     EXPECT_EQ(y[r].to_host(), ints(2 * large, 48));
     EXPECT_EQ(x[r].to_host(), ints(large, 96));
   }
+}
+
+//  a thread: communicators made, used and gone, and every fourth fails while NCCL has a call of it; beside it another one's calls
+TEST(CollectivesGpus, communicators_come_and_go_while_others_are_at_work) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  std::atomic<bool> over{false};
+  std::thread thread([&] {
+    for (int round = 0; round < 16; ++round) {
+      const Ranks theirs(2);
+      const auto y = theirs.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+      theirs.synchronize();
+      Gate gate;
+      const bool fails = round % 4 == 3;
+      if (fails) gate.hold(theirs.streams[1]);
+      for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(theirs.streams[r], theirs.comms[r], inout(y[r]));
+      if (!fails) {
+        EXPECT_EQ(y[0].to_host(), ints(8, 3));
+        continue;
+      }
+      theirs.comms[0].abort();
+      EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { theirs.streams[0].synchronize(); }));
+      gate.open();
+      EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { theirs.streams[1].synchronize(); }));
+    }
+    over = true;
+  });
+  do {
+    for (std::size_t r = 0; r < 2; ++r)
+      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Maximum{});
+    ranks.streams[0].synchronize();
+  } while (!over);
+  thread.join();
+  EXPECT_EQ(x[1].to_host(), ints(8, 1));
 }
 
 TEST(CollectivesGpus, short_integers_in_slices) {

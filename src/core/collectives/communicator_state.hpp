@@ -160,6 +160,7 @@ class LocalCall : public CollectiveCall {
  public:
   LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks);
 
+  CollectiveTransport& transport() const override { return *communicator_->transport; }
   std::span<CollectivePart> parts() noexcept override { return {parts_.get(), ranks_.size()}; }
   void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept override;
   void fail_all(Errc code, const std::string& why) noexcept override;

@@ -26,11 +26,11 @@ class CameToPart final : public Reached {
 };
 
 void watch_part(NcclPart& part) {
-  part.queue().try_hold_deferred();
-  while (part.state() == NcclPart::State::deferred) {
+  part.queue().try_mark_deferred();
+  while (!part.marked()) {
     part.watched.store(false);
-    // Who is about to make it a wait looks at the call behind that, and finds that nobody watches; or has done so by now.
-    if (part.state() == NcclPart::State::deferred || part.watched.exchange(true)) return;
+    // Who is about to mark it looks at the call behind that, and finds that nobody watches; or has done so by now.
+    if (!part.marked() || part.watched.exchange(true)) return;
   }
   std::unique_ptr<Reached> reached = std::make_unique<CameToPart>(part.ready);
   Poller::instance().add(&part, part.queue().device().index(), part.ready->get(), reached);
@@ -54,6 +54,7 @@ TaskThread& CallOrder::holder() {
 
 void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane) {
   const detail::LockGuard guard(mutex_);
+  const Mine mine;
   waiting_.push_back({&transport, CallRef(call), lane});
   waiting_count_.fetch_add(1, std::memory_order_seq_cst);
   pass();
@@ -61,6 +62,7 @@ void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std:
 
 void CallOrder::look() noexcept {
   const detail::LockGuard guard(mutex_);
+  const Mine mine;
   pass();
 }
 

@@ -56,6 +56,16 @@ class CallOrder {
   static CallOrder& instance();
 
   detail::Mutex& lock() WEIR_RETURNS(mutex_) { return mutex_; }
+  /// Made by who takes the lock to hand over or to make something.
+  class Mine {
+   public:
+    Mine() noexcept { mine_ = true; }
+    ~Mine() { mine_ = false; }
+    Mine(const Mine&) = delete;
+    Mine& operator=(const Mine&) = delete;
+  };
+  /// Whether this thread did.
+  static bool is_mine() noexcept { return mine_; }
   /// All ranks have called.
   void add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane);
   /// Something that some may wait for has come.
@@ -80,6 +90,7 @@ class CallOrder {
   Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
   static void watch(const Waiting& waiting);
 
+  inline static thread_local bool mine_ = false;
   detail::Mutex mutex_;
   std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
   LastHanded last_ WEIR_GUARDED_BY(mutex_);

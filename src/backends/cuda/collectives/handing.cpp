@@ -10,6 +10,7 @@
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/group_launches.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
@@ -33,7 +34,16 @@ struct Handed {
   std::atomic<std::size_t> remaining;
   std::atomic<int> answer{cudaSuccess};
 
-  Handed(detail::CollectiveCall& its_call, std::size_t count) : call(its_call), remaining(count) {}
+  Handed(detail::CollectiveCall& its_call, std::shared_ptr<NcclRanks> its_ranks, CallsWithNccl::Behind behind,
+         std::size_t count)
+      : call(its_call), remaining(count), ranks_(std::move(its_ranks)), place_(ranks_->calls.add(std::move(behind))) {}
+  ~Handed() { ranks_->calls.remove(place_); }
+  Handed(const Handed&) = delete;
+  Handed& operator=(const Handed&) = delete;
+
+ private:
+  const std::shared_ptr<NcclRanks> ranks_;
+  const CallsWithNccl::Place place_;
 };
 
 void finish(Handed& handed) {
@@ -148,13 +158,13 @@ Handing::~Handing() {
 Handing::Outcome Handing::run() {
   const RoomCall room;
   if (!take_parts()) return Outcome::waits;
-  transport_.make_ranks(where_);
+  make_ranks(*transport_.ranks(), where_);
   for (Target& target : targets_) {
-    target.lane = transport_.ranks().lanes[target.rank];
+    target.lane = transport_.ranks()->lanes[target.rank];
     if (!target.direct) target.part->set_written_by_lane(true);
   }
   if (!call_.open()) return Outcome::is_over;  // who fails it from here on leaves words to the lanes
-  by_copies_ = suits_copies(transport_.ranks(), call_);
+  by_copies_ = suits_copies(*transport_.ranks(), call_);
   come_behind_all();
   stage();
   by_copies_ ? copy_parts() : call_nccl();
@@ -192,7 +202,7 @@ void Handing::come_behind_all() {
     target.beside = !target.direct || (!nothing && ((reads(share) && needs_staging(request.in, reduced)) ||
                                                     ((writes(share) || request.kind == CollectiveKind::broadcast) &&
                                                      needs_staging(request.out, reduced))));
-    if (target.direct) target.part->ready = queue.mark_place(where_);
+    if (target.direct && !target.part->marked()) target.part->mark(queue.mark_place(where_));
     target.stream = target.beside ? target.lane->stream(where_) : queue.stream_behind_deferred();
   }
   last_.devices.resize(std::max(last_.devices.size(), static_cast<std::size_t>(driver().device_count)));
@@ -232,6 +242,7 @@ void Handing::stage() {
 }
 
 void Handing::call_nccl() {
+  const detail::LockGuard whole(group_launches());
   check_nccl(nccl().GroupStart(), "ncclGroupStart", where_);
   NcclResult answer = NcclResult::success;
   for (std::size_t i = 0; i < targets_.size() && answer == NcclResult::success; ++i) answer = call_nccl(i);
@@ -254,7 +265,7 @@ NcclResult Handing::call_nccl(std::size_t index) {
   const NcclLibrary& library = nccl();
   const CollectiveShare share = call_.share(index);
   const CollectiveRequest& request = share.request;
-  NcclRanks& ranks = transport_.ranks();
+  NcclRanks& ranks = *transport_.ranks();
   NcclCommunicator* const comm = ranks.comms[target.rank];
   if (moves_nothing(request)) {
     void* const scratch = ranks.scratch[target.rank];
@@ -288,8 +299,8 @@ NcclResult Handing::exchange(Target& target, const CollectiveShare& share) {
   const NcclLibrary& library = nccl();
   const CollectiveRequest& request = share.request;
   const std::size_t bytes = request.in.present() ? request.in.layout.element_bytes : request.out.layout.element_bytes;
-  NcclCommunicator* const comm = transport_.ranks().comms[target.rank];
-  const std::size_t size = transport_.ranks().comms.size();
+  NcclCommunicator* const comm = transport_.ranks()->comms[target.rank];
+  const std::size_t size = transport_.ranks()->comms.size();
   const auto root = static_cast<std::size_t>(std::max(request.peer, 0));
   const bool is_root = target.rank == root;
   const bool all = request.kind == CollectiveKind::all_to_all;
@@ -346,7 +357,9 @@ void Handing::go_on() {
 }
 
 void Handing::watch_ends() {
-  const auto handed = std::make_shared<Handed>(call_, targets_.size());
+  CallsWithNccl::Behind behind(transport_.ranks()->devices.size());
+  for (const Target& target : targets_) behind[target.rank] = target.part->ready;
+  const auto handed = std::make_shared<Handed>(call_, transport_.ranks(), std::move(behind), targets_.size());
   for (const Target& target : targets_) handed->parts.push_back(target.part);
   for (const Target& target : targets_) {
     std::unique_ptr<Reached> reached = std::make_unique<PartEnd>(handed, target.end);

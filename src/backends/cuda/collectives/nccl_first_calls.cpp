@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/group_launches.hpp"
 
 namespace weir::cuda {
 
@@ -52,6 +53,7 @@ constexpr FirstCall first_calls[] = {
 void make_first_calls(NcclRanks& ranks, SourceLocation where) {
   const std::size_t size = ranks.comms.size();
   for (const FirstCall call : first_calls) {
+    const detail::LockGuard whole(group_launches());
     check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
     NcclResult answer = NcclResult::success;
     for (std::size_t r = 0; r < size && answer == NcclResult::success; ++r) {

@@ -32,8 +32,8 @@ NcclLibrary open_nccl(const char* file) {
   }
   std::string missing;
   find(library, found.CommInitAll, "ncclCommInitAll", missing);
-  find(library, found.CommDestroy, "ncclCommDestroy", missing);
   find(library, found.CommAbort, "ncclCommAbort", missing);
+  find(library, found.CommDestroy, "ncclCommDestroy", missing);
   find(library, found.CommGetAsyncError, "ncclCommGetAsyncError", missing);
   find(library, found.GetErrorString, "ncclGetErrorString", missing);
   find(library, found.GroupStart, "ncclGroupStart", missing);
@@ -45,6 +45,8 @@ NcclLibrary open_nccl(const char* file) {
   find(library, found.ReduceScatter, "ncclReduceScatter", missing);
   find(library, found.Send, "ncclSend", missing);
   find(library, found.Recv, "ncclRecv", missing);
+  std::string not_needed;
+  find(library, found.CommRevoke, "ncclCommRevoke", not_needed);
   if (!missing.empty()) {
     found.why_absent = std::string(file) + " has no " + missing + ": it is not NCCL, or older than 2.10";
   }

@@ -22,8 +22,9 @@ struct NcclLibrary {
   std::string why_absent;  ///< empty: it is there
 
   NcclResult (*CommInitAll)(Comm* made, int count, const int* devices) = nullptr;
-  NcclResult (*CommDestroy)(Comm) = nullptr;
   NcclResult (*CommAbort)(Comm) = nullptr;
+  NcclResult (*CommRevoke)(Comm, int flags) = nullptr;  ///< null before 2.28.9
+  NcclResult (*CommDestroy)(Comm) = nullptr;
   NcclResult (*CommGetAsyncError)(Comm, NcclResult* error) = nullptr;
   const char* (*GetErrorString)(NcclResult) = nullptr;
   NcclResult (*GroupStart)() = nullptr;

@@ -80,7 +80,7 @@ NcclPart::~NcclPart() {
 }
 
 void NcclPart::hold(SourceLocation where) {
-  if (ready == nullptr) ready = queue_.mark_place(where);
+  if (!marked()) mark(queue_.mark_place(where));
   SignalWord& word = Signals::instance().take_word(where);
   count_ = word.awaited;
   word_.store(&word, std::memory_order_seq_cst);

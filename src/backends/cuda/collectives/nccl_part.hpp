@@ -13,6 +13,8 @@
 
 namespace weir::cuda {
 
+struct NcclRanks;
+
 class CudaQueue;
 struct SignalWord;
 
@@ -38,8 +40,16 @@ class NcclPart {
 
   /// The last place before it, or before the unit that it belongs to.
   std::uint64_t behind = 0;
-  /// Behind what stands before it in the stream. From the first state after deferred on.
+  /// Behind what stands before it in the stream; once marked().
   std::shared_ptr<StockEvent> ready;
+  /// By who has the queue's DeferredParts, or by its submitter; once.
+  void mark(std::shared_ptr<StockEvent> place) noexcept {
+    ready = std::move(place);
+    marked_.store(true, std::memory_order_release);
+  }
+  bool marked() const { return marked_.load(std::memory_order_acquire); }
+  /// What NCCL has of its communicator; null where ranks are processes.
+  std::shared_ptr<NcclRanks> ranks;
   /// Somebody looks at the call again when its stream has come to it.
   std::atomic<bool> watched{false};
   /// Somebody is about to look whether its stream has come to it.
@@ -63,6 +73,7 @@ class NcclPart {
   CudaQueue& queue_;
   std::uint64_t place_;
   std::atomic<State> state_{State::deferred};
+  std::atomic<bool> marked_{false};
   std::atomic<bool> over_{false};
   std::atomic<bool> written_by_lane_{false};
   std::atomic<SignalWord*> word_{nullptr};

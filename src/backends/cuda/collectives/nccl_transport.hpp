@@ -9,19 +9,11 @@
 
 #include "backend.hpp"
 #include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/nccl_ranks.hpp"
 
 namespace weir::cuda {
 
 class CudaDevice;
-class CudaQueue;
-
-/// What NCCL has of a communicator, which may be on its way out when the transport is gone.
-struct NcclRanks {
-  std::vector<CudaDevice*> devices;
-  std::vector<NcclLibrary::Comm> comms;  ///< empty: not made yet
-  std::vector<CudaQueue*> lanes;         ///< for what cannot go to the user's stream itself
-  std::vector<void*> scratch;            ///< a few bytes on each device, for barriers
-};
 
 class NcclTransport final : public detail::CollectiveTransport {
  public:
@@ -39,19 +31,12 @@ class NcclTransport final : public detail::CollectiveTransport {
   /// Unlike every other one's, and not 0.
   std::uint64_t tag() const { return tag_; }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
-  NcclRanks& ranks() { return *ranks_; }
-  /// Under the lock of CallOrder: makes what start() makes, unless that was done. Throws weir::Error.
-  void make_ranks(SourceLocation where);
-  /// What NCCL says has gone wrong since; success otherwise.
-  NcclResult error() const;
+  const std::shared_ptr<NcclRanks>& ranks() { return ranks_; }
 
  private:
   const std::uint64_t tag_;
   std::shared_ptr<NcclRanks> ranks_;
   std::atomic<bool> abandoned_{false};
 };
-
-/// Throws what NCCL answers.
-void check_nccl(NcclResult answer, const char* call, SourceLocation where);
 
 }  // namespace weir::cuda

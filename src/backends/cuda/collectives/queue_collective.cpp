@@ -4,6 +4,8 @@
 
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/nccl_ranks.hpp"
+#include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -25,8 +27,15 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   const SourceLocation where = command.where;
   check_no_foreign_capture(collective, where);
   ensure_flag(where);
+  // Commands of others may come behind it without a word to us, and of what is observed the end is marked at once.
+  const bool watched = command.id != 0 || handle_known_.load(std::memory_order_relaxed);
+  const bool told = part.call->is_told();
+  const bool at_once = legacy_ || wrapped() || watched || told;
+  const std::shared_ptr<NcclRanks> ranks = told ? nullptr : static_cast<NcclTransport&>(part.call->transport()).ranks();
+  if (at_once && ranks != nullptr) make_unless_made(*ranks, where);
   const NcclPart* const leader = part.placed && part.leader != nullptr ? &part_of(*part.leader) : nullptr;
   auto own = std::make_shared<NcclPart>(*this);
+  own->ranks = ranks;
   if (leader != nullptr) {
     own->behind = leader->behind;
   } else {
@@ -37,10 +46,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
     join_deferred(own, where);
     part.own = own;
     part.queue = this;
-    // Commands of others may come behind it without a word to us, and of what is observed the end is marked at once.
-    const bool watched = command.id != 0 || handle_known_.load(std::memory_order_relaxed);
-    const bool told = part.call->is_told();
-    if (legacy_ || wrapped() || watched || told) hold_all_deferred(where);
+    if (at_once) hold_all_deferred(where);
     if (told) tell_arrival(part);
   } catch (...) {
     std::erase(deferred_.parts, own);
@@ -75,7 +81,7 @@ void CudaQueue::join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocati
   for (const std::weak_ptr<NcclPart>& one : deferred_.unit) {
     const auto part = one.lock();
     if (!part || part->state() != NcclPart::State::held || part->over()) continue;
-    own->ready = part->ready;
+    own->mark(part->ready);
     own->hold(where);
     return;
   }
@@ -84,6 +90,16 @@ void CudaQueue::join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocati
 
 void CudaQueue::hold_deferred(SourceLocation where) {
   if (!deferred_.take()) return;
+  if (const auto unmade = unmade_of_deferred()) {
+    // What it needs is made while nothing waits for it: that waits for what runs.
+    give_deferred();
+    try {
+      make_unless_made(*unmade, where);
+    } catch (...) {
+      // The collective itself will say so.
+    }
+    if (!deferred_.take()) return;
+  }
   try {
     hold_all_deferred(where);
   } catch (...) {
@@ -93,18 +109,32 @@ void CudaQueue::hold_deferred(SourceLocation where) {
   give_deferred();
 }
 
+/// By who has them: of the first communicator that NCCL has nothing of yet.
+std::shared_ptr<NcclRanks> CudaQueue::unmade_of_deferred() const {
+  for (const auto& part : deferred_.parts) {
+    const bool pending = !part->over() && part->state() == NcclPart::State::deferred;
+    if (pending && part->ranks != nullptr && !part->ranks->made.load(std::memory_order_acquire)) return part->ranks;
+  }
+  return nullptr;
+}
+
 /// What was looked at meanwhile was neither deferred nor held.
 void CudaQueue::give_deferred() noexcept {
   deferred_.give();
   CallOrder::instance().look_if_any_wait();
 }
 
-void CudaQueue::try_hold_deferred() noexcept {
+void CudaQueue::try_mark_deferred() noexcept {
   if (!deferred_.try_take()) return;
   try {
-    hold_all_deferred({});
+    std::shared_ptr<StockEvent> place;
+    for (const auto& part : deferred_.parts) {
+      if (part->over() || part->marked()) continue;
+      if (place == nullptr) place = mark_place({});
+      part->mark(place);
+    }
   } catch (...) {
-    // It stays deferred: who comes next tries again.
+    // It is not marked: who comes next tries again.
   }
   give_deferred();
 }
@@ -116,7 +146,7 @@ void CudaQueue::hold_all_deferred(SourceLocation where) {
   while (!deferred_.parts.empty()) {
     NcclPart& part = *deferred_.parts.front();
     if (!part.over() && part.state() == NcclPart::State::deferred) {
-      if (part.ready == nullptr) part.ready = ready;
+      if (!part.marked() && ready != nullptr) part.mark(ready);
       part.hold(where);
       ready = part.ready;
     }

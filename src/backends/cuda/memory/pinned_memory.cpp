@@ -9,6 +9,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/group_launches.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
@@ -69,7 +70,10 @@ bool PinnedMemory::give_back_free() noexcept {
       const detail::LockGuard guard(ranges_mutex_);
       ranges_.erase(reinterpret_cast<std::uintptr_t>(data));
     }
-    const cudaError_t answer = cudaFreeHost(data);
+    const cudaError_t answer = [&] {
+      const detail::LockGuard whole(group_launches());
+      return cudaFreeHost(data);
+    }();
     note(answer);
     any = any || answer == cudaSuccess;
   }

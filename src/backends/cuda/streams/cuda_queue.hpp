@@ -26,6 +26,7 @@ class CudaDevice;
 class CudaSignal;
 class DriverGraph;
 class StagedCopy;
+struct NcclRanks;
 enum class StagedWay : std::uint8_t;
 struct CudaEvent;
 struct LoadedCode;
@@ -136,8 +137,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The stream as it is now, for who has its deferred parts.
   cudaStream_t stream_behind_deferred() const { return stream_.load(std::memory_order_acquire); }
   void hold_deferred(SourceLocation where);
-  /// The same of parts that nobody is at work on.
-  void try_hold_deferred() noexcept;
+  /// Marks the places of parts that nobody is at work on; they stay deferred.
+  void try_mark_deferred() noexcept;
   /// An event behind everything but the deferred parts.
   std::shared_ptr<StockEvent> mark_place(SourceLocation where);
   /// The stream waits until the word has come to the count.
@@ -224,6 +225,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void take_deferred(const NcclPart* leader, SourceLocation where);
   void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
   void hold_all_deferred(SourceLocation where);
+  std::shared_ptr<NcclRanks> unmade_of_deferred() const;
   void give_deferred() noexcept;
 
   CudaDevice& device_;

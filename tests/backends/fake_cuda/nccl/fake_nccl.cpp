@@ -1,6 +1,7 @@
 // NCCL on the fake driver, as the program itself exports it (WEIR_NCCL=""): kernels of a group wait for each other across devices, a
 // device runs one of them at a time, and what would hang in NCCL ends the process with a sentence.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +20,7 @@ struct FakeComm {
   int rank = 0;
   int size = 0;
   int device = 0;
-  const void* clique = nullptr;  ///< what its ranks have in common
+  int* clique = nullptr;  ///< what its ranks have in common: how many of them were destroyed or aborted
   bool aborted = false;
   OpRef last;
   std::set<std::pair<fake_nccl::Kind, int>> used = {};  ///< kinds; of sends and receives with their peers
@@ -68,6 +69,24 @@ thread_local Group group;
   std::fprintf(stderr, "fake NCCL: this would hang: %s\n", why);
   std::abort();
 }
+
+/// While kernels of a group are launched, and while NCCL frees what all ranks of a clique had: the driver waits for the GPUs then,
+/// and lets nobody launch the rest of a group.
+class Whole {
+ public:
+  Whole() {
+    if (inside().exchange(true)) hang("a communicator's memory is freed between the launches of a group");
+  }
+  ~Whole() { inside() = false; }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+
+ private:
+  static std::atomic<bool>& inside() {
+    static std::atomic<bool> somebody{false};
+    return somebody;
+  }
+};
 
 using Kernels = std::vector<std::shared_ptr<Kernel>>;
 
@@ -202,7 +221,10 @@ cudaError_t end_group(fake_cuda::Call& call) {
 
 int end_depth() {
   if (--group.depth > 0) return 0;
-  const auto run = [] { FAKE_CALL(ncclGroupEnd, plain, { return end_group(call); }); };
+  const auto run = [] {
+    const Whole whole;
+    FAKE_CALL(ncclGroupEnd, plain, { return end_group(call); });
+  };
   return run() == cudaSuccess ? 0 : 1;
 }
 
@@ -226,20 +248,33 @@ cudaError_t stop(fake_cuda::Call& call, FakeComm* comm) {
   run_complete(std::move(complete));
   call.lock.lock();
   wait_for(call, comm->last);
+  return cudaSuccess;
+}
+
+/// What a clique had is freed with its last rank.
+cudaError_t free_if_last(fake_cuda::Call& call, FakeComm* comm) {
   static auto& gone = *new std::list<FakeComm*>;  // kernels that have ended may still be looked at
   gone.push_back(comm);
+  if (++*comm->clique != comm->size) return cudaSuccess;
+  const Whole whole;
+  for (const OpRef& op : last_ops(comm->device)) wait_for(call, op);
   return cudaSuccess;
 }
 
 }  // namespace
+
+int fake_nccl::revoke(FakeComm* comm) {
+  const auto run = [&]() -> cudaError_t { FAKE_CALL(ncclCommRevoke, plain, { return stop(call, comm); }); };
+  return run() == cudaSuccess ? 0 : 1;
+}
 
 extern "C" {
 
 int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
   const auto run = [&]() -> cudaError_t {
     FAKE_CALL(ncclCommInitAll, plain, {
-      static auto& cliques = *new std::list<char>;
-      const void* clique = &cliques.emplace_back();
+      static auto& cliques = *new std::list<int>;
+      int* const clique = &cliques.emplace_back(0);
       for (int i = 0; i < count; ++i) {
         for (int j = 0; j < i; ++j) {
           if (devices[i] == devices[j]) return cudaErrorInvalidValue;
@@ -253,20 +288,17 @@ int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
 }
 
 int ncclCommDestroy(FakeComm* comm) {
-  const auto run = [&]() -> cudaError_t {
-    FAKE_CALL(ncclCommDestroy, plain, {
-      wait_for(call, comm->last);
-      return cudaSuccess;
-    });
-  };
-  const int answer = run() == cudaSuccess ? 0 : 1;
-  const Hidden hidden;
-  delete comm;
-  return answer;
+  const auto run = [&]() -> cudaError_t { FAKE_CALL(ncclCommDestroy, plain, { return free_if_last(call, comm); }); };
+  return run() == cudaSuccess ? 0 : 1;
 }
 
 int ncclCommAbort(FakeComm* comm) {
-  const auto run = [&]() -> cudaError_t { FAKE_CALL(ncclCommAbort, plain, { return stop(call, comm); }); };
+  const auto run = [&]() -> cudaError_t {
+    FAKE_CALL(ncclCommAbort, plain, {
+      const cudaError_t stopped = stop(call, comm);
+      return stopped == cudaSuccess ? free_if_last(call, comm) : stopped;
+    });
+  };
   const int answer = run() == cudaSuccess ? 0 : 1;
   return answer;
 }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+struct FakeComm;
+
 namespace fake_nccl {
 
 enum class Kind { all_reduce, broadcast, reduce, all_gather, reduce_scatter, send, receive };
@@ -19,5 +21,8 @@ struct Call {
   int rank;
   int size;
 };
+
+/// Sets the rank's kernels free, and frees nothing.
+int revoke(FakeComm* comm);
 
 }  // namespace fake_nccl

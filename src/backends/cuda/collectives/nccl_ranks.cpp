@@ -1,0 +1,396 @@
+#include "backends/cuda/collectives/nccl_ranks.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_first_calls.hpp"
+#include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/memory/cuda_pool.hpp"
+#include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/group_launches.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+constexpr const char* making = "weir::communicators";
+constexpr std::size_t scratch_bytes = 256;  // more than there are ranks: each is a GPU of one host
+/// The streams of one priority share hardware queues (R182): a lane must not be in one behind a stream that waits for it. Few streams
+/// have this priority; those of waits between backends have the greatest.
+constexpr int lane_priority = -4;
+
+/// NCCL leaves a device of its own current now and then.
+class SameDevice {
+ public:
+  SameDevice() { known_ = cudaGetDevice(&before_) == cudaSuccess; }
+  ~SameDevice() {
+    if (known_) static_cast<void>(cudaSetDevice(before_));
+  }
+  SameDevice(const SameDevice&) = delete;
+  SameDevice& operator=(const SameDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool known_;
+};
+
+/// What is with NCCL when a communicator fails has its other halves, and nearly always ends at once.
+constexpr std::chrono::milliseconds patience{100};
+
+/// Those that nobody has.
+class KeptRanks {
+ public:
+  static KeptRanks& instance() {
+    static auto& kept = *new KeptRanks;
+    return kept;
+  }
+  std::shared_ptr<NcclRanks> take(const std::vector<CudaDevice*>& devices) {
+    const detail::LockGuard guard(mutex_);
+    for (auto& one : kept_) {
+      if (one->devices != devices) continue;
+      std::swap(one, kept_.back());
+      auto found = std::move(kept_.back());
+      kept_.pop_back();
+      return found;
+    }
+    return nullptr;
+  }
+  void keep(std::shared_ptr<NcclRanks> ranks) noexcept {
+    try {
+      const detail::LockGuard guard(mutex_);
+      kept_.push_back(std::move(ranks));
+    } catch (...) {
+      // Without memory: the next one is made anew.
+    }
+  }
+
+ private:
+  detail::Mutex mutex_;
+  std::vector<std::shared_ptr<NcclRanks>> kept_ WEIR_GUARDED_BY(mutex_);
+};
+
+/// To stop one takes a while, and NCCL and the driver must not come down meanwhile.
+class Stops {
+ public:
+  static Stops& instance() {
+    static auto& stops = *new Stops;
+    return stops;
+  }
+  /// False: the process is ending, and the communicator ends with it.
+  bool begin() noexcept {
+    const detail::LockGuard guard(mutex_);
+    if (!closed_) ++running_;
+    return !closed_;
+  }
+  void end() noexcept {
+    const detail::LockGuard guard(mutex_);
+    if (--running_ == 0) ended_.notify_all();
+  }
+  bool closed() noexcept {
+    const detail::LockGuard guard(mutex_);
+    return closed_;
+  }
+
+ private:
+  Stops() {
+    static pid_t process;
+    process = getpid();
+    std::atexit([] {
+      if (getpid() == process) instance().close();
+    });
+  }
+  void close() noexcept {
+    constexpr auto longest = std::chrono::seconds(3);
+    let_all_parts_go();
+    const auto until = std::chrono::steady_clock::now() + longest;
+    const detail::LockGuard guard(mutex_);
+    closed_ = true;
+    while (running_ != 0) {
+      if (ended_.wait_until(mutex_, until) == std::cv_status::timeout) return;
+    }
+  }
+
+  detail::Mutex mutex_;
+  std::condition_variable_any ended_;
+  int running_ WEIR_GUARDED_BY(mutex_) = 0;
+  bool closed_ WEIR_GUARDED_BY(mutex_) = false;
+};
+
+/// Quiet communicators that cannot serve again. They are freed when the next one is made, which waits for the GPUs, too.
+class Spent {
+ public:
+  static Spent& instance() {
+    static auto& spent = *new Spent;
+    return spent;
+  }
+  void add(std::vector<NcclLibrary::Comm> comms) noexcept {
+    try {
+      const detail::LockGuard guard(mutex_);
+      comms_.insert(comms_.end(), comms.begin(), comms.end());
+    } catch (...) {
+      // Without memory they stay.
+    }
+  }
+  std::vector<NcclLibrary::Comm> take() noexcept {
+    const detail::LockGuard guard(mutex_);
+    return std::exchange(comms_, {});
+  }
+
+ private:
+  detail::Mutex mutex_;
+  std::vector<NcclLibrary::Comm> comms_ WEIR_GUARDED_BY(mutex_);
+};
+
+TaskThread& ender() {
+  static auto& thread = *new TaskThread;
+  return thread;
+}
+
+/// A communicator that is on its way to quiet. NCCL's revocation sets its kernels free; older ones have the abort alone, and once all
+/// ranks of the process are aborted that frees what they had: the driver waits for the GPUs then, and lets nobody launch. So the last
+/// rank to be aborted is one whose kernel has yet to begin, and its abort waits until it has.
+struct Stop {
+  std::shared_ptr<NcclRanks> ranks;
+  std::vector<NcclLibrary::Comm> comms;
+  std::vector<CallsWithNccl::Behind> calls;
+  std::optional<std::size_t> last = {};   ///< of those that are aborted
+  std::atomic<std::size_t> remaining{0};  ///< of the others
+};
+
+/// Whether the rank's kernels have begun, or are about to.
+bool has_come(const Stop& stop, std::size_t rank) noexcept {
+  const DeviceScope scope(stop.ranks->devices[rank]->index());
+  for (const CallsWithNccl::Behind& behind : stop.calls) {
+    if (behind[rank] == nullptr) continue;
+    const cudaError_t answer = cudaEventQuery(behind[rank]->get());
+    note(answer);
+    if (answer == cudaErrorNotReady) return false;
+  }
+  return true;
+}
+
+void abort_last(Stop& stop) noexcept {
+  constexpr std::chrono::milliseconds pause{2};
+  while (!Stops::instance().closed() && !has_come(stop, *stop.last)) std::this_thread::sleep_for(pause);
+  if (Stops::instance().closed()) return;
+  const detail::LockGuard guard(group_launches());
+  nccl().CommAbort(stop.comms[*stop.last]);
+}
+
+/// Of one rank; whoever is the last of them goes on.
+struct StopOfRank {
+  std::shared_ptr<Stop> stop;
+  std::size_t rank;
+};
+
+void stop_rank(void* argument) noexcept {
+  const std::unique_ptr<StopOfRank> one(static_cast<StopOfRank*>(argument));
+  Stop& stop = *one->stop;
+  NcclCommunicator* const comm = stop.comms[one->rank];
+  stop.last ? nccl().CommAbort(comm) : nccl().CommRevoke(comm, 0);
+  if (stop.remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  stop.last ? abort_last(stop) : Spent::instance().add(std::move(stop.comms));
+  Stops::instance().end();
+}
+
+/// Waits for what stands before its collectives, so each rank has a thread of its own.
+void stop_all(const std::shared_ptr<Stop>& stop) {
+  const std::size_t size = stop->comms.size();
+  if (nccl().CommRevoke == nullptr) {
+    stop->last = size - 1;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      if (!has_come(*stop, rank)) stop->last = rank;
+    }
+  }
+  stop->remaining.store(stop->last ? size - 1 : size, std::memory_order_relaxed);
+  if (!Stops::instance().begin()) return;
+  if (stop->last && size == 1) {
+    abort_last(*stop);
+    return Stops::instance().end();
+  }
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    if (rank == stop->last) continue;
+    auto one = std::make_unique<StopOfRank>(StopOfRank{stop, rank});
+    try {
+      start_thread([](void* argument) { stop_rank(argument); }, one.get());
+      static_cast<void>(one.release());
+    } catch (...) {
+      stop_rank(one.release());
+    }
+  }
+}
+
+void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks) {
+  {
+    // Who hands a call over at this moment is through behind this, and nobody begins.
+    const detail::LockGuard guard(CallOrder::instance().lock());
+  }
+  const auto stop = std::make_shared<Stop>();
+  stop->calls = ranks->calls.give_up_after(patience);
+  if (stop->calls.empty()) return;
+  stop->ranks = ranks;
+  {
+    const detail::LockGuard guard(CallOrder::instance().lock());
+    stop->comms = std::exchange(ranks->comms, {});
+  }
+  stop_all(stop);
+}
+
+/// Which waits for what runs on their GPUs, as making new ones does.
+void free_what_is_spent() {
+  Stops::instance();
+  for (NcclCommunicator* comm : Spent::instance().take()) {
+    const detail::LockGuard guard(group_launches());
+    nccl().CommDestroy(comm);
+  }
+}
+
+}  // namespace
+
+CallsWithNccl::Place CallsWithNccl::add(Behind behind) {
+  const detail::LockGuard guard(mutex_);
+  calls_.push_front(std::move(behind));
+  return calls_.begin();
+}
+
+void CallsWithNccl::remove(Place place) noexcept {
+  const detail::LockGuard guard(mutex_);
+  calls_.erase(place);
+  if (calls_.empty()) none_.notify_all();
+}
+
+std::vector<CallsWithNccl::Behind> CallsWithNccl::give_up_after(std::chrono::milliseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  const detail::LockGuard guard(mutex_);
+  while (!calls_.empty()) {
+    if (none_.wait_until(mutex_, until) == std::cv_status::timeout) break;
+  }
+  given_up_ = !calls_.empty();
+  return {calls_.begin(), calls_.end()};
+}
+
+bool CallsWithNccl::given_up() const noexcept {
+  const detail::LockGuard guard(mutex_);
+  return given_up_;
+}
+
+void check_nccl(NcclResult answer, const char* call, SourceLocation where) {
+  if (answer == NcclResult::success) return;
+  throw Error(Errc::device_failed, making, call, std::string("NCCL says: ") + nccl().GetErrorString(answer), where);
+}
+
+void make_ranks(NcclRanks& all, SourceLocation where) {
+  if (all.made.load(std::memory_order_relaxed)) return;
+  const SameDevice same;
+  std::vector<int> numbers;
+  for (CudaDevice* device : all.devices) {
+    const DeviceScope scope(device->index());
+    device->start(where);
+    numbers.push_back(device->index());
+    for (CudaDevice* peer : all.devices) {
+      if (peer != device) device->open_pools_to(*peer);
+    }
+  }
+  for (CudaDevice* device : all.devices) {
+    if (all.lanes.size() == all.devices.size()) break;
+    QueueOptions options;
+    options.kind = QueueOptions::Kind::internal;
+    options.blocking = false;
+    options.priority = lane_priority;
+    options.label = "collectives on " + device->name();
+    all.lanes.push_back(&device->open_queue(options));
+  }
+  for (CudaQueue* lane : all.lanes) {
+    if (all.scratch.size() == all.devices.size()) break;
+    all.scratch.push_back(lane->device().default_pool().allocate(*lane, scratch_bytes, making, where));
+  }
+  if (all.comms.empty()) {
+    free_what_is_spent();
+    std::vector<NcclLibrary::Comm> comms(all.devices.size());
+    {
+      const StackLimits limits(all);
+      check_nccl(nccl().CommInitAll(comms.data(), static_cast<int>(comms.size()), numbers.data()), "ncclCommInitAll",
+                 where);
+    }
+    all.comms = std::move(comms);
+    make_first_calls(all, where);
+    prepare_copies(all, where);
+  }
+  all.made.store(true, std::memory_order_release);
+}
+
+void make_unless_made(NcclRanks& ranks, SourceLocation where) {
+  // Who has the lock makes them itself, where it needs them.
+  if (ranks.made.load(std::memory_order_acquire) || CallOrder::is_mine()) return;
+  const detail::LockGuard guard(CallOrder::instance().lock());
+  const CallOrder::Mine mine;
+  make_ranks(ranks, where);
+}
+
+std::shared_ptr<NcclRanks> take_ranks(std::vector<CudaDevice*> devices) {
+  if (auto kept = KeptRanks::instance().take(devices)) return kept;
+  auto made = std::make_shared<NcclRanks>();
+  made->devices = std::move(devices);
+  return made;
+}
+
+void put_away(std::shared_ptr<NcclRanks> ranks) noexcept {
+  if (ranks->lanes.empty()) return;
+  const bool usable = !ranks->calls.given_up() && !ranks->comms.empty() && error_of(*ranks) == NcclResult::success;
+  ranks->made.store(false, std::memory_order_relaxed);  // but for the scratch memory
+  const auto release = [lanes = ranks->lanes, scratch = std::exchange(ranks->scratch, {}), usable] {
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      CudaQueue& lane = *lanes[i];
+      if (i < scratch.size()) {
+        try {
+          lane.device().default_pool().release_unshared(lane, true, lane.owner(), scratch[i], {});
+        } catch (...) {
+          // Better kept than used when it is gone.
+        }
+      }
+      if (!usable) lane.retire();
+    }
+  };
+  post(ender(), release);
+  if (usable) KeptRanks::instance().keep(std::move(ranks));
+}
+
+void stop_if_stuck(std::shared_ptr<NcclRanks> ranks) noexcept {
+  try {
+    auto kept = std::make_unique<std::shared_ptr<NcclRanks>>(std::move(ranks));
+    start_thread(
+        [](void* argument) {
+          const std::unique_ptr<std::shared_ptr<NcclRanks>> those(static_cast<std::shared_ptr<NcclRanks>*>(argument));
+          try {
+            look_if_stuck(*those);
+          } catch (...) {
+            // Without memory what is stuck stays so until its ranks' streams come.
+          }
+        },
+        kept.get());
+    static_cast<void>(kept.release());
+  } catch (...) {
+    // Without memory or a thread: as above.
+  }
+}
+
+NcclResult error_of(const NcclRanks& ranks) {
+  for (NcclCommunicator* comm : ranks.comms) {
+    NcclResult error = NcclResult::success;
+    if (nccl().CommGetAsyncError(comm, &error) != NcclResult::success) continue;
+    if (error != NcclResult::success && error != NcclResult::in_progress) return error;
+  }
+  return NcclResult::success;
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,75 @@
+// What NCCL has of a communicator: kept for the next one of the same GPUs when it is gone, stopped where a call of it is stuck.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include <weir/error.hpp>
+
+#include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/streams/stocks.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+class CudaQueue;
+
+/// Calls that are with NCCL. Thread rule: any thread.
+class CallsWithNccl {
+ public:
+  /// What each rank's kernel comes behind in the user's stream; null where a rank has no part.
+  using Behind = std::vector<std::shared_ptr<StockEvent>>;
+  using Place = std::list<Behind>::iterator;
+
+  Place add(Behind behind);
+  void remove(Place place) noexcept;
+  /// Waits at most so long for all to end. Those that have not are returned, and given up: their communicators are to be stopped.
+  std::vector<Behind> give_up_after(std::chrono::milliseconds time);
+  bool given_up() const noexcept;
+
+ private:
+  mutable detail::Mutex mutex_;
+  std::condition_variable_any none_;
+  std::list<Behind> calls_ WEIR_GUARDED_BY(mutex_);
+  bool given_up_ WEIR_GUARDED_BY(mutex_) = false;
+};
+
+/// Of one communicator at a time. Under the lock of CallOrder, but for `calls`.
+struct NcclRanks {
+  std::vector<CudaDevice*> devices;
+  std::vector<NcclLibrary::Comm> comms;  ///< empty: not made yet, or stopped
+  std::vector<CudaQueue*> lanes;         ///< for what cannot go to the user's stream itself
+  std::vector<void*> scratch;            ///< a few bytes on each device, for barriers
+  std::atomic<bool> made{false};         ///< all of these are there
+  CallsWithNccl calls;
+};
+
+/// Those that a communicator of these GPUs had, or new ones. No call of the driver's or NCCL's.
+std::shared_ptr<NcclRanks> take_ranks(std::vector<CudaDevice*> devices);
+/// The communicator is gone, and no call of it is with NCCL. NCCL's end of a communicator waits for all that runs on its GPUs, with
+/// the driver's own lock held; so none is ended, and the next communicator of the same GPUs has them. Any thread.
+void put_away(std::shared_ptr<NcclRanks> ranks) noexcept;
+
+/// The communicator has failed, and no call of it is handed over any more. What is with NCCL ends by itself as soon as the ranks' streams
+/// come to it; where one does not, the others' kernels are set free. Returns immediately.
+void stop_if_stuck(std::shared_ptr<NcclRanks> ranks) noexcept;
+
+/// What NCCL says has gone wrong since they were made; success otherwise.
+NcclResult error_of(const NcclRanks& ranks);
+
+/// Makes what is not there yet; which waits for what runs on the GPUs, and takes long, unless they were another communicator's before.
+/// Under the lock of CallOrder. Throws weir::Error.
+void make_ranks(NcclRanks& ranks, SourceLocation where);
+/// Takes the lock for that.
+void make_unless_made(NcclRanks& ranks, SourceLocation where);
+
+/// Throws what NCCL answers.
+void check_nccl(NcclResult answer, const char* call, SourceLocation where);
+
+}  // namespace weir::cuda
