@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -167,21 +168,21 @@ struct Stop {
   std::atomic<std::size_t> remaining{0};  ///< of the others
 };
 
-/// Whether the rank's kernels have begun, or are about to.
-bool has_come(const Stop& stop, std::size_t rank) noexcept {
+/// Whether the first of the rank's kernels has begun, or is about to. Behind it others may stand, which it does not let begin.
+bool has_begun(const Stop& stop, std::size_t rank) noexcept {
   const DeviceScope scope(stop.ranks->devices[rank]->index());
   for (const CallsWithNccl::Behind& behind : stop.calls) {
     if (behind[rank] == nullptr) continue;
     const cudaError_t answer = cudaEventQuery(behind[rank]->get());
     note(answer);
-    if (answer == cudaErrorNotReady) return false;
+    return answer != cudaErrorNotReady;
   }
   return true;
 }
 
 void abort_last(Stop& stop) noexcept {
   constexpr std::chrono::milliseconds pause{2};
-  while (!Stops::instance().closed() && !has_come(stop, *stop.last)) std::this_thread::sleep_for(pause);
+  while (!Stops::instance().closed() && !has_begun(stop, *stop.last)) std::this_thread::sleep_for(pause);
   if (Stops::instance().closed()) return;
   const detail::LockGuard guard(group_launches());
   nccl().CommAbort(stop.comms[*stop.last]);
@@ -209,7 +210,7 @@ void stop_all(const std::shared_ptr<Stop>& stop) {
   if (nccl().CommRevoke == nullptr) {
     stop->last = size - 1;
     for (std::size_t rank = 0; rank < size; ++rank) {
-      if (!has_come(*stop, rank)) stop->last = rank;
+      if (!has_begun(*stop, rank)) stop->last = rank;
     }
   }
   stop->remaining.store(stop->last ? size - 1 : size, std::memory_order_relaxed);
@@ -230,13 +231,13 @@ void stop_all(const std::shared_ptr<Stop>& stop) {
   }
 }
 
-void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks) {
+void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner) {
   {
     // Who hands a call over at this moment is through behind this, and nobody begins.
     const detail::LockGuard guard(CallOrder::instance().lock());
   }
   const auto stop = std::make_shared<Stop>();
-  stop->calls = ranks->calls.give_up_after(patience);
+  stop->calls = ranks->calls.give_up_after(patience, owner);
   if (stop->calls.empty()) return;
   stop->ranks = ranks;
   {
@@ -259,8 +260,8 @@ void free_what_is_spent() {
 
 CallsWithNccl::Place CallsWithNccl::add(Behind behind) {
   const detail::LockGuard guard(mutex_);
-  calls_.push_front(std::move(behind));
-  return calls_.begin();
+  calls_.push_back(std::move(behind));
+  return std::prev(calls_.end());
 }
 
 void CallsWithNccl::remove(Place place) noexcept {
@@ -269,13 +270,24 @@ void CallsWithNccl::remove(Place place) noexcept {
   if (calls_.empty()) none_.notify_all();
 }
 
-std::vector<CallsWithNccl::Behind> CallsWithNccl::give_up_after(std::chrono::milliseconds time) {
+void CallsWithNccl::belong_to_another() {
+  const detail::LockGuard guard(mutex_);
+  ++owner_;
+}
+
+std::uint64_t CallsWithNccl::owner() const {
+  const detail::LockGuard guard(mutex_);
+  return owner_;
+}
+
+std::vector<CallsWithNccl::Behind> CallsWithNccl::give_up_after(std::chrono::milliseconds time, std::uint64_t owner) {
   const auto until = std::chrono::steady_clock::now() + time;
   const detail::LockGuard guard(mutex_);
-  while (!calls_.empty()) {
+  while (owner_ == owner && !calls_.empty()) {
     if (none_.wait_until(mutex_, until) == std::cv_status::timeout) break;
   }
-  given_up_ = !calls_.empty();
+  if (owner_ != owner || calls_.empty()) return {};
+  given_up_ = true;
   return {calls_.begin(), calls_.end()};
 }
 
@@ -338,7 +350,10 @@ void make_unless_made(NcclRanks& ranks, SourceLocation where) {
 }
 
 std::shared_ptr<NcclRanks> take_ranks(std::vector<CudaDevice*> devices) {
-  if (auto kept = KeptRanks::instance().take(devices)) return kept;
+  if (auto kept = KeptRanks::instance().take(devices)) {
+    kept->calls.belong_to_another();
+    return kept;
+  }
   auto made = std::make_shared<NcclRanks>();
   made->devices = std::move(devices);
   return made;
@@ -365,20 +380,24 @@ void put_away(std::shared_ptr<NcclRanks> ranks) noexcept {
   if (usable) KeptRanks::instance().keep(std::move(ranks));
 }
 
-void stop_if_stuck(std::shared_ptr<NcclRanks> ranks) noexcept {
+void stop_if_stuck(const std::shared_ptr<NcclRanks>& ranks) noexcept {
+  struct Look {
+    std::shared_ptr<NcclRanks> ranks;
+    std::uint64_t owner;
+  };
   try {
-    auto kept = std::make_unique<std::shared_ptr<NcclRanks>>(std::move(ranks));
+    auto look = std::make_unique<Look>(Look{ranks, ranks->calls.owner()});
     start_thread(
         [](void* argument) {
-          const std::unique_ptr<std::shared_ptr<NcclRanks>> those(static_cast<std::shared_ptr<NcclRanks>*>(argument));
+          const std::unique_ptr<Look> one(static_cast<Look*>(argument));
           try {
-            look_if_stuck(*those);
+            look_if_stuck(one->ranks, one->owner);
           } catch (...) {
             // Without memory what is stuck stays so until its ranks' streams come.
           }
         },
-        kept.get());
-    static_cast<void>(kept.release());
+        look.get());
+    static_cast<void>(look.release());
   } catch (...) {
     // Without memory or a thread: as above.
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <vector>
@@ -29,14 +30,20 @@ class CallsWithNccl {
 
   Place add(Behind behind);
   void remove(Place place) noexcept;
-  /// Waits at most so long for all to end. Those that have not are returned, and given up: their communicators are to be stopped.
-  std::vector<Behind> give_up_after(std::chrono::milliseconds time);
+  /// They are another communicator's from here on.
+  void belong_to_another();
+  /// Its number.
+  std::uint64_t owner() const;
+  /// Waits at most so long for all of the owner's to end. Those that have not are returned, the first first, and given up: their
+  /// communicators are to be stopped.
+  std::vector<Behind> give_up_after(std::chrono::milliseconds time, std::uint64_t owner);
   bool given_up() const noexcept;
 
  private:
   mutable detail::Mutex mutex_;
   std::condition_variable_any none_;
   std::list<Behind> calls_ WEIR_GUARDED_BY(mutex_);
+  std::uint64_t owner_ WEIR_GUARDED_BY(mutex_) = 0;
   bool given_up_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
@@ -58,7 +65,7 @@ void put_away(std::shared_ptr<NcclRanks> ranks) noexcept;
 
 /// The communicator has failed, and no call of it is handed over any more. What is with NCCL ends by itself as soon as the ranks' streams
 /// come to it; where one does not, the others' kernels are set free. Returns immediately.
-void stop_if_stuck(std::shared_ptr<NcclRanks> ranks) noexcept;
+void stop_if_stuck(const std::shared_ptr<NcclRanks>& ranks) noexcept;
 
 /// What NCCL says has gone wrong since they were made; success otherwise.
 NcclResult error_of(const NcclRanks& ranks);
