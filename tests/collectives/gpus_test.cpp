@@ -18,9 +18,9 @@ using weir::in;
 using weir::inout;
 using weir::out;
 
-/// Observes commands, and keeps nothing.
+/// Observes everything, times too, and keeps nothing.
 struct Listener : weir::Observer {
-  Listener() { weir::attach(*this, weir::Watch::commands); }
+  Listener() { weir::attach(*this); }
   ~Listener() override { weir::detach(*this); }
 };
 
