@@ -31,7 +31,6 @@ namespace {
 class Out {
  public:
   explicit Out(std::ostream& out) : out_(out) { text_.reserve(piece + 4096); }
-  ~Out() { flush(); }
   Out(const Out&) = delete;
   Out& operator=(const Out&) = delete;
 
@@ -60,13 +59,14 @@ class Out {
     text_.append(digits, sizeof digits);
     return *this;
   }
-
- private:
-  static constexpr std::size_t piece = 1 << 16;
+  /// To be called last, too: not by the destructor, as the stream may throw.
   void flush() {
     out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
     text_.clear();
   }
+
+ private:
+  static constexpr std::size_t piece = 1 << 16;
   std::ostream& out_;
   std::string text_;
 };
@@ -88,6 +88,7 @@ class Writer {
     for (const NamedRange& range : timeline_.ranges) named_range(range);
     for (const NodeRun& node : timeline_.nodes) node_run(node);
     out_ << "\n]}\n";
+    out_.flush();
   }
 
  private:

@@ -79,6 +79,25 @@ TEST(TraceFiles, are_written_whole_and_read) {
   EXPECT_THROW(save(whole(), "/nowhere/at/all.json"), weir::Error);
 }
 
+// The writer's own buffer is larger than what is left of the disk.
+TEST(TraceFiles, on_a_full_disk_are_errors) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  Made made;
+  for (int i = 0; i < 20000; ++i) made.add(0, Lane::kernel, 7 * i, 7 * i * i, 7 * i * i + i, {}, 13 * i * i);
+  for (const char* ending : {".json", ".html", ".pftrace"}) {
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("full" + std::to_string(getpid()) + ending);
+    std::filesystem::create_symlink("/dev/full", path);
+    const std::string wrong = trace_test::what_is_wrong([&] {
+      save(made.timeline, path);
+      return Timeline();
+    });
+    std::filesystem::remove(path);
+    EXPECT_NE(wrong.find("it cannot be written: No space left on device"), std::string::npos)
+        << ending << ": " << wrong;
+  }
+}
+
 TEST(TraceFiles, that_are_wrong_are_errors_with_the_path_of_the_member) {
   const std::string text = json_of(whole());
   const auto changed = [&](const std::string& from, const std::string& to) {
