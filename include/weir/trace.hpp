@@ -239,7 +239,7 @@ inline constexpr std::size_t reason_count = 14;
 std::string_view to_text(Reason reason);
 
 /// A gap: `command` could have begun at `begin` but for the reason, and began at `end`. Of a copy of pageable memory that was slow
-/// itself they are its own.
+/// itself they are its own, and where it is told because it held the host, `by` is `command`.
 struct Held {
   Reason reason = Reason::unknown;
   std::uint32_t command = none;

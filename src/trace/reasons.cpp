@@ -8,6 +8,7 @@
 #include "trace/bounds.hpp"
 #include "trace/collectives.hpp"
 #include "trace/intervals.hpp"
+#include "trace/slow_copies.hpp"
 #include "trace/words.hpp"
 
 namespace weir::trace {
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::int64_t least = 1000;  ///< ns; what is shorter is the device's own
 constexpr int looked_at = 256;        ///< waits, back from a call
+constexpr std::int64_t of_wake =
+    50'000;  ///< ns, from the end of a wait to the next call, that are not the program's own
 
 /// What commands share, and wait for each other for. On the CPU that are the workers, for all kinds of work.
 using EngineOfDevice = std::pair<std::uint32_t, Lane>;
@@ -52,7 +55,7 @@ class Explainer {
       if (is_of_device(timeline_.commands[i])) explain(i);
     }
     find_late_ranks();
-    find_slow_copies();
+    for (Held& held : slow_copies(timeline_)) add(std::move(held));
     return sorted();
   }
 
@@ -252,7 +255,7 @@ class Explainer {
     const auto gap = gaps_.find({device_of(one), one.begin});
     const std::int64_t idle_since = gap == gaps_.end() ? until : std::min(std::max(gap->second, since), until);
     const std::int64_t late = until - idle_since;
-    if (is_served_in_order(one)) since = std::max(since, engine_idle_since(place));
+    if (is_on_copy_engine(timeline_, one)) since = std::max(since, engine_idle_since(place));
     const HostWait* wait = longest_wait(place, since, until);
     const std::int64_t waited = wait == nullptr ? 0 : saved_without(*wait, one, since, until);
     const bool in_gap = wait != nullptr && 2 * overlap(*wait, idle_since, until) > late;
@@ -275,9 +278,7 @@ class Explainer {
     if (wait != nullptr) {
       blame(held, *wait);
     } else {
-      held.reason = Reason::host_late;
-      held.file = one.file;
-      held.line = one.line;
+      blame_host(held);
     }
     add(std::move(held));
     for (const HostWait* other : others) {
@@ -286,6 +287,20 @@ class Explainer {
       blame(more, *other);
       add(std::move(more));
     }
+    if (by_gap) return;
+    // The wait is the dearer, but the device was idle after it, too, while the host did something of its own.
+    const std::int64_t over = std::clamp(wait->end, idle_since, until);
+    const std::int64_t own = until - over - in_others;
+    if (own < of_wake) return;
+    Held rest = begun(place, none, over, one.begin);
+    rest.saves = own;
+    blame_host(rest);
+    add(std::move(rest));
+  }
+  void blame_host(Held& held) const {
+    held.reason = Reason::host_late;
+    held.file = command(held.command).file;
+    held.line = command(held.command).line;
   }
   /// Of the thread that submitted the command, since its call before: as longest_wait() has one of them.
   std::vector<const HostWait*> waits_before_call(std::uint32_t place, std::int64_t since, std::int64_t until) const {
@@ -299,10 +314,6 @@ class Explainer {
       if (overlap(*at, since, until) >= least) made.push_back(&*at);
     }
     return made;
-  }
-  /// Copy engines of devices do one copy after the other; kernels run beside each other while there is room.
-  bool is_served_in_order(const Command& one) const {
-    return one.lane >= Lane::copy_in && one.lane <= Lane::copy_device && !is_of_cpu(one);
   }
   /// By how much the whole would be shorter at most, had the host not waited. What it waited for ends when it ends: if the host
   /// then waits for everything, or never again, what is left to save is the time from there.
@@ -397,40 +408,6 @@ class Explainer {
         held.saves = meeting.came() - one.ready;
         add(std::move(held));
       }
-    }
-  }
-
-  /// Copies of pageable memory that were slower than copies of pinned memory on the same way, which were not much larger.
-  void find_slow_copies() {
-    struct Rate {
-      std::uint64_t bytes;
-      double per_ns;  ///< the best of copies that are no larger
-    };
-    std::map<EngineOfDevice, std::vector<Rate>> pinned;
-    for (const Command& one : timeline_.commands) {
-      if (!is_work(one) || !is_served_in_order(one) || one.pageable || one.bytes == 0) continue;
-      if (one.end - one.begin < least) continue;
-      pinned[engine_of(one)].push_back(
-          {one.bytes, static_cast<double>(one.bytes) / static_cast<double>(one.end - one.begin)});
-    }
-    for (auto& [engine, rates] : pinned) {
-      std::sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) { return a.bytes < b.bytes; });
-      for (std::size_t i = 1; i < rates.size(); ++i) rates[i].per_ns = std::max(rates[i].per_ns, rates[i - 1].per_ns);
-    }
-    for (std::uint32_t place = 0; place < timeline_.commands.size(); ++place) {
-      const Command& one = command(place);
-      if (!one.pageable || !is_work(one) || !is_served_in_order(one)) continue;
-      const std::vector<Rate>& rates = pinned[engine_of(one)];
-      const auto after = std::upper_bound(rates.begin(), rates.end(), one.bytes,
-                                          [](std::uint64_t bytes, const Rate& rate) { return bytes < rate.bytes / 2; });
-      if (after == rates.begin()) continue;
-      Held held = begun(place, none, one.begin, one.end);
-      const double fast = static_cast<double>(one.bytes) / std::prev(after)->per_ns;
-      held.saves = one.end - one.begin - static_cast<std::int64_t>(fast);
-      held.reason = Reason::pageable_copy;
-      held.file = one.file;
-      held.line = one.line;
-      add(std::move(held));
     }
   }
 

@@ -60,11 +60,62 @@ std::string rank_text(const Timeline& timeline, std::uint32_t command) {
                                      [](const CollectivePart& one, std::uint32_t at) { return one.command < at; });
   return part == parts.end() || part->command != command ? "?" : std::to_string(part->rank);
 }
-bool on_copy_engine(const Timeline& timeline, const Command& command) {
+
+/// The innermost range of its thread in which it was for most of the time.
+const NamedRange* range_of(const Timeline& timeline, std::uint32_t thread, std::int64_t since, std::int64_t until) {
+  const NamedRange* found = nullptr;
+  for (const NamedRange& range : timeline.ranges) {
+    if (range.begin > until) break;
+    if (range.thread != thread) continue;
+    const std::int64_t end = range.end < 0 ? until : std::min(range.end, until);
+    if (2 * (end - std::max(range.begin, since)) > until - since) found = &range;  // those inside it begin later
+  }
+  return found;
+}
+/// The last one of its thread that was over in that time.
+const HostWait* last_wait(const Timeline& timeline, std::uint32_t thread, std::int64_t since, std::int64_t until) {
+  const HostWait* found = nullptr;
+  for (const HostWait& wait : timeline.waits) {
+    if (wait.begin > until) break;
+    if (wait.thread == thread && wait.begin >= since && wait.end <= until) found = &wait;
+  }
+  return found;
+}
+std::string spaced(const char* before, const std::string& text) { return text.empty() ? "" : before + text; }
+/// What the thread that made the call did instead, from when the device had nothing to do until then.
+std::string done_instead(const Timeline& timeline, const Held& held) {
+  const Command& late = timeline.commands[held.command];
+  std::uint64_t calls = 0;
+  const Command* last = nullptr;
+  for (std::uint32_t i = held.command; i > 0 && last == nullptr;) {
+    const Command& before = timeline.commands[--i];
+    if (before.thread != late.thread) continue;
+    if (before.call >= held.begin) {
+      ++calls;
+    } else {
+      last = &before;
+    }
+  }
+  std::string made;
+  if (const NamedRange* range = range_of(timeline, late.thread, held.begin, late.call)) {
+    made += "; its thread was in \"" + std::string(timeline.text(range->name)) + '"';
+  }
+  if (calls > 0) {
+    return made + (made.empty() ? "; its thread" : ", and") + " made " + std::to_string(calls) +
+           (calls == 1 ? " other call" : " other calls") + " meanwhile";
+  }
+  std::string since = last == nullptr ? "" : place_text(timeline, last->file, last->line);
+  const HostWait* wait = last_wait(timeline, late.thread, last == nullptr ? -1 : last->call, late.call);
+  if (wait != nullptr) since = "the wait" + spaced(" at ", place_text(timeline, wait->file, wait->line));
+  if (since.empty()) return made;
+  return made + (made.empty() ? "; its thread had" : ", and had") + " called nothing since " + since;
+}
+}  // namespace
+
+bool is_on_copy_engine(const Timeline& timeline, const Command& command) {
   const bool copies = command.lane >= Lane::copy_in && command.lane <= Lane::copy_device;
   return copies && !is_cpu(timeline, timeline.streams[command.stream].device);
 }
-}  // namespace
 
 void add_words(Held& held, const Timeline& timeline) {
   const std::string one = command_text(timeline, held.command);
@@ -93,6 +144,12 @@ void add_words(Held& held, const Timeline& timeline) {
       held.change = "if it does not need it, give it another stream, with an event where the data meets";
       break;
     case Reason::pageable_copy:
+      if (held.by == held.command) {
+        held.why = one + " is of pageable memory, and held the host" + line +
+                   "; no copy of pinned memory on the same way was recorded, to say how much faster it would be";
+        held.change = "copy pinned memory (weir::pinned, ScopedPin), so that the call returns at once";
+        break;
+      }
       if (held.end == command.end) {  // it held itself
         held.why = one + " is of pageable memory, and was slower than copies of pinned memory on the same way";
         held.change = "copy pinned memory (weir::pinned, ScopedPin): it needs no copy of the host's in between";
@@ -106,12 +163,13 @@ void add_words(Held& held, const Timeline& timeline) {
       held.change = "wait later, or let a stream wait for an event instead of the host";
       break;
     case Reason::host_late:
-      held.why = one + " was submitted late: the device had nothing to do before the call" + line;
+      held.why = one + " was submitted late: the device had nothing to do before the call" + line +
+                 done_instead(timeline, held);
       held.change = "submit it earlier or from another thread; a graph makes many calls one";
       break;
     case Reason::engine_busy:
       held.why = one + " was ready, but " + by + " kept " +
-                 (on_copy_engine(timeline, command) ? "its copy engine busy" : "the device full");
+                 (is_on_copy_engine(timeline, command) ? "its copy engine busy" : "the device full");
       held.change = "nothing holds it but the device: make the work smaller, or give what matters a higher priority";
       break;
     case Reason::memory:

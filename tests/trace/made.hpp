@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <random>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,35 @@ class Made {
  private:
   std::uint32_t file_;
 };
+
+using weir::trace::Held;
+
+/// Of one command.
+inline std::vector<Held> held_of(const Timeline& timeline, std::uint32_t place) {
+  std::vector<Held> held = explain(timeline);
+  held.erase(std::remove_if(held.begin(), held.end(), [&](const Held& one) { return one.command != place; }),
+             held.end());
+  return held;
+}
+inline Held only_of(const Timeline& timeline, std::uint32_t place) {
+  const std::vector<Held> held = held_of(timeline, place);
+  EXPECT_EQ(held.size(), 1u) << to_text(held, timeline);
+  return held.empty() ? Held() : held.front();
+}
+
+inline void add_wait(Made& made, const std::string& what, std::uint32_t command, std::int64_t begin, std::int64_t end) {
+  weir::trace::HostWait wait;
+  wait.what = made.text(what);
+  wait.command = command;
+  wait.file = made.timeline.commands.front().file;
+  wait.line = 77;
+  wait.thread = 1;
+  wait.begin = begin;
+  wait.end = end;
+  made.timeline.waits.push_back(wait);
+}
+
+inline void name_device(Made& made, const std::string& name) { made.timeline.devices.front() = made.text(name); }
 
 /// Of any shape, with small moments so that much coincides.
 inline Timeline by_chance(unsigned seed) {

@@ -12,8 +12,12 @@
 
 namespace {
 
+using trace_test::add_wait;
+using trace_test::held_of;
 using trace_test::Lane;
 using trace_test::Made;
+using trace_test::name_device;
+using trace_test::only_of;
 using trace_test::Tie;
 using trace_test::Timeline;
 using weir::trace::Held;
@@ -21,33 +25,6 @@ using weir::trace::Reason;
 
 constexpr std::int64_t us = 1000;
 constexpr std::int64_t ms = 1000 * us;
-
-/// Of one command.
-std::vector<Held> held_of(const Timeline& timeline, std::uint32_t place) {
-  std::vector<Held> held = explain(timeline);
-  held.erase(std::remove_if(held.begin(), held.end(), [&](const Held& one) { return one.command != place; }),
-             held.end());
-  return held;
-}
-Held only_of(const Timeline& timeline, std::uint32_t place) {
-  const std::vector<Held> held = held_of(timeline, place);
-  EXPECT_EQ(held.size(), 1u) << to_text(held, timeline);
-  return held.empty() ? Held() : held.front();
-}
-
-void add_wait(Made& made, const std::string& what, std::uint32_t command, std::int64_t begin, std::int64_t end) {
-  weir::trace::HostWait wait;
-  wait.what = made.text(what);
-  wait.command = command;
-  wait.file = made.timeline.commands.front().file;
-  wait.line = 77;
-  wait.thread = 1;
-  wait.begin = begin;
-  wait.end = end;
-  made.timeline.waits.push_back(wait);
-}
-
-void name_device(Made& made, const std::string& name) { made.timeline.devices.front() = made.text(name); }
 
 // Copies in and out overlap, had the host not waited for the first one. Between the wait and the second call the device has
 // nothing to do for some microseconds.
@@ -160,6 +137,27 @@ TEST(TraceReasons, a_pageable_copy_that_was_slow_itself_is_told_beside_what_pinn
       EXPECT_NE(one.why.find("slower than copies of pinned memory"), std::string::npos) << one.why;
     }
     EXPECT_EQ(told, on_cpu ? 0u : 1u) << "the CPU copies both alike";
+  }
+}
+
+TEST(TraceReasons, a_pageable_copy_that_held_the_host_is_told_where_no_copy_of_pinned_memory_was_recorded) {
+  for (const bool on_cpu : {false, true}) {
+    Made made(1);
+    if (on_cpu) name_device(made, "cpu");
+    const auto staged = made.add(0, Lane::copy_in, 0, 0, 10 * us, {}, 1 << 15);
+    const auto copy = made.add(0, Lane::copy_in, 11 * us, 12 * us, 90 * us, {}, 1 << 21);
+    for (const std::uint32_t one : {staged, copy}) made.timeline.commands[one].pageable = true;
+    add_wait(made, "pageable copy", copy, 11 * us, 90 * us);
+    made.timeline.waits.back().line = made.timeline.commands[copy].line;
+    std::vector<Held> told = explain(made.timeline);
+    std::erase_if(told, [](const Held& one) { return one.reason != Reason::pageable_copy; });
+    ASSERT_EQ(told.size(), on_cpu ? 0u : 1u) << to_text(told, made.timeline) << "the first one held nobody";
+    if (on_cpu) continue;
+    EXPECT_EQ(told[0].command, copy);
+    EXPECT_EQ(told[0].by, copy);
+    EXPECT_EQ(told[0].line, made.timeline.commands[copy].line);
+    EXPECT_EQ(told[0].saves, 78 * us);
+    EXPECT_NE(told[0].why.find("no copy of pinned memory on the same way was recorded"), std::string::npos);
   }
 }
 
