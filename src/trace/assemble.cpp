@@ -459,6 +459,7 @@ class Assembler {
           "that clock within " +
           std::to_string((told_.clock_error + 999) / 1000) + " us";
     }
+    if (told_.cost >= 0) words += "; recording a command took " + std::to_string(told_.cost) + " ns of its call";
     return words;
   }
 

@@ -171,7 +171,7 @@ class Session::State final : public Observer {
   }
 
   Timeline timeline() const {
-    Told told{tape_.read(), {}, {}, started_, now(), clock_error_.load(std::memory_order_relaxed)};
+    Told told{tape_.read(), {}, {}, started_, now(), clock_error_.load(std::memory_order_relaxed), cost()};
     {
       const detail::LockGuard lock(known_mutex_);
       told.streams = streams_;
@@ -202,7 +202,8 @@ class Session::State final : public Observer {
     if (command.stream == 0) return;  // memory of the host
     Tape::Writer& writer = tape_.writer();
     TapeRecord& record = writer.next();
-    record.begin = now();
+    const std::int64_t begin = now();
+    record.begin = begin;
     record.id = command.id;
     record.stream = command.stream;
     record.thread = command.thread;
@@ -220,6 +221,18 @@ class Session::State final : public Observer {
       before.a = stream;
       writer.add();
     }
+    if (command.id % measured_each == 0) measure(now() - begin);
+  }
+  /// Of calls now and then; not where the thread was interrupted. Of two threads at once either may be lost.
+  void measure(std::int64_t took) {
+    constexpr std::int64_t interrupted = 10'000;
+    if (took > interrupted) return;
+    cost_sum_.store(cost_sum_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+    cost_count_.store(cost_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  std::int64_t cost() const {
+    const std::int64_t count = cost_count_.load(std::memory_order_relaxed);
+    return count == 0 ? -1 : cost_sum_.load(std::memory_order_relaxed) / count;
   }
   void refused(const Refusal& refusal) override {
     if (!refusal.told) return;
@@ -329,6 +342,9 @@ class Session::State final : public Observer {
   const std::string date_;
   const pid_t process_;
   std::atomic<std::int64_t> clock_error_{0};  ///< of two that are told at once either may be lost: they differ little
+  static constexpr std::uint64_t measured_each = 17;
+  std::atomic<std::int64_t> cost_sum_{0};
+  std::atomic<std::int64_t> cost_count_{0};
   bool stopped_ = false;
   mutable detail::Mutex known_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_ WEIR_GUARDED_BY(known_mutex_);  ///< those that are gone stay

@@ -60,6 +60,7 @@ struct Told {
   std::int64_t started = 0;
   std::int64_t stopped = 0;
   std::int64_t clock_error = 0;  ///< ns: how far a GPU's times may be off
+  std::int64_t cost = -1;        ///< ns that telling of a command took in its call; -1: not known
 };
 /// Puts in order what was told: commands with what they depend on and when they ran, waits and ranges.
 Timeline assemble(const Told& told);

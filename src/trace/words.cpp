@@ -25,11 +25,22 @@ std::string place_text(const Timeline& timeline, Text file, std::uint32_t line) 
   return std::string(timeline.text(file)) + ":" + std::to_string(line);
 }
 
+namespace {
+/// Kernels of templates have names of hundreds of characters, of which sentences would have little else.
+std::string shortened(std::string_view name) {
+  constexpr std::size_t most = 80;
+  if (name.size() <= most) return std::string(name);
+  std::size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  return std::string(name.substr(0, end)) + "...";
+}
+}  // namespace
+
 std::string command_text(const Timeline& timeline, std::uint32_t place) {
   if (place == none) return "";
   const Command& command = timeline.commands[place];
-  return std::string(timeline.name_of(command)) + " (" +
-         std::string(timeline.text(timeline.streams[command.stream].name)) + ")";
+  return shortened(timeline.name_of(command)) + " (" + shortened(timeline.text(timeline.streams[command.stream].name)) +
+         ")";
 }
 
 std::string_view to_text(Reason reason) {

@@ -161,6 +161,17 @@ TEST(TraceReasons, a_pageable_copy_that_held_the_host_is_told_where_no_copy_of_p
   }
 }
 
+TEST(TraceReasons, sentences_have_the_beginnings_of_long_names) {
+  Made made;
+  made.add(0, Lane::copy_in, 0, 0, 10 * us);
+  const auto held = made.add(1, Lane::copy_in, 0, 10 * us, 20 * us);
+  std::string name = "kernel<";
+  for (int i = 0; i < 50; ++i) name += "\xc3\xa4\xc3\xb6\xc3\xbc";
+  made.timeline.commands[held].name = made.text(name);
+  EXPECT_EQ(only_of(made.timeline, held).why,
+            name.substr(0, 77) + "... (s1) was ready, but c0 (s0) kept its copy engine busy");
+}
+
 TEST(TraceReasons, kernels_run_beside_each_other_and_copies_of_one_engine_do_not) {
   for (const Lane lane : {Lane::kernel, Lane::copy_in}) {
     Made made(3);

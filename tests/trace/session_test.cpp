@@ -127,6 +127,20 @@ TEST(TraceSession, names_kernels_in_anonymous_namespaces_readably_whoever_compil
   EXPECT_EQ(timeline.name_of(timeline.commands[0]), "compiled_by_nvcc::{anonymous}::Nothing");
 }
 
+TEST(TraceSession, says_what_it_cost) {
+  Session session;
+  EXPECT_EQ(session.timeline().clock.find("recording a command took"), std::string::npos) << "none was recorded";
+  weir::Stream stream(weir::default_device());
+  for (int i = 0; i < 1000; ++i) weir::launch(stream, 1, [](std::size_t) {});
+  stream.synchronize();
+  const std::string clock = session.stop().clock;
+  const std::size_t at = clock.find("; recording a command took ");
+  ASSERT_NE(at, std::string::npos) << clock;
+  const std::string words = clock.substr(at + 27);
+  EXPECT_GT(std::stoi(words), 0);
+  EXPECT_EQ(words.substr(words.find(' ')), " ns of its call");
+}
+
 TEST(TraceSession, knows_sizes_and_directions_of_copies_and_which_held_the_host) {
   weir::Stream s(weir::device("cpu"));
   Session session;

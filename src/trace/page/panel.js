@@ -59,7 +59,7 @@ class Panel {
     const engines = summary.engines.map((one) => element("div", {class: "engine"},
       element("span", {}, `${one.device} ${one.engine}`), element("span", {}, percentText(one.busy_ns, whole)),
       element("span", {class: "track", "aria-hidden": "true"}, bar(one.busy_ns, whole, colorOf(one.engine))),
-      element("small", {}, [`${durationText(one.busy_ns)} busy`, `${countText(one.commands)} commands`,
+      element("small", {}, [`${durationText(one.busy_ns)} busy`, `${countText(one.commands)} ${one.commands === 1 ? "command" : "commands"}`,
         one.bytes_per_second > 0 ? rateText(one.bytes_per_second) : "",
         one.best_bytes_per_second > 0 && one.best_bytes_per_second >= one.bytes_per_second ? `best ${rateText(one.best_bytes_per_second)}` : ""]
         .filter(Boolean).join(" · "))));
@@ -73,7 +73,7 @@ class Panel {
       element("h2", {}, "Busy", element("small", {}, "overlaps counted once")), ...engines,
       element("h3", {}, "Both busy at once"),
       overlaps.length > 0 ? element("table", {class: "pairs"}, element("tbody", {}, ...overlaps))
-                          : element("p", {class: "empty"}, "There is one engine only."),
+                          : element("p", {class: "empty"}, "No device has two engines in use."),
       element("h3", {}, "Commands at once"), ...concurrency,
       element("h3", {}, "Recording"),
       element("p", {class: "about"}, [meta.date, meta.clock].filter(Boolean).join(" · ")));
