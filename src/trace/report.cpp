@@ -1,8 +1,13 @@
 // Numbers and reasons as text, and as JSON.
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "json/text.hpp"
+#include "trace/gaps.hpp"
 #include "trace/words.hpp"
 
 namespace weir::trace {
@@ -41,6 +46,50 @@ json::Parts command_json(const Timeline& timeline, std::uint32_t place) {
   made.text("stream", timeline.text(timeline.streams[command.stream].name));
   made.text("where", place_text(timeline, command.file, command.line));
   return made;
+}
+
+constexpr std::size_t most_gaps = 5;
+
+/// Where the critical path's time goes, by line.
+std::string critical_path_text(const Summary& summary, const Timeline& timeline) {
+  constexpr std::size_t most = 10;
+  struct Line {
+    std::uint32_t command;
+    std::uint64_t count = 0;
+    std::int64_t ran = 0;
+  };
+  std::map<std::tuple<std::string_view, Text, std::uint32_t>, Line> found;
+  for (const std::uint32_t place : summary.critical_path) {
+    const Command& one = timeline.commands[place];
+    Line& line = found.try_emplace({timeline.name_of(one), one.file, one.line}, Line{place}).first->second;
+    ++line.count;
+    line.ran += one.end - one.begin;
+  }
+  std::vector<Line> lines;
+  for (const auto& [key, line] : found) lines.push_back(line);
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.ran > b.ran; });
+  std::string text = "\non the critical path              ran     commands\n";
+  for (std::size_t i = 0; i < lines.size() && i < most; ++i) {
+    const Command& one = timeline.commands[lines[i].command];
+    const std::string where = place_text(timeline, one.file, one.line);
+    text +=
+        printed("%38s%13llu  ", duration_text(lines[i].ran).c_str(), static_cast<unsigned long long>(lines[i].count)) +
+        std::string(timeline.name_of(one)) + (where.empty() ? "" : ", " + where) + "\n";
+  }
+  if (lines.size() > most) text += "and " + std::to_string(lines.size() - most) + " lines that took less\n";
+  return text;
+}
+
+std::string gaps_text(const std::vector<IdleGap>& gaps, const Timeline& timeline) {
+  std::string text = "\nlongest idle                       for           at  until\n";
+  for (std::size_t i = 0; i < gaps.size() && i < most_gaps; ++i) {
+    const Command& one = timeline.commands[gaps[i].before];
+    const std::string where = place_text(timeline, one.file, one.line);
+    text += printed("%38s%13s  ", duration_text(gaps[i].end - gaps[i].begin).c_str(),
+                    duration_text(gaps[i].begin).c_str()) +
+            command_text(timeline, gaps[i].before) + (where.empty() ? "" : ", " + where) + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -88,6 +137,9 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
       text += one.latest < 0 ? "\n" : ", most for rank " + std::to_string(one.latest) + "\n";
     }
   }
+  if (!summary.critical_path.empty()) text += critical_path_text(summary, timeline);
+  if (const std::vector<IdleGap> gaps = idle_gaps(timeline); !gaps.empty()) text += gaps_text(gaps, timeline);
+  if (!timeline.clock.empty()) text += "\nTimes: " + timeline.clock + ".\n";
   if (!timeline.note.empty()) text += "\nNote: " + timeline.note + ".\n";
   return text;
 }
@@ -127,6 +179,15 @@ std::string to_json(const Summary& summary, const Timeline& timeline) {
         exchange.number("waited_ns", whole(one.waited)).member("latest", std::to_string(one.latest)).end());
   }
   made.member("collectives", list(exchanges));
+  std::vector<std::string> gaps;
+  constexpr std::size_t most = 100;
+  for (const IdleGap& one : idle_gaps(timeline)) {
+    if (gaps.size() == most) break;
+    json::Parts gap('{');
+    gap.number("begin_ns", whole(one.begin)).number("end_ns", whole(one.end));
+    gaps.push_back(gap.member("before", command_json(timeline, one.before).end()).end());
+  }
+  made.member("idle_gaps", list(gaps));
   return made.member("critical_path", list(path)).end();
 }
 

@@ -93,6 +93,21 @@ struct Plain {
   std::vector<std::int64_t> concurrency;
 };
 
+/// Of all times in which nothing ran.
+std::int64_t sum_of_gaps(const std::string& json) {
+  const auto number_behind = [&](const std::string& member, std::size_t& at) {
+    at = json.find(member, at) + member.size();
+    return std::stoll(json.substr(at));
+  };
+  std::int64_t sum = 0;
+  const std::string begin = "{\"begin_ns\": ";
+  for (std::size_t at = json.find(begin); at != json.npos; at = json.find(begin, at)) {
+    sum -= number_behind(begin, at);
+    sum += number_behind("\"end_ns\": ", at);
+  }
+  return sum;
+}
+
 TEST(TraceNumbers, of_1000_timelines_are_those_of_a_plain_reference) {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     const Timeline timeline = trace_test::by_chance(seed);
@@ -102,6 +117,7 @@ TEST(TraceNumbers, of_1000_timelines_are_those_of_a_plain_reference) {
     std::vector<std::int64_t> concurrency = summary.concurrency;
     while (!concurrency.empty() && concurrency.back() == 0) concurrency.pop_back();
     ASSERT_EQ(concurrency, plain.concurrency) << seed;
+    ASSERT_EQ(sum_of_gaps(to_json(summary, timeline)), summary.idle) << seed;
     for (const auto& engine : summary.engines) {
       const auto key = std::pair(engine.device, engine.lane);
       ASSERT_EQ(engine.busy, plain.busy[key]) << seed;
@@ -131,6 +147,36 @@ Held only(const Timeline& timeline) {
   const std::vector<Held> held = explain(timeline);
   EXPECT_EQ(held.size(), 1u) << to_text(held, timeline);
   return held.empty() ? Held() : held.front();
+}
+
+TEST(TraceNumbers, tell_the_longest_idle_times_and_what_is_on_the_critical_path) {
+  Made made;
+  const auto first = made.add(0, Lane::kernel, 0, 5 * us, 10 * us);
+  const auto second = made.add(0, Lane::copy_out, 1 * us, 40 * us, 45 * us, {{first, Tie::stream_order}});
+  made.add(1, Lane::kernel, 2 * us, 44 * us, 46 * us);
+  const auto last = made.add(0, Lane::kernel, 3 * us, 50 * us, 90 * us, {{second, Tie::stream_order}});
+  made.timeline.commands[last].name = made.timeline.commands[first].name;
+  made.timeline.commands[last].line = made.timeline.commands[first].line;
+  made.timeline.clock = "made";
+  const weir::trace::Summary summary = summarize(made.timeline);
+  EXPECT_EQ(summary.idle, 39 * us);
+  const std::string text = to_text(summary, made.timeline);
+  const std::string path =
+      "on the critical path              ran     commands\n"
+      "                                 45 us            2  c0, made.cpp:1\n"
+      "                                  5 us            1  c1, made.cpp:2\n";
+  EXPECT_NE(text.find(path), std::string::npos) << text;
+  const std::string gaps =
+      "longest idle                       for           at  until\n"
+      "                                 30 us        10 us  c1 (s0), made.cpp:2\n"
+      "                                  5 us         0 ns  c0 (s0), made.cpp:1\n"
+      "                                  4 us        46 us  c0 (s0), made.cpp:1\n";
+  EXPECT_NE(text.find(gaps), std::string::npos) << text;
+  EXPECT_NE(text.find("Times: made.\n"), std::string::npos) << text;
+  EXPECT_NE(to_json(summary, made.timeline)
+                .find(R"("idle_gaps": [{"begin_ns": 10000, "end_ns": 40000, "before": {"command": 1,)"),
+            std::string::npos)
+      << to_json(summary, made.timeline);
 }
 
 TEST(TraceReasons, an_event_is_told_with_the_line_of_its_record) {
