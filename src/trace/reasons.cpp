@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -112,6 +113,9 @@ class Explainer {
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
     }
     for (auto& [device, places] : by_begin_) {
+      const auto in = busy_.find({device, Lane::copy_in}), out = busy_.find({device, Lane::copy_out});
+      const bool both = in != busy_.end() && out != busy_.end();
+      if (both && common(in->second.all, out->second.all) == 0) one_for_copies_.insert(device);
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).begin < command(b).begin; });
     }
@@ -148,7 +152,8 @@ class Explainer {
     const std::int64_t ready = std::max(one.call, bound.end);
     std::optional<Held> held;
     if (ready >= 0 && one.begin - ready >= least) {
-      held = behind_engine(place, ready);
+      held = behind_engine(place, ready, engine_of(one));
+      if (!held) held = behind_other_copy(place, ready);
       if (!held) held = behind_queue(place, ready);
     }
     if (bound.command != none && bound.end > one.call) {
@@ -156,7 +161,8 @@ class Explainer {
     } else {
       // Asked for earlier, it would have stood behind the same work of its engine.
       const bool by_engine = held && held->reason != Reason::work_queue;
-      const std::int64_t until = by_engine ? busy_since(busy_.at(engine_of(one)), command(held->by).begin) : one.call;
+      const std::int64_t until =
+          by_engine ? busy_since(busy_.at(engine_of(command(held->by))), command(held->by).begin) : one.call;
       behind_host(place, bound.end, std::min(until, one.call));
     }
     if (held) add(std::move(*held));
@@ -198,15 +204,15 @@ class Explainer {
   }
 
   /// Ready, but another command kept its engine: the last one of it to end before this one began.
-  std::optional<Held> behind_engine(std::uint32_t place, std::int64_t ready) const {
+  std::optional<Held> behind_engine(std::uint32_t place, std::int64_t ready, EngineOfDevice engine) const {
     const Command& one = command(place);
-    const auto& ends = by_end_.at(engine_of(one));
+    const auto& ends = by_end_.at(engine);
     auto at = std::upper_bound(ends.begin(), ends.end(), one.begin, ends_after());
     if (at == ends.begin()) return std::nullopt;
     const std::uint32_t by = *--at;
     const std::int64_t end = command(by).end;
     if (by == place || end <= ready || one.begin - end > pause_of(one)) return std::nullopt;
-    const Busy& busy = busy_.at(engine_of(one));
+    const Busy& busy = busy_.at(engine);
     const std::int64_t since = std::max(ready, busy_since(busy, command(by).begin));
     Held held = begun(place, by, since, one.begin);
     held.saves = busy_until(busy, end) - busy_until(busy, since);
@@ -218,6 +224,13 @@ class Explainer {
     held.file = one.file;
     held.line = one.line;
     return held;
+  }
+
+  std::optional<Held> behind_other_copy(std::uint32_t place, std::int64_t ready) const {
+    const Command& one = command(place);
+    if (!is_on_copy_engine(timeline_, one) || one.lane == Lane::copy_device) return std::nullopt;
+    if (!one_for_copies_.contains(device_of(one))) return std::nullopt;
+    return behind_engine(place, ready, {device_of(one), one.lane == Lane::copy_in ? Lane::copy_out : Lane::copy_in});
   }
 
   /// Ready, its engine idle, and yet it began only when another stream's command did that was asked for before it: streams
@@ -442,6 +455,8 @@ class Explainer {
   std::map<EngineOfDevice, std::vector<std::uint32_t>> by_end_;
   std::map<EngineOfDevice, Busy> busy_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;  ///< of each device
+  /// Devices that have one engine for copies in and out: nothing says so, but copies of both ways never run at once there.
+  std::set<std::uint32_t> one_for_copies_;
   std::int64_t last_end_ = 0;
   std::vector<std::int64_t> call_before_;  ///< of each command: its thread's call before; -1 if there was none
   bool one_thread_ = true;                 ///< called all commands

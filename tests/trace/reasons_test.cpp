@@ -185,6 +185,23 @@ TEST(TraceReasons, kernels_run_beside_each_other_and_copies_of_one_engine_do_not
   }
 }
 
+TEST(TraceReasons, copies_of_both_ways_that_never_run_at_once_share_an_engine) {
+  for (const bool at_once : {false, true}) {
+    Made made(4);
+    const auto in = made.add(0, Lane::copy_in, 0, 0, 50 * us);
+    const auto out = made.add(1, Lane::copy_out, 1 * us, 50 * us, 90 * us);
+    made.add(2, Lane::copy_in, 100 * us, 100 * us, 120 * us);
+    made.add(3, Lane::copy_out, (at_once ? 110 : 130) * us, (at_once ? 110 : 130) * us, 140 * us);
+    const std::vector<Held> held = held_of(made.timeline, out);
+    ASSERT_EQ(held.size(), at_once ? 0u : 1u) << to_text(held, made.timeline);
+    if (at_once) continue;
+    EXPECT_EQ(held[0].reason, Reason::engine_busy);
+    EXPECT_EQ(held[0].by, in);
+    EXPECT_EQ(held[0].saves, 49 * us);
+    EXPECT_NE(held[0].why.find("kept its copy engine busy"), std::string::npos) << held[0].why;
+  }
+}
+
 TEST(TraceReasons, a_wait_before_the_engine_was_free_is_not_what_held) {
   Made made(3);
   const auto awaited = made.add(2, Lane::kernel, 0, 0, 300 * us);
