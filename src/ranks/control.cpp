@@ -289,10 +289,16 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
           listener->verdict(known ? code : Errc::rank_failed, failed, what);
         return;
       }
-      case Type::left:
-        if (!message.has(3, 0)) return;
-        if (const auto listener = listener_of(numbers[0])) listener->left(static_cast<int>(numbers[1]), numbers[2]);
+      case Type::left: {
+        if (!message.has(3, 0) || numbers.size() % 3 != 0) return;
+        std::vector<RankListener::PairCounts> pairs;
+        for (std::size_t i = 3; i < numbers.size(); i += 3) {
+          pairs.push_back({static_cast<int>(numbers[i]), numbers[i + 1], numbers[i + 2]});
+        }
+        if (const auto listener = listener_of(numbers[0]))
+          listener->left(static_cast<int>(numbers[1]), numbers[2], pairs);
         return;
+      }
       case Type::splits: {
         if (!message.has(2, 0) || (numbers.size() - 2) % 3 != 0) return;
         std::vector<RankListener::Choice> choices;
@@ -362,8 +368,13 @@ void Control::report(std::uint64_t communicator, Inquiry reason, std::uint64_t c
                  blamed < 0 ? std::uint64_t{most_ranks} : static_cast<std::uint64_t>(blamed), fingerprint},
                 {what}});
 }
-void Control::leave(std::uint64_t communicator, std::uint64_t calls, const std::string& last) {
-  shared_->say({Type::left, {communicator, 0, calls}, {last}});
+void Control::leave(std::uint64_t communicator, std::uint64_t calls, const std::vector<RankListener::PairCounts>& pairs,
+                    const std::string& last) {
+  ControlMessage said{Type::left, {communicator, 0, calls}, {last}};
+  for (const RankListener::PairCounts& one : pairs) {
+    said.numbers.insert(said.numbers.end(), {static_cast<std::uint64_t>(one.rank), one.sends, one.receives});
+  }
+  shared_->say(std::move(said));
 }
 void Control::split(std::uint64_t communicator, std::uint64_t number, int color, int key) {
   shared_->say({Type::split,

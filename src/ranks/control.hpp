@@ -30,6 +30,12 @@ class RankListener {
     std::string call;               ///< its text, or that of the send or receive that was asked for
     std::string last;               ///< the text of the last call
   };
+  /// How often a rank has called send and receive with another one of its communicator.
+  struct PairCounts {
+    int rank = 0;
+    std::uint64_t sends = 0;
+    std::uint64_t receives = 0;
+  };
   struct Choice {
     int color = 0;
     int key = 0;
@@ -41,7 +47,7 @@ class RankListener {
   virtual Answer answer(std::uint64_t call, std::uint64_t fingerprint) = 0;
   /// `what`: the reason and the table of ranks.
   virtual void verdict(Errc code, const std::vector<int>& failed, const std::string& what) = 0;
-  virtual void left(int rank, std::uint64_t calls) = 0;
+  virtual void left(int rank, std::uint64_t calls, const std::vector<PairCounts>& pairs) = 0;
   /// Nobody decides any more: rank 0's process died.
   virtual void dead(int rank, const std::string& why) = 0;
   /// Of each rank of the communicator.
@@ -94,8 +100,10 @@ class Control {
   /// `fingerprint`: of the other rank's send or receive that did not fit; else 0.
   void report(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, const std::string& what,
               std::uint64_t fingerprint = 0);
-  /// `last`: the text of its last call, for the tables of the others.
-  void leave(std::uint64_t communicator, std::uint64_t calls, const std::string& last);
+  /// What it has called: collectives, and sends and receives with each other rank. `last`: the text of its last call, for the
+  /// tables of the others.
+  void leave(std::uint64_t communicator, std::uint64_t calls, const std::vector<RankListener::PairCounts>& pairs,
+             const std::string& last);
   void split(std::uint64_t communicator, std::uint64_t number, int color, int key);
   /// Until what was said is out, for half a second at most.
   void flush() const;

@@ -42,7 +42,9 @@ bool Hub::take(int rank, const ControlMessage& message) {
           message.texts.empty() ? std::string() : message.texts[0];
       // Who leaves while it is asked why the communicator fails is not why.
       if (!fails(message.numbers[0])) {
-        tell(found->second, {Type::left, {message.numbers[0], static_cast<std::uint64_t>(rank), message.numbers[2]}});
+        ControlMessage told{Type::left, message.numbers};
+        told.numbers[1] = static_cast<std::uint64_t>(rank);
+        tell(found->second, told);
       }
       look_for_splits_without(message.numbers[0], rank);
       close_answered();

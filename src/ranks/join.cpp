@@ -13,7 +13,7 @@ namespace {
 
 using Type = ControlMessage::Type;
 
-constexpr std::uint64_t protocol = 3;
+constexpr std::uint64_t protocol = 4;
 constexpr std::size_t longest_hello = 1024;
 constexpr std::size_t most_strangers = 256;  ///< connections that have yet to say who they are
 constexpr std::chrono::seconds patience_with_strangers{5};

@@ -19,7 +19,7 @@ struct ControlMessage {
     question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call
     verdict,   ///< numbers: communicator, error code, ranks that failed; texts: what, the table
-    left,      ///< numbers: communicator, rank, calls; texts: to rank 0, the last call
+    left,      ///< numbers: communicator, rank, calls, each other rank with sends and receives; texts: its last call
     split,     ///< numbers: communicator, split, color, key
     splits,    ///< numbers: communicator, split, and each rank's color, key and context
     dead,      ///< numbers: rank; texts: why

@@ -234,6 +234,25 @@ TEST(CollectivesOrder, what_all_ranks_called_is_done_when_the_communicators_are_
   EXPECT_EQ(x[0].to_host(), ints(1000, 3));
 }
 
+/// Whichever half comes first.
+TEST(CollectivesOrder, half_of_a_pair_is_still_there_when_the_rank_that_called_it_is_gone) {
+  WEIR_NEEDS_RANKS(2u);
+  for (const bool sender_leaves : {true, false}) {
+    Ranks ranks(2);
+    const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 7; });
+    const auto y = ranks.zeros<int>(1000);
+    const auto send = [&] { weir::send(ranks.streams[0], ranks.comms[0], in(x[0]), 1); };
+    const auto receive = [&] { weir::receive(ranks.streams[1], ranks.comms[1], out(y[1]), 0); };
+    sender_leaves ? send() : receive();
+    ranks.comms[sender_leaves ? 0 : 1] = {};
+    sender_leaves ? receive() : send();
+    ranks.synchronize();
+    EXPECT_EQ(y[1].to_host(), ints(1000, 7));
+    // There is no other one.
+    EXPECT_TRUE(fails_with(weir::Errc::rank_failed, [&] { sender_leaves ? receive() : send(); }, {"was destroyed"}));
+  }
+}
+
 TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
   if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
   WEIR_NEEDS_RANKS(2u);

@@ -93,6 +93,10 @@ TEST(Faults, an_abort) { expect(run("aborted"), others, "rank_failed", {"rank 1 
 TEST(Faults, a_communicator_that_was_destroyed_early) {
   expect(run("left"), others, "rank_failed", {"the communicator of rank 1 was destroyed before it called this"});
 }
+TEST(Faults, a_receive_from_a_rank_that_left_without_its_send) {
+  expect(run("left_beside_a_split"), {0}, "rank_failed",
+         {"the communicator of rank 1 was destroyed before it called this"});
+}
 TEST(Faults, a_call_is_compared_before_it_moves_data_if_the_checker_is_asked_for) {
   expect(run("compared", "WEIR_CHECK=1"), all, "collective_mismatch",
          {"broadcast of 4 x float", "broadcast of 8 x float"});

@@ -288,6 +288,21 @@ TEST_F(Scene, left) {
   }
   sum();
 }
+/// The connection for data stays, for what split() gave.
+TEST_F(Scene, left_beside_a_split) {
+  const weir::Communicator split = comm_->split(0, 0);
+  if (rank_ == 1) {
+    SharedGate("calls").wait();
+    comm_.reset();
+    return SharedGate("seen").wait();
+  }
+  if (rank_ != 0) return SharedGate("seen").wait();
+  fails([this] {
+    weir::receive(s_, *comm_, weir::out(x_), 1);
+    SharedGate("calls").open();
+  });
+  SharedGate("seen").open();
+}
 TEST_F(Scene, compared) {
   // The root sends and goes on, where nobody compares.
   if (rank_ == 0) fails([this] { weir::broadcast(s_, *comm_, weir::inout(x_), 0); });

@@ -328,6 +328,31 @@ TEST_F(OnRanks, two_communicators_of_all_do_not_hear_each_other) {
   expect("of the first", x, [&](std::size_t i) { return folded<int>(weir::Plus{}, i); });
 }
 
+/// Short messages go at once, long ones when the receiver is there.
+TEST_F(OnRanks, what_a_rank_called_before_it_left_is_done) {
+  if (size_ < 2) GTEST_SKIP() << "needs two ranks";
+  for (const std::size_t count : {10u, 1'000u, 100'000u}) {
+    const auto element = [](std::size_t i) { return static_cast<int>(i); };
+    const auto x = array<int>(count, element), y = nothing<int>(count);
+    const weir::Stream other(ranks_test::device()), third(ranks_test::device());
+    s_.synchronize();
+    weir::Communicator leaving = ranks_test::make({.name = "leaving"});
+    if (rank_ == 1) {
+      weir::send(s_, leaving, weir::in(x), 0);
+      weir::receive(other, leaving, weir::out(y), 0);
+      leaving = {};
+    }
+    weir::barrier(third, shared());
+    third.synchronize();
+    if (rank_ == 0) {
+      weir::receive(s_, leaving, weir::out(y), 1);
+      weir::send(other, leaving, weir::in(x), 1);
+    }
+    other.synchronize();
+    if (rank_ < 2) expect("from one that left, or to it", y, element);
+  }
+}
+
 TEST_F(OnRanks, captures_are_not_for_processes_and_nothing_goes_on_without_those_that_did_not_fail) {
   const auto x = mine<int>(8);
   weir::Stream s(ranks_test::device());

@@ -190,6 +190,15 @@ CallReference CommunicatorState::find_call(int rank, const Offer& offer, bool& f
   return open.back();
 }
 
+bool CommunicatorState::has_called(int other, int rank, const CollectiveRequest& request) const {
+  if (!is_pair(request.kind)) {
+    return ranks[static_cast<std::size_t>(other)].calls > ranks[static_cast<std::size_t>(rank)].calls;
+  }
+  if (ranked) return ranked->has_called(other, request.kind);
+  const auto waiting = pairs.find(lane_of(*this, rank, request));
+  return waiting != pairs.end() && !waiting->second.empty() && !waiting->second.front()->offer(index_of(request, rank));
+}
+
 void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCall& call) {
   for (std::size_t i = 0; i < call.ranks().size(); ++i) {
     if (!call.offer(i)) continue;
@@ -220,7 +229,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   const std::size_t uses = check_offer(*this, rank, offer, made != nullptr, regions);
   for (std::size_t r = 0; r < size_; ++r) {
     const bool needed = !is_pair(request.kind) || static_cast<int>(r) == request.peer;
-    if (!ranks[r].left || !needed || (!is_pair(request.kind) && ranks[r].calls > mine.calls)) continue;
+    if (!ranks[r].left || !needed || has_called(static_cast<int>(r), rank, request)) continue;
     fail_by_who_left(static_cast<int>(r));
     refuse(rank, operation, offer.where);
   }

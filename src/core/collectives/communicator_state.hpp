@@ -141,6 +141,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
  private:
   CallReference find_call(int rank, const Offer& offer, bool& fresh) WEIR_NEEDS(mutex);
+  /// Whether the rank `other` has made its part of what `rank` is about to call.
+  bool has_called(int other, int rank, const CollectiveRequest& request) const WEIR_NEEDS(mutex);
   const CollectivePart* call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
                                     const CollectivePart* leader, CallReference* made, StagedOperands* staged)
       WEIR_NEEDS(mutex);

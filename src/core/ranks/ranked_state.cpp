@@ -2,6 +2,7 @@
 #include "core/ranks/ranked_state.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace weir::detail {
@@ -45,7 +46,11 @@ RankedState::RankedState(const std::shared_ptr<CommunicatorState>& communicator,
       place_(std::move(place)),
       link_(std::move(link)),
       control_(std::move(control)),
-      shared_id_(shared_id_of(control_->job(), place_.context)) {}
+      shared_id_(shared_id_of(control_->job(), place_.context)),
+      own_pairs_(place_.members.size()),
+      their_pairs_(place_.members.size()) {
+  for (std::size_t r = 0; r < own_pairs_.size(); ++r) own_pairs_[r].rank = static_cast<int>(r);
+}
 
 void RankedState::start() {
   engine_ = std::make_shared<RankEngine>(link_, place_, weak_from_this());
@@ -78,6 +83,10 @@ void RankedState::add(const CallReference& call, std::size_t lane) {
   const Offer& offer = *call->offer(0);
   past_.push_back({call->number(), fingerprint_of(offer), offer, static_cast<RankedCall&>(*call).arrival});
   if (past_.size() > kept_calls) past_.pop_front();
+  if (is_pair(offer.request.kind)) {
+    PairCounts& pairs = own_pairs_[static_cast<std::size_t>(offer.request.peer)];
+    ++(offer.request.kind == CollectiveKind::send ? pairs.sends : pairs.receives);
+  }
   engine_->add(call, lane);
 }
 
@@ -87,7 +96,27 @@ std::string RankedState::last_of(const CommunicatorState::Rank& rank) const {
 
 void RankedState::leave(CommunicatorState& communicator) {
   const CommunicatorState::Rank& mine = communicator.ranks[static_cast<std::size_t>(place_.rank)];
-  control_->leave(place_.context, mine.calls, last_of(mine));
+  std::vector<PairCounts> pairs;
+  std::copy_if(own_pairs_.begin(), own_pairs_.end(), std::back_inserter(pairs),
+               [](const PairCounts& one) { return one.sends + one.receives != 0; });
+  control_->leave(place_.context, mine.calls, pairs, last_of(mine));
+}
+
+bool RankedState::has_called(int rank, CollectiveKind kind) const {
+  const PairCounts& own = own_pairs_[static_cast<std::size_t>(rank)];
+  const PairCounts& theirs = their_pairs_[static_cast<std::size_t>(rank)];
+  return kind == CollectiveKind::send ? theirs.receives > own.sends : theirs.sends > own.receives;
+}
+
+bool RankedState::waits_in_vain(const CommunicatorState& communicator, int rank) const {
+  const PairCounts& own = own_pairs_[static_cast<std::size_t>(rank)];
+  const PairCounts& theirs = their_pairs_[static_cast<std::size_t>(rank)];
+  return std::any_of(communicator.complete.begin(), communicator.complete.end(), [&](const CallReference& call) {
+    const CollectiveRequest& request = call->offer(0)->request;
+    if (!call->open() || request.peer != rank) return false;
+    return (request.kind == CollectiveKind::send && own.sends > theirs.receives) ||
+           (request.kind == CollectiveKind::receive && own.receives > theirs.sends);
+  });
 }
 
 void RankedState::fail(CommunicatorState& communicator, const std::string& what) {
@@ -232,7 +261,7 @@ void RankedState::verdict(Errc code, const std::vector<int>& failed, const std::
   communicator->split_changed.notify_all();
 }
 
-void RankedState::left(int rank, std::uint64_t calls) {
+void RankedState::left(int rank, std::uint64_t calls, const std::vector<PairCounts>& pairs) {
   const auto communicator = communicator_.lock();
   const int here = rank_here(rank);
   if (!communicator || here < 0 || here == place_.rank) return;
@@ -240,8 +269,11 @@ void RankedState::left(int rank, std::uint64_t calls) {
   CommunicatorState::Rank& theirs = communicator->ranks[static_cast<std::size_t>(here)];
   theirs.left = true;
   theirs.calls = calls;
+  for (const PairCounts& one : pairs) {
+    if (one.rank == place_.rank) their_pairs_[static_cast<std::size_t>(here)] = one;
+  }
   const std::uint64_t own = communicator->ranks[static_cast<std::size_t>(place_.rank)].calls;
-  if (communicator->failure || own <= calls) return;
+  if (communicator->failure || (own <= calls && !waits_in_vain(*communicator, here))) return;
   const std::string what = "the communicator of rank " + std::to_string(here) + " was destroyed before it called this";
   propose(*communicator, Errc::rank_failed, what);
   control_->report(place_.context, Inquiry::left, 0, rank, what);

@@ -34,6 +34,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// The call of this rank, whose part is in its stream now.
   void add(const CallReference& call, std::size_t lane);
   void leave(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
+  /// Of a rank that has left: whether it called the other half of the next send to it, or receive from it.
+  bool has_called(int rank, CollectiveKind kind) const;
   /// Until the others were told so, for half a second at most. Without the lock.
   void flush() { control_->flush(); }
   /// What is pending here fails, with the failure that the communicator has; the others are told why.
@@ -53,7 +55,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   // By the control's thread.
   Answer answer(std::uint64_t call, std::uint64_t fingerprint) override;
   void verdict(Errc code, const std::vector<int>& failed, const std::string& what) override;
-  void left(int rank, std::uint64_t calls) override;
+  void left(int rank, std::uint64_t calls, const std::vector<PairCounts>& pairs) override;
   void dead(int rank, const std::string& why) override;
   void split(std::uint64_t number, const std::vector<Choice>& choices) override;
 
@@ -77,6 +79,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// Lets rank 0's process decide; where that is gone, this rank does.
   void propose(CommunicatorState& communicator, Errc code, const std::string& what) WEIR_NEEDS(communicator.mutex);
   void decide_alone(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
+  /// Whether a send to it or a receive from it waits that this rank, which has left, never called the other half of.
+  bool waits_in_vain(const CommunicatorState& communicator, int rank) const WEIR_NEEDS(communicator.mutex);
   bool ask(RankedCall& call, std::chrono::steady_clock::time_point now, std::chrono::nanoseconds timeout);
 
   const std::weak_ptr<CommunicatorState> communicator_;
@@ -86,6 +90,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   const std::uint64_t shared_id_;
   std::shared_ptr<RankEngine> engine_;
   std::deque<Past> past_;
+  std::vector<PairCounts> own_pairs_;    ///< what this rank called with each other one
+  std::vector<PairCounts> their_pairs_;  ///< what each that has left called with this one
   std::optional<Proposal> proposal_;
   bool provisional_ = false;  ///< the failure is this rank's own account, which a verdict's takes the place of
   const LocalCall* own_call_ = nullptr;       ///< its stream failed
