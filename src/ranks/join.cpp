@@ -1,11 +1,13 @@
 // How the ranks of a job find each other.
 #include "ranks/join.hpp"
 
-#include <algorithm>
-#include <list>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
+
+#include "ranks/door.hpp"
 
 namespace weir::detail {
 
@@ -13,28 +15,20 @@ namespace {
 
 using Type = ControlMessage::Type;
 
-constexpr std::uint64_t protocol = 4;
-constexpr std::size_t longest_hello = 1024;
-constexpr std::size_t most_strangers = 256;  ///< connections that have yet to say who they are
-constexpr std::chrono::seconds patience_with_strangers{5};
 constexpr std::chrono::milliseconds between_attempts{20};
-
-int milliseconds_until(RankClock::time_point when) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - RankClock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
-}
 
 ControlMessage hello_of(const Control::Settings& settings) {
   return {Type::hello,
-          {protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size), settings.job,
-           static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u},
+          {rank_protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size),
+           settings.job, static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u},
           {settings.secret, own_host_name()}};
 }
 
 /// Rank 0, until all have come.
 class Gathering {
  public:
-  explicit Gathering(Control::Settings& settings) : settings_(settings) {
+  explicit Gathering(Control::Settings& settings)
+      : settings_(settings), door_(std::in_place, std::move(settings.listening), settings.secret) {
     const auto size = static_cast<std::size_t>(settings.size);
     for (std::size_t r = 0; r < size; ++r) joined_.connections.emplace_back(Socket());
     joined_.peers.resize(size);
@@ -44,65 +38,36 @@ class Gathering {
   }
 
   Joined run() {
-    std::size_t missing = joined_.peers.size() - 1;
-    while (missing > 0) {
-      if (RankClock::now() >= settings_.deadline) throw SocketError{"these ranks did not come: " + names_of_missing()};
-      wait();
-      for (Socket one = accept_from(settings_.listening); one.open(); one = accept_from(settings_.listening)) {
-        if (strangers_.size() >= most_strangers) strangers_.pop_front();
-        strangers_.push_back({Connection(std::move(one), longest_hello), RankClock::now() + patience_with_strangers});
-      }
-      for (auto at = strangers_.begin(); at != strangers_.end();) {
-        const Look look = look_at(*at);
-        missing -= look == Look::joined ? 1 : 0;
-        at = look == Look::waits ? std::next(at) : strangers_.erase(at);
-      }
+    for (std::size_t missing = joined_.peers.size() - 1; missing > 0;) {
+      std::optional<Door::Guest> guest = door_->next(settings_.deadline);
+      if (!guest) throw SocketError{"these ranks did not come: " + names_of_missing()};
+      missing -= joins(*guest) ? 1 : 0;
     }
-    settings_.listening.close();  // nobody else has to come
+    joined_.refused += door_->refused();
+    door_.reset();  // nobody else has to come
     welcome();
     return std::move(joined_);
   }
 
  private:
-  struct Stranger {
-    Connection connection;
-    RankClock::time_point until;
-  };
-  enum class Look { waits, refused, joined };
-
-  void wait() {
-    std::vector<pollfd> files = {{settings_.listening.get(), POLLIN, 0}};
-    for (const Stranger& one : strangers_) files.push_back({one.connection.socket().get(), POLLIN, 0});
-    poll(files.data(), files.size(), std::min(milliseconds_until(settings_.deadline), 200));
-  }
-
-  Look look_at(Stranger& stranger) {
-    Connection& connection = stranger.connection;
-    const bool open = connection.move();
-    const std::optional<ControlMessage> hello = connection.reader().next();
-    if (!hello) {
-      if (open && !connection.reader().broken() && RankClock::now() < stranger.until) return Look::waits;
+  bool joins(Door::Guest& guest) {
+    const ControlMessage& hello = guest.hello;
+    if (!hello.has(6, 2) || hello.numbers[0] != rank_protocol) {
       ++joined_.refused;
-      return Look::refused;
+      return false;
     }
-    const bool makes_sense = hello->type == Type::hello && hello->has(6, 2) && hello->numbers[0] == protocol &&
-                             same_secret(hello->texts[0], settings_.secret);
-    if (!makes_sense) {
-      ++joined_.refused;
-      return Look::refused;
-    }
-    const std::uint64_t rank = hello->numbers[1];
+    const std::uint64_t rank = hello.numbers[1];
     // A rank of the next job comes again when this one has its ranks.
-    if (hello->numbers[2] != joined_.peers.size() || hello->numbers[3] != settings_.job) return Look::refused;
-    if (rank == 0 || rank >= joined_.peers.size() || !open) return Look::refused;
+    if (hello.numbers[2] != joined_.peers.size() || hello.numbers[3] != settings_.job) return false;
+    if (rank == 0 || rank >= joined_.peers.size()) return false;
     Connection& place = joined_.connections[static_cast<std::size_t>(rank)];
-    if (place.open()) return Look::refused;
-    joined_.peers[static_cast<std::size_t>(rank)] = {hello->texts[1], peer_address(connection.socket()),
-                                                     static_cast<int>(hello->numbers[4] & 0xffff)};
-    joined_.checks = joined_.checks || hello->numbers[5] != 0;
-    place = std::move(connection);
+    if (place.open()) return false;
+    joined_.peers[static_cast<std::size_t>(rank)] = {hello.texts[1], peer_address(guest.connection.socket()),
+                                                     static_cast<int>(hello.numbers[4] & 0xffff)};
+    joined_.checks = joined_.checks || hello.numbers[5] != 0;
+    place = std::move(guest.connection);
     place.reader().allow(longest_frame);
-    return Look::joined;
+    return true;
   }
 
   std::string names_of_missing() const {
@@ -135,8 +100,8 @@ class Gathering {
   }
 
   Control::Settings& settings_;
+  std::optional<Door> door_;
   Joined joined_;
-  std::list<Stranger> strangers_;
 };
 
 /// The welcome, or nothing where rank 0 closed the connection: it is busy with another job.

@@ -5,10 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include <poll.h>
 #include <sys/socket.h>
+
+#include "ranks/door.hpp"
 
 namespace weir::detail {
 
@@ -16,49 +19,34 @@ namespace {
 
 constexpr std::size_t most_at_once = 8192;  ///< bytes of a short message
 constexpr std::size_t most_offers = 1 << 16;
-constexpr std::size_t longest_hello = 1024;
 
-Socket connect_and_say(int rank, const Control::Peer& peer, const std::string& secret, RankClock::time_point deadline) {
-  while (RankClock::now() < deadline) {
-    Socket socket = connect_to(peer.address, peer.data_port, deadline);
-    if (!socket.open()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      continue;
-    }
-    // By hand: a Connection would read, too, and the data that may follow at once is not its own.
-    const std::string hello = frame_of({ControlMessage::Type::hello, {static_cast<std::uint64_t>(rank)}, {secret}});
-    const ssize_t written = ::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
-    if (written == static_cast<ssize_t>(hello.size())) return socket;  // a fresh socket takes it whole
-  }
-  return Socket();
-}
+/// Said by who accepted a connection: until then it may be closed because too many strangers came, and is made again.
+constexpr char welcome = 'w';
 
-/// Exactly one frame is read, whose bytes come before all data.
-bool hear_hello(Socket& socket, const std::string& secret, std::uint64_t& rank, RankClock::time_point deadline) {
-  std::string bytes;
-  std::size_t wanted = 4;
+bool hear_welcome(const Socket& socket, RankClock::time_point deadline) {
   while (RankClock::now() < deadline) {
     char byte = 0;
-    const ssize_t got = recv(socket.get(), &byte, 1, 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
-    if (got < 0) {
-      pollfd file{socket.get(), POLLIN, 0};
-      poll(&file, 1, 20);
-      continue;
-    }
-    bytes += byte;
-    if (bytes.size() == 4) {
-      for (std::size_t i = 0; i < 4; ++i)
-        wanted += static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-      if (wanted > longest_hello) return false;
-    }
-    if (bytes.size() < wanted || bytes.size() < 4) continue;
-    const auto hello = parse_message(std::string_view(bytes).substr(4));
-    if (!hello || hello->type != ControlMessage::Type::hello || !hello->has(1, 1)) return false;
-    rank = hello->numbers[0];
-    return same_secret(hello->texts[0], secret);
+    const ssize_t got = recv(socket.get(), &byte, 1, 0);  // data may follow at once, which is not to be read here
+    if (got > 0) return byte == welcome;
+    if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return false;
+    pollfd file{socket.get(), POLLIN, 0};
+    poll(&file, 1, milliseconds_until(deadline));
   }
   return false;
+}
+
+Socket connect_and_say(int rank, const Control::Peer& peer, const std::string& secret, RankClock::time_point deadline) {
+  const std::string hello = frame_of({ControlMessage::Type::hello, {static_cast<std::uint64_t>(rank)}, {secret}});
+  while (RankClock::now() < deadline) {
+    Socket socket = connect_to(peer.address, peer.data_port, deadline);
+    if (socket.open()) {
+      const ssize_t written = ::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+      // A fresh socket takes it whole.
+      if (written == static_cast<ssize_t>(hello.size()) && hear_welcome(socket, deadline)) return socket;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return Socket();
 }
 
 }  // namespace
@@ -70,16 +58,14 @@ SocketLink::SocketLink(int rank, const std::vector<Control::Peer>& peers, Socket
     peers_[static_cast<std::size_t>(r)].socket =
         connect_and_say(rank, peers[static_cast<std::size_t>(r)], secret, deadline);
   }
-  std::size_t missing = peers.size() - 1 - static_cast<std::size_t>(rank);
-  while (missing > 0 && RankClock::now() < deadline) {
-    pollfd file{listening.get(), POLLIN, 0};
-    poll(&file, 1, 100);
-    Socket socket = accept_from(listening);
-    std::uint64_t from = 0;
-    const auto soon = std::min(deadline, RankClock::now() + std::chrono::seconds(2));
-    if (!socket.open() || !hear_hello(socket, secret, from, soon)) continue;
+  Door door(std::move(listening), secret);
+  for (std::size_t missing = peers.size() - 1 - static_cast<std::size_t>(rank); missing > 0;) {
+    std::optional<Door::Guest> guest = door.next(deadline);
+    if (!guest) break;
+    const std::uint64_t from = guest->hello.numbers[0];
     if (from <= static_cast<std::uint64_t>(rank) || from >= peers.size() || peers_[from].socket.open()) continue;
-    peers_[from].socket = std::move(socket);
+    if (::send(guest->connection.socket().get(), &welcome, 1, MSG_NOSIGNAL) != 1) continue;
+    peers_[from].socket = guest->connection.take_socket();
     --missing;
   }
   std::string names;

@@ -108,7 +108,7 @@ std::pair<Socket, int> listen_at(const std::string& address, int port) {
   if (made.open()) setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socklen_t size = sizeof at;
   auto* const any = reinterpret_cast<sockaddr*>(&at);
-  if (!made.open() || bind(made.get(), any, size) != 0 || listen(made.get(), 128) != 0 ||
+  if (!made.open() || bind(made.get(), any, size) != 0 || listen(made.get(), SOMAXCONN) != 0 ||
       getsockname(made.get(), any, &size) != 0) {
     throw SocketError{"no socket can listen at " + address + ":" + std::to_string(port) + ": " + reason()};
   }

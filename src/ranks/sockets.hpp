@@ -62,6 +62,8 @@ class Connection {
   const Socket& socket() const { return socket_; }
   bool open() const { return socket_.open(); }
   void close() { socket_.close(); }
+  /// It goes on without messages. What was read beyond the last one is gone.
+  Socket take_socket() { return std::move(socket_); }
   bool has_to_write() const { return !out_.empty(); }
   void queue(const ControlMessage& message) { out_ += frame_of(message); }
   /// Reads what is there, and writes what can be written. False: the other end is gone, or sent what is no message; what came

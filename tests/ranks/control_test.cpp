@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -296,7 +297,9 @@ TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
       if (!one.open()) break;
       std::string bytes(random() % 2000, '\0');
       for (char& byte : bytes) byte = static_cast<char>(random());
-      if (i % 3 == 0) bytes = weir::detail::frame_of({Type::hello, {1, 1, 2, 0, 0, 0}, {"not the secret", "x"}});
+      if (i % 3 == 0)
+        bytes = weir::detail::frame_of(
+            {Type::hello, {weir::detail::rank_protocol, 1, 2, 0, 0, 0}, {"not the secret", "x"}});
       if (i % 3 == 1) bytes.clear();
       send(one.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (i % 2 == 0) silent.push_back(std::move(one));
@@ -336,6 +339,30 @@ TEST(ControlJoin, who_did_not_come_is_named) {
   }
 }
 
+/// More than are kept at a time, and none is waited for. A rank whose connection is closed among them comes again.
+TEST(ControlLink, strangers_that_say_nothing_hold_nobody_up) {
+  auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+  const std::vector<Control::Peer> peers = {{"a", "127.0.0.1", port}, {"b", "127.0.0.1", 0}};
+  const auto deadline = RankClock::now() + std::chrono::seconds(20);
+  const auto links = [&](int rank, Socket at) {
+    try {
+      const SocketLink link(rank, peers, std::move(at), "secret", deadline);
+      return true;
+    } catch (const SocketError&) {
+      return false;
+    }
+  };
+  bool other_links = false;
+  std::thread other([&, port = port] {
+    std::vector<Socket> silent;
+    for (int i = 0; i < 300; ++i) silent.push_back(weir::detail::connect_to("127.0.0.1", port, deadline));
+    other_links = links(1, weir::detail::listen_at("127.0.0.1", 0).first);
+  });
+  EXPECT_TRUE(links(0, std::move(listening)));
+  other.join();
+  EXPECT_TRUE(other_links);
+}
+
 TEST(ControlLink, a_peer_that_sends_nonsense_is_lost_and_harms_nobody) {
   std::mt19937 random(5);
   for (int round = 0; round < 60; ++round) {
@@ -344,7 +371,13 @@ TEST(ControlLink, a_peer_that_sends_nonsense_is_lost_and_harms_nobody) {
     Socket hostile;
     std::thread other([&, port = port] {
       hostile = weir::detail::connect_to("127.0.0.1", port, RankClock::now() + std::chrono::seconds(20));
-      std::string bytes = weir::detail::frame_of({Type::hello, {1}, {"secret"}});
+      const std::string hello = weir::detail::frame_of({Type::hello, {1}, {"secret"}});
+      send(hostile.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+      char welcome = 0;
+      pollfd file{hostile.get(), POLLIN, 0};
+      poll(&file, 1, 20'000);
+      recv(hostile.get(), &welcome, 1, 0);
+      std::string bytes;
       for (int i = 0; i < 40; ++i) {
         // Heads that make sense in part, and bytes that make none.
         std::uint32_t head[6] = {static_cast<std::uint32_t>(random() % 5),   static_cast<std::uint32_t>(random() % 3),
