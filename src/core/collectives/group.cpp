@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,10 @@ struct GroupedCall {
   std::shared_ptr<CommunicatorState> communicator;
   int rank;
   Offer offer;
-  StagedOperands staged = {};
+  std::unique_ptr<StagedOperands> staged = nullptr;  ///< of ranks that are processes
 };
 std::atomic<std::uint64_t> last_unit{0};
+constexpr std::size_t kept_calls = 1024;
 
 struct OpenGroups {
   int depth = 0;
@@ -32,8 +34,9 @@ thread_local OpenGroups open_groups;
 /// Of those calls that were made.
 void take_out(std::vector<GroupedCall>& calls, std::size_t made) {
   for (std::size_t i = 0; i < made; ++i) {
+    if (!calls[i].staged) continue;
     const LockGuard guard(calls[i].communicator->mutex);
-    calls[i].communicator->take_out(calls[i].staged);
+    calls[i].communicator->take_out(*calls[i].staged);
   }
 }
 
@@ -87,7 +90,10 @@ void CollectiveGroup::end() {
   const std::uint64_t unit = ++last_unit;
   // The first part in each stream, kept until all have its place.
   std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
-  for (GroupedCall& call : calls) call.staged = call.communicator->stage(call.rank, call.offer);
+  for (GroupedCall& call : calls) {
+    if (!call.communicator->ranked) continue;
+    call.staged = std::make_unique<StagedOperands>(call.communicator->stage(call.rank, call.offer));
+  }
   std::size_t made_calls = 0;
   try {
     for (GroupedCall& call : calls) {
@@ -97,7 +103,7 @@ void CollectiveGroup::end() {
         if (stream == call.offer.stream) leader = part.second;
       }
       CallReference made;
-      const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made, &call.staged);
+      const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made, call.staged.get());
       ++made_calls;
       if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
     }
@@ -106,6 +112,9 @@ void CollectiveGroup::end() {
     throw;
   }
   take_out(calls, made_calls);
+  // The next group has their place: what is so large is not got from the system each time.
+  calls.clear();
+  if (groups.calls.empty() && calls.capacity() <= kept_calls) groups.calls.swap(calls);
 }
 
 }  // namespace weir
