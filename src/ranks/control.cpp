@@ -28,6 +28,7 @@ using Type = ControlMessage::Type;
 
 constexpr std::chrono::milliseconds heartbeat{500};
 constexpr std::chrono::milliseconds longest_goodbye{500};
+constexpr std::size_t most_last_calls = 32;
 
 }  // namespace
 
@@ -120,8 +121,9 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
         const auto now = RankClock::now();
         if (now >= beat) {
           beat = now + heartbeat;
+          const ControlMessage alive = hub_ ? ControlMessage{Type::alive} : last_calls();
           for (Connection& one : joined_.connections) {
-            if (one.open()) one.queue({Type::alive});
+            if (one.open()) one.queue(alive);
           }
           look_for_silence(now);
         }
@@ -260,6 +262,25 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
     for (const auto& one : all) {
       if (one) f(*one);
     }
+  }
+
+  /// For the table of a process that can no longer be asked.
+  ControlMessage last_calls() {
+    ControlMessage alive{Type::alive};
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<RankListener>>> some;
+    {
+      const LockGuard guard(mutex_);
+      std::erase_if(listeners_, [](const auto& one) { return one.second.expired(); });
+      for (const auto& [number, listener] : listeners_) {
+        if (some.size() < most_last_calls) some.emplace_back(number, listener.lock());
+      }
+    }
+    for (const auto& [number, listener] : some) {
+      if (!listener) continue;
+      alive.numbers.push_back(number);
+      alive.texts.push_back(listener->answer(0, 0).last);
+    }
+    return alive;
   }
 
   /// What rank 0 says.

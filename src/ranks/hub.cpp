@@ -30,7 +30,13 @@ void Hub::tell(const Members& members, const ControlMessage& message) {
 
 bool Hub::take(int rank, const ControlMessage& message) {
   switch (message.type) {
-    case Type::alive: return true;
+    case Type::alive:
+      for (std::size_t i = 0; i < std::min(message.numbers.size(), message.texts.size()); ++i) {
+        if (members_.contains(message.numbers[i])) {
+          ranks_[static_cast<std::size_t>(rank)].last[message.numbers[i]] = message.texts[i];
+        }
+      }
+      return true;
     case Type::report: return take_report(message);
     case Type::answer: return take_answer(rank, message);
     case Type::split: return take_split(rank, message);
@@ -259,7 +265,9 @@ std::string Hub::table(const Inquest& inquest) const {
       if (left != rank.left.end() && !left->second.empty()) {
         text += ", " + left->second;
       } else {
-        text += !rank.why.empty() ? "): is gone" : rank.gone ? "): has ended" : "): does not answer";
+        const auto heard = rank.last.find(inquest.communicator);
+        text += heard != rank.last.end() ? ", " + heard->second + ", when it was last heard of; it " : "): ";
+        text += !rank.why.empty() ? "is gone" : rank.gone ? "has ended" : "does not answer";
       }
     }
     if (rank.left.contains(inquest.communicator)) text += "; its communicator is gone";

@@ -38,6 +38,7 @@ class Hub {
     bool gone = false;
     std::string why = {};                            ///< it died
     std::map<std::uint64_t, std::string> left = {};  ///< communicators, and its last call there
+    std::map<std::uint64_t, std::string> last = {};  ///< its last call in communicators, when it was last heard of
   };
   struct Inquest {
     std::uint64_t communicator;

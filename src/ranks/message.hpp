@@ -14,7 +14,7 @@ struct ControlMessage {
   enum class Type : std::uint8_t {
     hello,    ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host
     welcome,  ///< numbers: checks, each rank's port, and the job's number; texts: each rank's host and address, by turns
-    alive,    ///< heartbeat
+    alive,    ///< heartbeat; numbers: communicators; texts: the last call of each
     report,   ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
     question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call

@@ -218,6 +218,18 @@ TEST(ControlHub, tells_of_no_leave_while_it_asks_why_a_communicator_fails) {
             "rank 1 aborted it\n  rank 0 (a, cpu): all_reduce\n  rank 1 (b, cpu): barrier; its communicator is gone");
 }
 
+TEST(ControlHub, knows_the_last_call_of_who_is_gone_from_its_heartbeats) {
+  std::vector<ControlMessage> told;
+  Hub hub({"a", "b"}, [&](int, const ControlMessage& message) { told.push_back(message); });
+  EXPECT_TRUE(hub.take(1, {Type::alive, {0}, {"cpu): barrier"}}));
+  EXPECT_TRUE(hub.take(1, {Type::alive, {0, 77}, {"cpu): all_reduce", "of no communicator"}}));
+  hub.died(1, "it was killed");
+  hub.take(0, {Type::answer, {told.at(0).numbers.at(0), 1, 0, 0}, {"", "cpu): all_reduce"}});
+  EXPECT_EQ(told.back().texts.at(0),
+            "rank 1 (b) is gone: it was killed\n  rank 0 (a, cpu): all_reduce\n"
+            "  rank 1 (b, cpu): all_reduce, when it was last heard of; it is gone");
+}
+
 TEST(ControlHub, ends_a_split_that_a_rank_has_left) {
   for (const bool leaves_first : {true, false}) {
     std::vector<ControlMessage> told;

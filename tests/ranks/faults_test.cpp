@@ -52,7 +52,8 @@ TEST(Faults, a_killed_rank) {
   expect(run("killed"), others, "rank_failed", {"rank 1 (", "is gone: its connection", "scenes_test.cpp:"});
 }
 TEST(Faults, a_killed_first_rank_that_would_decide) {
-  expect(run("killed_first_rank"), {1, 2}, "rank_failed", {"rank 0 is gone"});
+  expect(run("killed_first_rank"), {1, 2}, "rank_failed",
+         {"rank 0 is gone", "): has failed\n  rank 1 (", "): was not asked", "scenes_test.cpp:"});
 }
 TEST(Faults, a_process_that_ended_without_a_word) { expect(run("ended"), others, "rank_failed", {"rank 1 ("}); }
 TEST(Faults, a_stopped_process_is_missed_when_it_is_silent) {

@@ -119,10 +119,10 @@ std::string CommunicatorState::describe(int rank) const {
 }
 
 std::string CommunicatorState::table() const {
+  if (ranked) return ranked->own_table(*this);
   std::string text;
   for (std::size_t r = 0; r < size_; ++r) {
     const Rank& rank = ranks[r];
-    if (ranked && !rank.last) continue;  // who knows of it is not asked here
     text += "\n  rank " + std::to_string(r) + " (" + rank.device.name() +
             "): " + (rank.last ? text_of(*rank.last) : std::string("has called nothing"));
     if (rank.left) text += "; its communicator is gone";

@@ -94,6 +94,24 @@ std::string RankedState::last_of(const CommunicatorState::Rank& rank) const {
   return rank.device.name() + "): " + (rank.last ? text_of(*rank.last) : std::string("has called nothing"));
 }
 
+std::string RankedState::host_of(int rank) const {
+  return control_->peers()[static_cast<std::size_t>(rank_of_job(rank))].host;
+}
+
+std::string RankedState::own_table(const CommunicatorState& communicator) const {
+  std::string text;
+  for (int r = 0; r < static_cast<int>(place_.members.size()); ++r) {
+    const CommunicatorState::Rank& rank = communicator.ranks[static_cast<std::size_t>(r)];
+    text += "\n  rank " + std::to_string(r) + " (" + host_of(r);
+    if (r == place_.rank) {
+      text += ", " + last_of(rank);
+    } else {
+      text += rank.left ? "): its communicator is gone" : rank.failed ? "): has failed" : "): was not asked";
+    }
+  }
+  return text;
+}
+
 void RankedState::leave(CommunicatorState& communicator) {
   const CommunicatorState::Rank& mine = communicator.ranks[static_cast<std::size_t>(place_.rank)];
   std::vector<PairCounts> pairs;
@@ -282,13 +300,16 @@ void RankedState::left(int rank, std::uint64_t calls, const std::vector<PairCoun
 void RankedState::dead(int rank, const std::string& why) {
   const int here = rank_here(rank);
   if (here < 0) return;
+  std::string what;
   {
     const auto communicator = communicator_.lock();
     if (!communicator) return;
     const LockGuard guard(communicator->mutex);
     if (communicator->ranks[static_cast<std::size_t>(here)].left) return;
+    communicator->ranks[static_cast<std::size_t>(here)].failed = true;
+    what = "rank " + std::to_string(here) + " is gone: " + why + own_table(*communicator);
   }
-  verdict(Errc::rank_failed, {rank}, "rank " + std::to_string(here) + " is gone: " + why);
+  verdict(Errc::rank_failed, {rank}, what);
 }
 
 void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices) {

@@ -41,6 +41,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// What is pending here fails, with the failure that the communicator has; the others are told why.
   void fail(CommunicatorState& communicator, const std::string& what) WEIR_NEEDS(communicator.mutex);
   void split(std::uint64_t number, int color, int key);
+  /// Of all ranks, as far as this one knows without the others.
+  std::string own_table(const CommunicatorState& communicator) const WEIR_NEEDS(communicator.mutex);
   /// Looks for calls that wait too long: when to look again.
   std::chrono::steady_clock::time_point look(CommunicatorState& communicator, std::chrono::steady_clock::time_point now)
       WEIR_NEEDS(communicator.mutex);
@@ -79,6 +81,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// Lets rank 0's process decide; where that is gone, this rank does.
   void propose(CommunicatorState& communicator, Errc code, const std::string& what) WEIR_NEEDS(communicator.mutex);
   void decide_alone(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
+  std::string host_of(int rank) const;
   /// Whether a send to it or a receive from it waits that this rank, which has left, never called the other half of.
   bool waits_in_vain(const CommunicatorState& communicator, int rank) const WEIR_NEEDS(communicator.mutex);
   bool ask(RankedCall& call, std::chrono::steady_clock::time_point now, std::chrono::nanoseconds timeout);
