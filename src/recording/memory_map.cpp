@@ -16,7 +16,10 @@ void MemoryMap::add(BufferId id, const void* data, std::size_t bytes, std::uint3
 std::uint32_t MemoryMap::remove(BufferId id, const void* data) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) {
-    unseen_.erase(id);
+    if (const auto unseen = unseen_.find(id); unseen != unseen_.end()) {
+      unseen_at_.erase(ranges_[unseen->second].begin);
+      unseen_.erase(unseen);
+    }
     return none;
   }
   const std::uint32_t place = found->second.place;
@@ -47,47 +50,80 @@ void MemoryMap::find(BufferId id, std::uintptr_t begin, std::size_t bytes, Memor
       return;
     }
   }
-  use.buffer = range_bit | range(id == 0 ? used_ : unseen_[id], begin, bytes, kind, device, id != 0);
   use.offset = begin;
+  if (id != 0) {
+    use.buffer = range_bit | unseen(id, begin, bytes, kind, device);
+    return;
+  }
+  const auto met = first_behind(unseen_at_, begin);
+  use.raw = met != unseen_at_.end() && met->first < begin + bytes;
+  const std::uint32_t array = use.raw ? met->second : none;
+  if (use.raw) grow(array, begin, bytes);
+  use.buffer = range_bit | (use.raw ? array : used(begin, bytes, kind, device));
 }
 
-std::uint32_t MemoryMap::range(Order& order, std::uintptr_t begin, std::size_t bytes, MemoryKind kind,
-                               std::uint32_t device, bool array) {
-  Range grown{begin, begin + bytes, static_cast<std::uint32_t>(ranges_.size()), kind, device, array};
-  // Of one array all is one.
-  auto next = array ? order.begin() : order.upper_bound(begin);
-  if (!array && next != order.begin() && ranges_[std::prev(next)->second].end > begin) --next;
-  std::uint32_t own = none;
-  while (next != order.end() && (array || next->first < grown.end)) {
-    const std::uint32_t met = next->second;
-    grown.begin = std::min(grown.begin, ranges_[met].begin);
-    grown.end = std::max(grown.end, ranges_[met].end);
-    if (ranges_[met].kind == MemoryKind::pinned) grown.kind = MemoryKind::pinned;
-    if (own == none) {
-      own = met;
+MemoryMap::Order::const_iterator MemoryMap::first_behind(const Order& order, std::uintptr_t begin) const {
+  const auto next = order.upper_bound(begin);
+  if (next == order.begin() || ranges_[std::prev(next)->second].end <= begin) return next;
+  return std::prev(next);
+}
+
+void MemoryMap::take_in(Range& grown) {
+  for (auto next = first_behind(used_, grown.begin); next != used_.end() && next->first < grown.end;) {
+    Range& met = ranges_[next->second];
+    grown.begin = std::min(grown.begin, met.begin);
+    grown.end = std::max(grown.end, met.end);
+    if (met.kind == MemoryKind::pinned) grown.kind = MemoryKind::pinned;
+    if (grown.part_of == none) {
+      grown.part_of = next->second;
     } else {
-      ranges_[met].part_of = own;
-      merged_.push_back(met);
+      met.part_of = grown.part_of;
+      merged_.push_back(next->second);
     }
-    next = order.erase(next);
+    next = used_.erase(next);
   }
-  if (own == none) {
-    own = grown.part_of;
+}
+
+std::uint32_t MemoryMap::used(std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device) {
+  Range grown{begin, begin + bytes, none, kind, device, false};
+  take_in(grown);
+  if (grown.part_of == none) {
+    grown.part_of = static_cast<std::uint32_t>(ranges_.size());
     ranges_.push_back(grown);
   } else {
-    grown.part_of = own;
-    ranges_[own] = grown;
+    ranges_[grown.part_of] = grown;
   }
-  order.emplace(grown.begin, own);
-  return own;
+  used_.emplace(grown.begin, grown.part_of);
+  return grown.part_of;
+}
+
+std::uint32_t MemoryMap::unseen(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind,
+                                std::uint32_t device) {
+  const auto [found, added] = unseen_.try_emplace(id, static_cast<std::uint32_t>(ranges_.size()));
+  if (added) {
+    ranges_.push_back({begin, begin, found->second, kind, device, true});
+  } else if (ranges_[found->second].kind != MemoryKind::pinned) {
+    ranges_[found->second].kind = kind;
+  }
+  grow(found->second, begin, bytes);
+  return found->second;
+}
+
+/// All of one array is one range; raw views of it may have been used before it was.
+void MemoryMap::grow(std::uint32_t array, std::uintptr_t begin, std::size_t bytes) {
+  Range grown = ranges_[array];
+  unseen_at_.erase(grown.begin);
+  grown.begin = std::min(grown.begin, begin);
+  grown.end = std::max(grown.end, begin + bytes);
+  take_in(grown);
+  ranges_[array] = grown;
+  unseen_at_.emplace(grown.begin, array);
 }
 
 std::vector<MemoryMap::Part> MemoryMap::parts_of(std::uintptr_t begin, std::size_t bytes) const {
   std::vector<Part> found;
   const std::uintptr_t end = begin + bytes;
-  auto next = used_.upper_bound(begin);
-  if (next != used_.begin() && ranges_[std::prev(next)->second].end > begin) --next;
-  for (; next != used_.end() && next->first < end; ++next) {
+  for (auto next = first_behind(used_, begin); next != used_.end() && next->first < end; ++next) {
     const Range& range = ranges_[next->second];
     found.push_back({next->second, std::max(begin, range.begin) - range.begin, std::min(end, range.end) - range.begin,
                      begin <= range.begin && range.end <= end});

@@ -61,13 +61,20 @@ class MemoryMap {
     std::uint32_t place;
   };
   using Order = std::map<std::uintptr_t, std::uint32_t>;  ///< ranges that grow, by where they begin
-  std::uint32_t range(Order& order, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device,
-                      bool array);
+  /// The first of them that ends behind `begin`.
+  Order::const_iterator first_behind(const Order& order, std::uintptr_t begin) const;
+  /// Of memory without an array, and of an array that is older than the recording.
+  std::uint32_t used(std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device);
+  std::uint32_t unseen(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device);
+  void grow(std::uint32_t array, std::uintptr_t begin, std::size_t bytes);
+  /// What of the used ranges `grown` meets becomes a part of it.
+  void take_in(Range& grown);
 
   std::unordered_map<BufferId, Live> by_id_;
   std::map<std::uintptr_t, Live> by_address_;
   Order used_;
-  std::unordered_map<BufferId, Order> unseen_;  ///< arrays that are older than the recording
+  std::unordered_map<BufferId, std::uint32_t> unseen_;  ///< ranges of arrays that are older than the recording
+  Order unseen_at_;                                     ///< the same
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> merged_;
 };

@@ -88,6 +88,26 @@ TEST(CheckedMemory, of_ranges_that_meet_keeps_what_touched_each) {
   weir::unpin(v.data());
 }
 
+// The checker learns of them as they are used: an array by its uses, and what raw views of it touch, whichever comes first.
+TEST(CheckedMemory, of_arrays_that_are_older_is_theirs_through_raw_views_too) {
+  Pair streams;
+  auto a = weir::zeros<float>(streams.own, 100), b = weir::zeros<float>(streams.own, 100);
+  const weir::View<float> raw_a = a.view(), raw_b = b.view();
+  weir::synchronize();
+  Checker checker({.mode = CheckMode::collect});
+  weir::launch(streams.own, 100, Touch{}, weir::inout(a));
+  weir::launch(streams.compute, 10, Look{}, weir::in(weir::View<const float>(raw_a.data() + 20, 10)));
+  ASSERT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings().at(0).severity, Severity::error);
+  EXPECT_EQ(checker.findings().at(0).bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{80, 120}}));
+  weir::launch(streams.own, 10, Touch{}, weir::inout(weir::View<float>(raw_b.data() + 50, 10)));
+  weir::launch(streams.compute, 20, Look{}, weir::in(b.slice(0, 20)));
+  EXPECT_EQ(checker.findings().size(), 1u) << "other elements";
+  weir::launch(streams.compute, 100, Look{}, weir::in(b));
+  ASSERT_EQ(checker.findings().size(), 2u) << to_text(checker.report());
+  EXPECT_EQ(checker.findings().at(1).bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+}
+
 // A fill of pageable memory returns when it is done, and one of pinned memory does not: so nothing orders what follows.
 TEST(CheckedMemory, that_is_pinned_is_known_as_such_from_its_first_fill_on) {
   Pair streams;
