@@ -98,7 +98,7 @@ inline bool conflict(recorded::Access a, recorded::Access b) {
 }
 
 /// As long as nothing races, one writer for each byte is enough: whoever comes after it comes after what it came after. Of
-/// readers and accumulators those stay that no later one comes after.
+/// readers and accumulators those stay that no later one comes after, and of a writer that it had read the bytes before.
 class History {
  public:
   /// `hit(begin, end, access)` for what is not before a use of this kind. `before(access)` says what is.
@@ -126,9 +126,15 @@ class History {
       } else if (access.how() == recorded::Access::accumulate) {
         accumulations_.update(begin, end, [&](Accesses& list) { put(list, access, behind); });
       } else {
+        const std::vector<Part> before = read_before(begin, end, access);
         writes_.assign(begin, end, access);
         if (!reads_.empty()) reads_.erase(begin, end);
         if (!accumulations_.empty()) accumulations_.erase(begin, end);
+        for (const Part& part : before) {
+          // Others that accumulate conflict with what was read, and not with what was accumulated.
+          RangeMap<Accesses>& kept = part.access.how() == recorded::Access::accumulate ? accumulations_ : reads_;
+          kept.update(part.begin, part.end, [&](Accesses& list) { keep_latest(list, part.access); });
+        }
       }
     }
   }
@@ -187,6 +193,33 @@ class History {
   std::size_t size() const { return writes_.size() + reads_.size() + accumulations_.size(); }
 
  private:
+  struct Part {
+    std::uint64_t begin;
+    std::uint64_t end;
+    Access access;
+  };
+  /// By which uses the side that overwrites bytes now has read them: one more kind of what races with both.
+  std::vector<Part> read_before(std::uint64_t begin, std::uint64_t end, const Access& now) const {
+    std::vector<Part> found;
+    if (now.how() != recorded::Access::out) return found;
+    const auto look = [&](std::uint64_t from, std::uint64_t to, const Access& old) {
+      const bool same_side = old.timeline == now.timeline && old.host == now.host && old.command != now.command;
+      if (same_side && reads(old.how())) found.push_back({from, to, old});
+    };
+    const auto look_at_all = [&](std::uint64_t from, std::uint64_t to, const Accesses& list) {
+      for (const Access& old : list) look(from, to, old);
+    };
+    if (!writes_.empty()) writes_.each(begin, end, look);
+    if (!accumulations_.empty()) accumulations_.each(begin, end, look_at_all);
+    if (!reads_.empty()) reads_.each(begin, end, look_at_all);
+    return found;
+  }
+  static void keep_latest(Accesses& list, const Access& access) {
+    if (list.size() != 0 && list.begin()->tick >= access.tick) return;
+    list.shrink(0);
+    list.push_back(access);
+  }
+
   /// Of a long list only the entry of the same timeline goes, which all readers in turn have: the others cost a look at a clock
   /// each.
   template <class Behind>
