@@ -6,7 +6,6 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,19 +99,38 @@ struct Mend {
   std::vector<Edge> edges;
 };
 
+/// What a finding may lack: a leak has one side, and most warnings no mend. It is a T, an empty one where it is lacking, and is
+/// asked and followed like a pointer.
+template <class T>
+class FindingPart : public T {
+ public:
+  FindingPart() = default;
+  FindingPart(T part) : T(std::move(part)), there_(true) {}
+
+  explicit operator bool() const { return there_; }
+  bool has_value() const { return there_; }
+  const T& operator*() const { return *this; }
+  T& operator*() { return *this; }
+  const T* operator->() const { return this; }
+  T* operator->() { return this; }
+
+ private:
+  bool there_ = false;
+};
+
 struct Finding {
   FindingKind kind = FindingKind::misuse;
   std::vector<FindingKind> also;
   Severity severity = Severity::error;
   std::uint64_t count = 1;
   std::string key;  ///< equal for equal findings, in every run and on every backend
-  std::optional<Side> first;
-  std::optional<Side> second;
-  std::optional<FindingBuffer> buffer;
+  FindingPart<Side> first;
+  FindingPart<Side> second;
+  FindingPart<FindingBuffer> buffer;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> bytes;  ///< half-open, sorted, from the start of the memory
   std::uint64_t bytes_total = 0;
   std::string why;
-  std::optional<Mend> mend;
+  FindingPart<Mend> mend;
   std::string errc;  ///< of misuse: the name in weir::Errc
   std::string what;  ///< of misuse: the error's text
 };

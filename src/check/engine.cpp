@@ -127,6 +127,7 @@ void Engine::end_attempt(bool refused) {
 void Engine::leave(const Call& call, Stream& stream) {
   stream.last_command = call.command;
   ++stream.commands;
+  last_command_ = std::max(last_command_, call.command);
 }
 
 void Engine::learn(Thread& host, const Clock& clock) {
@@ -298,7 +299,7 @@ void Engine::record(const Call& call, std::uint32_t place, std::uint32_t which, 
   event.stream_before = event.stream;
   event.stream = place;
   event.launch = no_command;
-  event.place = {call.file, call.line};
+  event.place_before = std::exchange(event.place, {call.file, call.line});
   event.sequence = ++records_;
   event.clock = stream.clock;
   leave(call, stream);
@@ -310,7 +311,8 @@ void Engine::order_behind(const Call& call, std::uint32_t place, std::uint32_t w
   Stream& stream = enter(call, place);
   const bool legacy = stream.fact.kind == StreamKind::legacy;
   Stream::Waited waited{event.stream,        which,       {call.file, call.line}, !event.recorded,
-                        event.stream_before, event.place, event.launch,           event.generation};
+                        event.stream_before, event.place, event.place_before,     event.launch,
+                        event.generation};
   if (stream.waits.size() >= 64) stream.waits.erase(stream.waits.begin());
   std::erase_if(stream.waits,
                 [&](const Stream::Waited& one) { return one.other == waited.other && one.event == waited.event; });
@@ -363,17 +365,31 @@ void Engine::wait_stream(const Call& call, std::uint32_t place, std::uint32_t ot
   }
 }
 
+/// More would not be read.
+void Engine::note_wait(const Call& call, HostWait wait) {
+  constexpr std::size_t most_waits = 16;
+  std::vector<HostWait>& waits = thread(call).waits;
+  if (waits.size() == most_waits) waits.erase(waits.begin());
+  wait.place = {call.file, call.line};
+  wait.last_command = std::max(last_command_, call.command);
+  waits.push_back(wait);
+}
+
 void Engine::synchronize_stream(const Call& call, std::uint32_t stream, bool asked) {
+  note_wait(call, {.stream = stream});
   if (rule(asked ? 8 : 7)) learn_stream(thread(call), stream);
 }
 void Engine::synchronize_event(const Call& call, std::uint32_t event, bool asked) {
+  if (events_[event].recorded) note_wait(call, {.stream = events_[event].stream, .recorded = events_[event].place});
   if (rule(asked ? 8 : 7) && events_[event].recorded) learn(thread(call), events_[event].clock);
 }
 void Engine::synchronize_device(const Call& call, std::uint32_t device) {
+  note_wait(call, {.device = device});
   if (!rule(7)) return;
   learn_all(thread(call), [device](const Stream& stream) { return stream.fact.device == device; });
 }
 void Engine::synchronize_all(const Call& call) {
+  note_wait(call, {});
   if (!rule(7)) return;
   learn_all(thread(call), [](const Stream&) { return true; });
 }
@@ -383,6 +399,7 @@ void Engine::not_done(const Call& call, std::uint32_t stream, std::uint32_t even
   if (asked == none) return;
   streams_[asked]->asked_in_vain = true;
   streams_[asked]->not_done = {call.file, call.line};
+  streams_[asked]->not_done_behind = std::max(last_command_, call.command);
 }
 
 void Engine::host_access(const Call& call, Op op, std::span<const Use> given) {

@@ -175,6 +175,7 @@ class Engine {
   struct Capture;
   struct Hit;
   struct Second;
+  struct HostWait;
   struct Place {
     const char* file = "";
     std::uint32_t line = 0;
@@ -201,6 +202,7 @@ class Engine {
   void leave(const Call& call, Stream& stream);
   void learn(Thread& thread, const Clock& clock);
   void learn_stream(Thread& thread, std::uint32_t stream);
+  void note_wait(const Call& call, HostWait wait);
   /// Of the streams that have work, those that `which` names.
   template <class Which>
   void learn_all(Thread& thread, const Which& which);
@@ -249,6 +251,8 @@ class Engine {
   Side side_of(const Access& access) const;
   Side side_of(const Second& second, std::size_t use, recorded::Access how, bool host, bool whole) const;
   std::string why(const Second& second, const Hit& first, const Side& named) const;
+  std::string why_host(const Second& second, const Hit& first) const;
+  std::string waited_instead(const Second& second, const Hit& first) const;
   std::vector<std::pair<std::string, std::string>> unseen(const Second& second, const Buffer& buffer,
                                                           const Site& from) const;
   std::string named(std::uint32_t stream) const;
@@ -257,8 +261,8 @@ class Engine {
   void report(Finding finding);
 
   // ---- mends.cpp
-  std::optional<Mend> mend(const Second& second, const std::vector<Hit>& hits, bool host_second) const;
-  std::optional<Mend> mend_inside(const Second& second, const std::vector<Hit>& hits) const;
+  FindingPart<Mend> mend(const Second& second, const std::vector<Hit>& hits, bool host_second) const;
+  FindingPart<Mend> mend_inside(const Second& second, const std::vector<Hit>& hits) const;
   std::string new_event() const;
   bool covered(const std::vector<Hit>& hits, const Clock& clock) const;
 
@@ -301,6 +305,7 @@ class Engine {
   struct Hint;
   std::vector<Hint> hints_;
   std::uint64_t records_ = 0;
+  std::uint64_t last_command_ = 0;  ///< that a stream was given
   mutable std::uint64_t new_events_ = 0;
 };
 

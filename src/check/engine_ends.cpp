@@ -200,6 +200,9 @@ void Engine::collect_streams() {
     std::erase_if(stream->waits,
                   [&](const Stream::Waited& one) { return names_one(one.other) || names_one(one.before); });
   }
+  for (const auto& thread : threads_) {
+    std::erase_if(thread->waits, [&](const HostWait& one) { return names_one(one.stream); });
+  }
   for (const auto& buffer : buffers_) {
     for (std::size_t word = 0; word < buffer->users.size(); ++word) {
       for (std::size_t bit = 0; bit < 64; ++bit) {

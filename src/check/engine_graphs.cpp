@@ -480,7 +480,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       event.stream_before = event.stream;
       event.stream = stream.id;
       event.launch = call.command;
-      event.place = {call.file, call.line};
+      event.place_before = std::exchange(event.place, {call.file, call.line});
       event.sequence = ++records_;
       event.clock = std::move(clock);
     }

@@ -98,7 +98,7 @@ Finding Engine::base(FindingKind kind, const Second&, const Buffer* buffer, cons
 }
 
 void Engine::report(Finding finding) {
-  const auto id = [this](const std::optional<Side>& side) {
+  const auto id = [this](const FindingPart<Side>& side) {
     return !side ? std::string() : options_.keys_by_line ? line_of(*side) : id_of(*side);
   };
   finding.key = std::string(to_text(finding.kind)) + ":" + id(finding.second) + ":" + id(finding.first) + ":" +
@@ -143,6 +143,45 @@ void Engine::hint(FindingKind kind, const Call& call, std::uint32_t stream, Op o
   hints_.push_back({std::move(made), ordered});
 }
 
+/// What the host waited for instead, behind the first use; empty if it did not.
+std::string Engine::waited_instead(const Second& second, const Hit& hit) const {
+  const std::size_t place = options_.host_order == HostOrder::observed ? 0 : second.call.thread;
+  if (place >= threads_.size()) return "";
+  for (auto wait = threads_[place]->waits.rbegin(); wait != threads_[place]->waits.rend(); ++wait) {
+    if (wait->last_command < hit.first.command || wait->stream == sites_[hit.first.site].stream) continue;
+    if (wait->stream == none && wait->device == none) continue;
+    std::string what =
+        wait->stream == none ? "device " + options_.device_text(wait->device) : "\"" + named(wait->stream) + "\"";
+    if (wait->of_event()) what = "what " + what + " recorded at " + line_of(wait->recorded.file, wait->recorded.line);
+    return "the host waited at " + line_of(wait->place.file, wait->place.line) + " for " + what;
+  }
+  return "";
+}
+
+/// Of a use by the host.
+std::string Engine::why_host(const Second& second, const Hit& hit) const {
+  const Site& made = sites_[hit.first.site];
+  const Stream& from = *streams_[made.stream];
+  const std::string name = "\"" + from.fact.name + "\"";
+  if (from.asked_in_vain && from.not_done_behind >= hit.first.command) {
+    return name + " was asked at " + line_of(from.not_done.file, from.not_done.line) + ", and the answer was no";
+  }
+  const std::string instead = waited_instead(second, hit);
+  if (!instead.empty()) return instead + ", and not for " + name;
+  if (options_.host_order == HostOrder::declared && threads_.size() > 1) {
+    return "this host thread has not waited for " + name + ", nor taken what a thread that did has given";
+  }
+  const std::size_t place = options_.host_order == HostOrder::observed ? 0 : second.call.thread;
+  for (auto wait = threads_[place]->waits.rbegin(); wait != threads_[place]->waits.rend(); ++wait) {
+    if (wait->stream != made.stream) continue;
+    const std::string recorded =
+        wait->of_event() ? " by an event recorded at " + line_of(wait->recorded.file, wait->recorded.line) : "";
+    return "the host last waited for " + name + " at " + line_of(wait->place.file, wait->place.line) + recorded +
+           ", before the " + std::string(recorded::to_text(made.op)) + " was submitted";
+  }
+  return "the host has not waited for " + name + " since";
+}
+
 /// What order there was, and why it does not reach.
 std::string Engine::why(const Second& second, const Hit& first, const Side& side) const {
   const Site& made = sites_[first.first.site];
@@ -161,17 +200,7 @@ std::string Engine::why(const Second& second, const Hit& first, const Side& side
   }
   if (made.stream == none) return "nothing orders them";
   const Stream& from = *streams_[made.stream];
-  if (host_second) {
-    if (from.asked_in_vain) {
-      return "\"" + from.fact.name + "\" was asked at " + line_of(from.not_done.file, from.not_done.line) +
-             ", and the answer was no";
-    }
-    if (options_.host_order == HostOrder::declared && threads_.size() > 1) {
-      return "this host thread has not waited for \"" + from.fact.name +
-             "\", nor taken what a thread that did has given";
-    }
-    return "the host has not waited for \"" + from.fact.name + "\" since";
-  }
+  if (host_second) return why_host(second, first);
   const Stream& to = *streams_[second.stream];
   for (auto waited = to.waits.rbegin(); waited != to.waits.rend(); ++waited) {
     const std::string at = line_of(waited->place.file, waited->place.line);
@@ -191,20 +220,26 @@ std::string Engine::why(const Second& second, const Hit& first, const Side& side
              line_of(waited->recorded.file, waited->recorded.line) + ", before the " +
              std::string(recorded::to_text(made.op)) + " was submitted";
     } else if (waited->before == made.stream) {
-      return "\"" + to.fact.name + "\" waited at " + at + event + ", but the event was recorded again on \"" +
-             named(waited->other) + "\" at " + line_of(waited->recorded.file, waited->recorded.line);
+      return "\"" + to.fact.name + "\" waited at " + at + event + ", but the event, recorded on \"" + from.fact.name +
+             "\" at " + line_of(waited->recorded_before.file, waited->recorded_before.line) +
+             ", was recorded again on \"" + named(waited->other) + "\" at " +
+             line_of(waited->recorded.file, waited->recorded.line);
     }
   }
   using Kind = recorded::StreamKind;
   if (from.fact.device == to.fact.device) {
-    if (from.fact.kind == Kind::legacy && to.fact.kind == Kind::non_blocking) {
-      return "\"" + to.fact.name + "\" is not a blocking stream: it does not wait for the legacy stream";
-    }
-    if (to.fact.kind == Kind::legacy && from.fact.kind == Kind::non_blocking) {
-      return "\"" + from.fact.name + "\" is not a blocking stream: the legacy stream does not wait for it";
-    }
+    const auto not_blocking = [](const StreamFact& fact) {
+      const std::string made_at = fact.line == 0 ? "" : ", made at " + line_of(fact.file, fact.line) + ",";
+      return "\"" + fact.name + "\"" + made_at + " is not a blocking stream: ";
+    };
+    if (from.fact.kind == Kind::legacy && to.fact.kind == Kind::non_blocking)
+      return not_blocking(to.fact) + "it does not wait for the legacy stream";
+    if (to.fact.kind == Kind::legacy && from.fact.kind == Kind::non_blocking)
+      return not_blocking(from.fact) + "the legacy stream does not wait for it";
   }
-  return "nothing orders \"" + to.fact.name + "\" behind \"" + from.fact.name + "\": no wait between them so far";
+  const std::string instead = waited_instead(second, first);
+  return "nothing orders \"" + to.fact.name + "\" behind \"" + from.fact.name + "\": no wait between them so far" +
+         (instead.empty() ? "" : "; " + instead);
 }
 
 /// What takes part that others may order, or end, and why.

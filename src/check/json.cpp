@@ -12,12 +12,14 @@ using json::Parts;
 
 namespace {
 
-std::string json_of(const std::optional<Side>& side) {
+std::string json_of(const FindingPart<Side>& side) {
   if (!side) return "null";
   Parts parts('{');
   parts.text("command", side->command).member("node", side->node.empty() ? "null" : literal(side->node));
   parts.text("op", side->op).text("name", side->name).text("stream", side->stream).text("device", side->device);
-  parts.truth("host", side->host).number("thread", side->thread).number("use", side->use).text("access", side->access);
+  parts.truth("host", side->host).number("thread", side->thread);
+  if (!side->thread_name.empty()) parts.text("thread_name", side->thread_name);
+  parts.number("use", side->use).text("access", side->access);
   return parts.text("file", side->file).number("line", side->line).end();
 }
 
@@ -70,12 +72,13 @@ std::string json_of(const Finding& finding) {
 }  // namespace
 
 std::string to_json(const CheckReport& report) {
-  Parts findings('['), unchecked('['), summary('{');
+  Parts findings('['), unchecked('['), unmatched('['), summary('{');
   for (const Finding& finding : report.findings) findings.element(json_of(finding));
   for (const Unchecked& one : report.unchecked) {
     Parts parts('{');
     unchecked.element(parts.text("what", one.what).text("why", one.why).number("count", one.count).end());
   }
+  for (const std::string& line : report.unmatched_suppressions) unmatched.element(literal(line));
   summary.number("commands", report.commands).number("errors", report.errors).number("warnings", report.warnings);
   summary.number("hints", report.hints).number("suppressed", report.suppressed).number("dropped", report.dropped);
   Parts parts('{');
@@ -84,6 +87,7 @@ std::string to_json(const CheckReport& report) {
   parts.member("program_exit", std::to_string(report.program_exit));
   return parts.member("findings", findings.end())
       .member("unchecked", unchecked.end())
+      .member("unmatched_suppressions", unmatched.end())
       .member("summary", summary.end())
       .end();
 }

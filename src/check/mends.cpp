@@ -19,7 +19,7 @@ std::string Engine::new_event() const {
   }
 }
 
-std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& hits, bool host_second) const {
+FindingPart<Mend> Engine::mend(const Second& second, const std::vector<Hit>& hits, bool host_second) const {
   const Hit& some = hits.front();
   if (some.inside) return mend_inside(second, hits);
   const auto cannot = [&](const Hit& hit) {
@@ -27,16 +27,16 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
     return hit.first.host != 0 || hit.first.tick == never ||
            (hit.kind == FindingKind::use_after_free && second.op != Op::free);
   };
-  if (std::any_of(hits.begin(), hits.end(), cannot)) return std::nullopt;
+  if (std::any_of(hits.begin(), hits.end(), cannot)) return {};
   const Hit& latest = *std::max_element(hits.begin(), hits.end(),
                                         [](const Hit& a, const Hit& b) { return a.first.tick < b.first.tick; });
   const Site& last = sites_[latest.first.site];
-  if (last.stream == none) return std::nullopt;
+  if (last.stream == none) return {};
   const Stream& first = *streams_[last.stream];
   // The thread that began a capture may not wait.
   if (host_second) {
     for (const auto& [id, capture] : captures_) {
-      if (capture->thread == second.call.thread) return std::nullopt;
+      if (capture->thread == second.call.thread) return {};
     }
   }
 
@@ -82,7 +82,7 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
   }
   Clock record;
   record.raise(latest.first.timeline, latest.first.tick);
-  if (!covered(hits, record)) return std::nullopt;
+  if (!covered(hits, record)) return {};
   const std::string name = new_event();
   made.insert.push_back({false, options_.command_text(latest.first.command), "record", first.fact.name, name, "",
                          options_.thread_text(last.thread)});
@@ -93,18 +93,18 @@ std::optional<Mend> Engine::mend(const Second& second, const std::vector<Hit>& h
 }
 
 /// Between nodes: an edge, or in a capture a wait between the streams that were captured.
-std::optional<Mend> Engine::mend_inside(const Second& second, const std::vector<Hit>& hits) const {
+FindingPart<Mend> Engine::mend_inside(const Second& second, const std::vector<Hit>& hits) const {
   const GraphVersion& version = *second.version;
   std::uint32_t a, b;
-  if (!version.meet(hits.front().node, second.node, a, b)) return std::nullopt;
+  if (!version.meet(hits.front().node, second.node, a, b)) return {};
   // An edge from the earlier one of a list to the later one closes no circle.
-  if (a > b || version.before(b, a)) return std::nullopt;
+  if (a > b || version.before(b, a)) return {};
   const GraphNode& before_node = version.nodes()[a];
   const GraphNode& node = version.nodes()[b];
   Mend made;
   made.verified = true;
   if (before_node.captured && node.captured) {
-    if (before_node.stream == node.stream || before_node.stream == none || node.stream == none) return std::nullopt;
+    if (before_node.stream == node.stream || before_node.stream == none || node.stream == none) return {};
     const std::string name = new_event();
     made.insert.push_back({false, options_.command_text(before_node.command), "record", named(before_node.stream), name,
                            "", options_.thread_text(before_node.thread)});
@@ -116,7 +116,7 @@ std::optional<Mend> Engine::mend_inside(const Second& second, const std::vector<
         {true, node.file == nullptr ? "" : node.file, node.line, named(node.stream) + ".wait(" + name + ");"});
     return made;
   }
-  if (before_node.captured || node.captured || before_node.graph != node.graph) return std::nullopt;
+  if (before_node.captured || node.captured || before_node.graph != node.graph) return {};
   made.edges.push_back({options_.graph_text(node.graph), node.origin, before_node.origin});
   made.code.push_back({true, node.file == nullptr ? second.call.file : node.file,
                        node.file == nullptr ? second.call.line : node.line,

@@ -1,6 +1,5 @@
 // Findings as text for people.
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include <weir/check.hpp>
@@ -92,7 +91,7 @@ std::string to_text(const Finding& finding) {
   }
   text += "\n";
   std::size_t width = 0, stream_width = 0;
-  for (const std::optional<Side>* side : {&finding.second, &finding.first}) {
+  for (const FindingPart<Side>* side : {&finding.second, &finding.first}) {
     if (!*side) continue;
     width = std::max(width, described(**side).size());
     stream_width = std::max(stream_width, stream_of(**side).size());

@@ -35,12 +35,24 @@ struct Engine::Site {
   std::vector<std::pair<Timeline, Tick>> also_before = {};
 };
 
+/// What a host thread has waited for.
+struct Engine::HostWait {
+  std::uint32_t stream = none;  ///< also the one that recorded an event
+  std::uint32_t device = none;
+  Place recorded = {};  ///< of an event
+  Place place = {};
+  std::uint64_t last_command = 0;  ///< of those before it
+
+  bool of_event() const { return recorded.line != 0; }
+};
+
 struct Engine::Thread {
   Timeline timeline = 0;
   Tick tick = 0;
   std::uint64_t version = 1;
   Clock clock;
-  bool synchronized = false;  ///< ever
+  bool synchronized = false;    ///< ever
+  std::vector<HostWait> waits;  ///< for explanations: the latest
 };
 
 struct Engine::Stream {
@@ -74,11 +86,13 @@ struct Engine::Stream {
     bool empty;
     std::uint32_t before;  ///< the stream that the event was recorded on before, if it was
     Place recorded;
-    std::uint64_t launch;  ///< as the event's
+    Place recorded_before;  ///< by the stream before
+    std::uint64_t launch;   ///< as the event's
     std::uint32_t generation = 0;
   };
   std::vector<Waited> waits;
   Place not_done;
+  std::uint64_t not_done_behind = 0;  ///< the last command before that question
   bool asked_in_vain = false;
 };
 
@@ -100,7 +114,7 @@ struct Engine::Event {
   std::uint32_t stream = none;
   std::uint32_t stream_before = none;  ///< of the record before the last one
   std::uint64_t launch = no_command;   ///< of the graph that recorded it, if one did
-  Place place;
+  Place place, place_before;
   std::uint64_t sequence = 0;
   Clock clock;
   std::uint32_t capture = 0;

@@ -50,7 +50,7 @@ Suppressions::Suppressions(std::string_view text, const std::string& name, Sourc
 }
 
 bool Suppressions::match(const Finding& finding) {
-  const auto fits = [](const std::string& pattern, const std::optional<Side>& side) {
+  const auto fits = [](const std::string& pattern, const FindingPart<Side>& side) {
     if (!side) return glob(pattern, "") || pattern == "-";
     const std::string id = side->node.empty() ? side->command : side->command + "/" + side->node;
     return glob(pattern, side->file + ":" + std::to_string(side->line)) || glob(pattern, id);

@@ -42,8 +42,7 @@ ScenarioFeed::ScenarioFeed(const Recording& recording, const CheckOptions& optio
       collector_(options, where),
       engine_(engine_options(options, rules)) {
   for (const recorded::Stream& stream : recording.streams()) {
-    streams_.push_back(
-        engine_.add_stream({recording.text(stream.name), stream.device, stream.kind, {}, file_.c_str(), 1}));
+    streams_.push_back(engine_.add_stream({recording.text(stream.name), stream.device, stream.kind}));
   }
   for (const recorded::Event& event : recording.events())
     events_.push_back(engine_.add_event(recording.text(event.name)));

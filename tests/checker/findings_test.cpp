@@ -1,0 +1,119 @@
+// What a finding of a running program says, and how it is read.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <weir/check.hpp>
+#include <weir/weir.hpp>
+
+#include "pair.hpp"
+
+namespace {
+
+using checker_test::Pair;
+using weir::Checker;
+using weir::CheckMode;
+using weir::FindingKind;
+
+struct Touch {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<float>) const {}
+};
+struct Look {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<const float>) const {}
+};
+
+// That a side has read the bytes before it wrote them is one kind more, unless that read is ordered.
+TEST(Findings, say_that_a_stream_has_read_what_it_then_wrote) {
+  Pair streams;
+  auto a = weir::zeros<float>(streams.own, 16), b = weir::zeros<float>(streams.own, 16);
+  weir::synchronize();
+  Checker checker({.mode = CheckMode::collect});
+  weir::launch(streams.own, 16, Look{}, weir::in(a));
+  weir::launch(streams.own, 16, Touch{}, weir::out(a));
+  weir::launch(streams.compute, 16, Touch{}, weir::out(a));
+  weir::launch(streams.own, 16, Touch{}, weir::inout(b));
+  streams.compute.wait(streams.own);
+  weir::launch(streams.own, 16, Touch{}, weir::out(b));
+  weir::launch(streams.compute, 16, Touch{}, weir::out(b));
+  const std::vector<weir::Finding> found = checker.findings();
+  ASSERT_EQ(found.size(), 2u) << to_text(checker.report());
+  EXPECT_EQ(found[0].kind, FindingKind::write_after_write);
+  EXPECT_EQ(found[0].also, std::vector{FindingKind::write_after_read});
+  EXPECT_EQ(found[1].kind, FindingKind::write_after_write);
+  EXPECT_EQ(found[1].also, std::vector<FindingKind>());
+}
+
+std::string line(int number) { return "findings_test.cpp:" + std::to_string(number); }
+
+TEST(Findings, name_the_line_that_made_a_stream_that_does_not_block) {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream apart(device, {.blocking = false, .name = "apart"});
+  const int made = __LINE__ - 1;
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(weir::legacy_stream(device), 16);
+  weir::launch(apart, 16, Touch{}, weir::inout(a));
+  const std::string why = checker.findings().at(0).why;
+  EXPECT_NE(why.find("\"apart\", made at "), std::string::npos) << why;
+  EXPECT_NE(why.find(line(made) + ", is not a blocking stream"), std::string::npos) << why;
+}
+
+TEST(Findings, name_what_the_host_waited_for_instead) {
+  Pair streams;
+  auto p = weir::zeros<float>(weir::pinned, 16), q = weir::zeros<float>(weir::pinned, 16);
+  Checker checker({.mode = CheckMode::collect});
+  weir::launch(streams.own, 16, Touch{}, weir::inout(p));
+  streams.compute.synchronize();
+  const int waited = __LINE__ - 1;
+  static_cast<void>(weir::host_read(p));
+  const std::string other = checker.findings().at(0).why;
+  EXPECT_NE(other.find(line(waited) + " for \"compute\", and not for \"own\""), std::string::npos) << other;
+  streams.own.synchronize();
+  const int before = __LINE__ - 1;
+  weir::launch(streams.own, 16, Touch{}, weir::inout(q));
+  static_cast<void>(weir::host_read(q));
+  const std::string early = checker.findings().at(1).why;
+  EXPECT_NE(early.find("last waited for \"own\" at "), std::string::npos) << early;
+  EXPECT_NE(early.find(line(before) + ", before the launch was submitted"), std::string::npos) << early;
+}
+
+TEST(Findings, name_both_lines_of_an_event_that_was_recorded_again) {
+  Pair streams;
+  const weir::Stream third(streams.device, {.blocking = false, .name = "third"});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::synchronize();
+  Checker checker({.mode = CheckMode::collect});
+  weir::Event event(streams.device);
+  weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+  streams.own.record(event);
+  const int first = __LINE__ - 1;
+  third.record(event);
+  const int again = __LINE__ - 1;
+  streams.compute.wait(event);
+  weir::launch(streams.compute, 16, Touch{}, weir::inout(a));
+  const std::string why = checker.findings().at(0).why;
+  EXPECT_NE(why.find("recorded on \"own\" at "), std::string::npos) << why;
+  EXPECT_NE(why.find(line(first) + ", was recorded again on \"third\" at "), std::string::npos) << why;
+  EXPECT_NE(why.find(line(again)), std::string::npos) << why;
+}
+
+// A part of a finding is there as what it is, and as what it may be.
+TEST(Findings, have_parts_that_are_read_both_ways) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::launch(streams.compute, 16, Touch{}, weir::out(a));
+  const weir::Finding found = checker.findings().at(0);
+  const weir::Side& first = found.first;
+  EXPECT_EQ(first.stream, "own");
+  EXPECT_EQ(found.second.stream, "compute");
+  EXPECT_EQ(found.second->line, found.second.line);
+  EXPECT_EQ(found.buffer.bytes, 64u);
+  EXPECT_TRUE(found.mend && found.mend.verified);
+  const weir::Finding none;
+  EXPECT_FALSE(none.first || none.mend.has_value());
+  EXPECT_EQ(none.first.line, 0u);
+}
+
+}  // namespace
