@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,10 @@
 #include <weir/scenario.hpp>
 
 #include "files.hpp"
+#include "findings.hpp"
 #include "program.hpp"
 #include "session.hpp"
+#include "temporary_file.hpp"
 
 namespace tool {
 
@@ -37,8 +41,9 @@ constexpr const char* footer =
     "whether two uses of the same bytes are ordered. docs/checking.md tells the rules, docs/scenarios.md the format.\n"
     "With --json, one line with one JSON object for each FILE.\n"
     "\n"
-    "weir check [options] -- PROGRAM ARGS... runs a program as it is, and checks what it asked of Weir when it has "
-    "ended.\n"
+    "weir check [options] -- PROGRAM ARGS... runs a program as it is, with a checker in it, and tells what that found "
+    "when\n"
+    "it has ended.\n"
     "\n"
     "Exit codes: 0 nothing at error level, 1 something, 2 the command line or a file is wrong, 3 a run failed without "
     "a finding.";
@@ -77,21 +82,41 @@ void print(const Session& session, const weir::CheckReport& report) {
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
-/// The program runs first, and what it asked of Weir is checked when it has ended.
+/// As WEIR_CHECK asks for it. `json` and `known`: the files of the findings and of those that are known.
+std::string asked_of_program(const weir::CheckOptions& how, const std::string& json, const std::string& known) {
+  std::string list =
+      fmt::format("collect,exit=0,json={},max={},host_order={}", json, how.max_findings, weir::to_text(how.host_order));
+  if (how.hints) list += ",hints";
+  if (!how.suppressions.empty()) list += ",suppress=" + known;
+  return list;
+}
+
+/// Known findings that cannot be read are told before the program does anything.
+void try_suppressions(const weir::CheckOptions& how) {
+  const weir::Recording nothing;
+  try {
+    weir::ScenarioChecker(nothing, how, {}, {}, {});
+  } catch (const weir::Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+/// The program has its checker in it, and what that found is told when it has ended.
 Exit check_program(const Session& session, const Options& options) {
   if (!options.files.empty()) throw UsageError(fmt::format("{}: either files or a program", options.files.front()));
   const weir::CheckOptions how = check_options(session, options);
-  const auto [recording, exit_code] = run_and_load(session.program, session.device_name, "checked");
-  const std::string device = recording.devices().empty() ? "cpu" : recording.text(recording.devices().front().name);
-  weir::ScenarioChecker checker(recording, how, session.program.front(), device);
-  checker.all();
-  weir::CheckReport report = checker.report();
-  report.program = session.program.front();
-  report.program_exit = exit_code;
-  if (recording.about != weir::recorded::none)
-    report.unchecked.push_back({"commands", recording.text(recording.about)});
-  print(session, report);
-  return report.errors > 0 ? Exit::wrong : exit_code != 0 ? Exit::failed : Exit::ok;
+  try_suppressions(how);
+  const TemporaryFile found(".json"), known(".txt");
+  std::ofstream(known.path(), std::ios::binary) << how.suppressions;
+  Switches switches = {{"WEIR_CHECK", asked_of_program(how, found.path(), known.path())}};
+  if (!session.device_name.empty()) switches.emplace_back("WEIR_DEVICE", session.device_name);
+  const int exit_code = run_program(session.program, switches);
+  std::optional<weir::CheckReport> report = read_findings(found.path());
+  if (!report) throw std::runtime_error(left_nothing(session.program.front(), exit_code, "checked"));
+  report->program = session.program.front();
+  report->program_exit = exit_code;
+  print(session, *report);
+  return report->errors > 0 ? Exit::wrong : exit_code != 0 ? Exit::failed : Exit::ok;
 }
 
 Exit check(const Session& session, const Options& options) {

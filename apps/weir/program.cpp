@@ -121,16 +121,17 @@ RecordedProgram record_program(const std::vector<std::string>& words, const std:
   return {code, after && after != before};
 }
 
+std::string left_nothing(const std::string& program, int code, const char* done) {
+  return fmt::format("{} made no call of Weir, or did not end by exit() (its exit code is {}): nothing was {}", program,
+                     code, done);
+}
+
 LoadedProgram run_and_load(const std::vector<std::string>& words, const std::string& device, const char* done,
                            const Switches& more) {
   const TemporaryFile file(".json.gz");
   for (const auto& [name, value] : more) setenv(name.c_str(), value.c_str(), 1);
   const RecordedProgram ended = record_program(words, file.path(), device);
-  if (!ended.recorded) {
-    throw std::runtime_error(
-        fmt::format("{} made no call of Weir, or did not end by exit() (its exit code is {}): nothing was {}",
-                    words.front(), ended.code, done));
-  }
+  if (!ended.recorded) throw std::runtime_error(left_nothing(words.front(), ended.code, done));
   return {weir::load_recording(file.path()), ended.code};
 }
 

@@ -25,6 +25,9 @@ struct RecordedProgram {
 RecordedProgram record_program(const std::vector<std::string>& words, const std::string& output,
                                const std::string& device);
 
+/// Why nothing was `done` with a program that left no file.
+std::string left_nothing(const std::string& program, int code, const char* done);
+
 /// The same, and the recording, with more in the environment. Throws std::runtime_error, which says that nothing was `done`, where there is none.
 struct LoadedProgram {
   weir::Recording recording;

@@ -91,6 +91,12 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+template <class Number>
+bool reads_number(const std::string& text, Number& number) {
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return read.ec == std::errc() && read.ptr == text.data() + text.size() && !text.empty();
+}
+
 void add(CheckRequest& request, std::string_view item) {
   const std::size_t equals = item.find('=');
   const std::string_view key = item.substr(0, equals);
@@ -114,15 +120,16 @@ void add(CheckRequest& request, std::string_view item) {
     request.options.suppressions = contents(value);
     request.options.suppressions_name = value;
   } else if (key == "exit") {
-    const auto read = std::from_chars(value.data(), value.data() + value.size(), request.exit_code);
-    const bool whole = read.ec == std::errc() && read.ptr == value.data() + value.size() && !value.empty();
-    if (!whole || request.exit_code < 0 || request.exit_code > 255) {
+    if (!reads_number(value, request.exit_code) || request.exit_code < 0 || request.exit_code > 255) {
       throw std::invalid_argument("'" + std::string(item) + "': a number from 0 to 255");
     }
+  } else if (key == "max") {
+    if (!reads_number(value, request.options.max_findings))
+      throw std::invalid_argument("'" + std::string(item) + "': a number of findings; 0: no limit");
   } else {
     throw std::invalid_argument("'" + std::string(item) +
                                 "': one of 1, print, throw, collect, json=FILE, hints, host_order=declared, "
-                                "host_order=observed, suppress=FILE and exit=N");
+                                "host_order=observed, suppress=FILE, max=N and exit=N");
   }
 }
 

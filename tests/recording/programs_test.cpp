@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/collectives.hpp>
+#include <weir/dlpack.hpp>
 #include <weir/weir.hpp>
 
 namespace {
@@ -42,6 +44,29 @@ TEST(Programs, DISABLED_that_guard_nothing) {
   weir::copy(stream, x, host);
   static_cast<void>(weir::host_write(nothing));
   stream.synchronize();
+}
+
+// Each rank's part lies in what it gathers, as it may.
+TEST(Programs, DISABLED_that_gather_in_place) {
+  const weir::Device device = weir::device("cpu");
+  const std::vector<weir::Communicator> ranks = weir::communicators({device, device});
+  const weir::Stream streams[2] = {weir::Stream(device), weir::Stream(device)};
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto x = weir::zeros<float>(streams[r], 8);
+    weir::all_gather(streams[r], ranks[r], weir::in(x.slice(4 * r, 4 * r + 4)), weir::out(x));
+  }
+  weir::synchronize();
+}
+
+// An array that others have, too: they may order it unseen.
+TEST(Programs, DISABLED_that_export_an_array) {
+  const weir::Stream own(weir::device("cpu"), {.blocking = false}), other(weir::device("cpu"), {.blocking = false});
+  const auto x = weir::zeros<float>(own, 8);
+  auto* const tensor = weir::to_dlpack(x);
+  weir::launch(own, 8, Nothing{}, weir::inout(x));
+  weir::launch(other, 8, Nothing{}, weir::inout(x));
+  weir::synchronize();
+  tensor->deleter(tensor);
 }
 
 // The host writes what is being copied: a race.

@@ -151,7 +151,18 @@ TEST_F(Record, wrong_items_of_checks_are_named) {
   }
 }
 
-TEST_F(Record, is_what_programs_are_checked_by) {
+/// The words that start a program of tests/recording/programs_test.cpp; none where it was not built.
+Arguments program(const std::string& name) {
+  const std::string programs = std::filesystem::path(tool_path()).parent_path() / "weir_recording_tests";
+  if (!std::filesystem::exists(programs)) return {};
+  return {programs, "--gtest_brief=1", "--gtest_also_run_disabled_tests", "--gtest_filter=Programs.DISABLED_" + name};
+}
+Arguments operator+(Arguments words, const Arguments& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(Record, is_not_needed_to_check_a_program_with_the_tool) {
   std::ofstream(path_) << double_buffer(false);
   const Arguments arguments = {"check", "--", tool_path(), "run", path_};
   const Result wrong = run(arguments);
@@ -162,6 +173,33 @@ TEST_F(Record, is_what_programs_are_checked_by) {
   std::ofstream(path_) << double_buffer(true);
   const Result right = run(arguments);
   EXPECT_EQ(right.exit_code, 0) << text(arguments, right);
+}
+
+TEST_F(Record, is_not_what_the_findings_of_a_program_speak_of) {
+  std::ofstream(path_) << double_buffer(false);
+  const std::string known = path_.string() + ".known";
+  const Arguments program_of_file = {"--", tool_path(), "run", path_};
+  const Arguments arguments = Arguments{"check", "--json"} + program_of_file;
+  const std::string out = run(arguments).out;
+  const json report = json::parse(out.substr(out.rfind("{\"format\"")));
+  const json& finding = report["findings"].at(0);
+  EXPECT_EQ(finding["key"].get<std::string>().rfind("read_after_write:sim.cpp:9:sim.cpp:7:", 0), 0u) << finding;
+  EXPECT_EQ(finding["second"]["command"].get<std::string>().find_first_not_of("0123456789"), std::string::npos);
+  EXPECT_EQ(finding["mend"]["insert"], json::array());
+  EXPECT_FALSE(finding["mend"]["code"].empty());
+
+  // Its options are the checker's.
+  EXPECT_EQ(run(Arguments{"check", "--host-order", "declared", "--hints"} + program_of_file).exit_code, 1);
+  std::ofstream(known) << "read_after_write * sim.cpp:9 sim.cpp:7  # on purpose\nleak * - -  # none\n";
+  const Result suppressed = run(Arguments{"check", "--suppress", known} + program_of_file);
+  EXPECT_EQ(suppressed.exit_code, 0) << suppressed.out << suppressed.err;
+  EXPECT_NE(suppressed.out.find("1 suppressed"), std::string::npos) << suppressed.out;
+  EXPECT_NE(suppressed.out.find("matched nothing: leak * - -"), std::string::npos) << suppressed.out;
+  std::ofstream(known) << "leak * - -\n";
+  const Result unread = run(Arguments{"check", "--suppress", known} + program_of_file);
+  EXPECT_EQ(unread.exit_code, 2) << unread.out;
+  EXPECT_NE(unread.err.find("a reason"), std::string::npos) << unread.err;
+  std::filesystem::remove(known);
 }
 
 TEST_F(Record, of_a_program_that_fails_is_checked_and_says_its_exit_code) {
@@ -183,15 +221,19 @@ TEST_F(Record, leaves_nothing_to_check_of_a_program_without_weir) {
   EXPECT_NE(result.err.find("nothing was checked"), std::string::npos) << result.err;
 }
 
-/// The words that start a program of tests/recording/programs_test.cpp; none where it was not built.
-Arguments program(const std::string& name) {
-  const std::string programs = std::filesystem::path(tool_path()).parent_path() / "weir_recording_tests";
-  if (!std::filesystem::exists(programs)) return {};
-  return {programs, "--gtest_brief=1", "--gtest_also_run_disabled_tests", "--gtest_filter=Programs.DISABLED_" + name};
+json findings_of(const Arguments& words) {
+  const Result result = run(Arguments{"check", "--json", "--"} + words);
+  return json::parse(result.out.substr(result.out.rfind("{\"format\"")))["findings"];
 }
-Arguments operator+(Arguments words, const Arguments& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+
+TEST_F(Record, is_not_needed_to_know_what_a_programs_calls_mean) {
+  const Arguments gathers = program("that_gather_in_place"), exports = program("that_export_an_array");
+  if (gathers.empty()) GTEST_SKIP() << "a build without weir_recording_tests";
+  EXPECT_EQ(findings_of(gathers), json::array()) << "arguments may overlap there";
+  const json others = findings_of(exports);
+  ASSERT_EQ(others.size(), 1u) << others.dump();
+  EXPECT_EQ(others[0]["severity"], "warning");
+  EXPECT_NE(others[0]["why"].get<std::string>().find("it was exported by DLPack at"), std::string::npos) << others;
 }
 
 TEST_F(Record, leaves_the_file_as_it_was_where_the_program_does_not_end_by_exit) {
