@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <weir/copy.hpp>
+#include <weir/host_access.hpp>
 #include <weir/memory.hpp>
 
 #include "demo.hpp"
@@ -55,7 +56,7 @@ struct Run {
 
 class Normalization {
  public:
-  Normalization(weir::Device device, std::size_t arrays, std::size_t n) : device_(device), n_(n) {
+  Normalization(weir::Device device, std::size_t arrays, std::size_t n) : device_(device) {
     for (std::size_t a = 0; a < arrays; ++a) {
       streams_.emplace_back(device);
       starts_.emplace_back(device);
@@ -67,7 +68,8 @@ class Normalization {
 
   Run run(bool one_stream) {
     for (std::size_t a = 0; a < jobs_.size(); ++a) {
-      for (std::size_t i = 0; i < n_; ++i) jobs_[a].pinned[i] = value_at(a, i);
+      std::size_t i = 0;
+      for (double& value : weir::host_write(jobs_[a].pinned)) value = value_at(a, i++);
     }
     const Stopwatch watch(device_);
     for (std::size_t a = 0; a < jobs_.size(); ++a) {
@@ -82,10 +84,11 @@ class Normalization {
 
   bool correct() const {
     for (std::size_t a = 0; a < jobs_.size(); ++a) {
-      for (std::size_t i = 0; i < n_; ++i) {
-        const double expected = value_at(a, i) / jobs_[a].expected_sum;
+      std::size_t i = 0;
+      for (const double value : weir::host_read(jobs_[a].pinned)) {
+        const double expected = value_at(a, i++) / jobs_[a].expected_sum;
         // The device adds in another order than the host; NaN must fail.
-        if (!(std::abs(jobs_[a].pinned[i] - expected) <= 1e-9 * expected)) return false;
+        if (!(std::abs(value - expected) <= 1e-9 * expected)) return false;
       }
     }
     return true;
@@ -104,7 +107,6 @@ class Normalization {
   }
 
   weir::Device device_;
-  std::size_t n_;
   std::vector<weir::Stream> streams_;
   std::vector<weir::TimedEvent> starts_, ends_;
   std::vector<Job> jobs_;

@@ -1,4 +1,5 @@
 // `weir demo prefetch`: batch i + 1 is copied on one stream while batch i computes on another; against one stream.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include <weir/copy.hpp>
 #include <weir/event.hpp>
+#include <weir/host_access.hpp>
 #include <weir/memory.hpp>
 
 #include "demo.hpp"
@@ -76,10 +78,8 @@ class Prefetch {
   }
 
   bool correct() const {
-    for (std::size_t i = 0; i < n_; ++i) {
-      if (result_[i] != expected_[i]) return false;
-    }
-    return true;
+    const auto result = weir::host_read(result_);
+    return std::equal(result.begin(), result.end(), expected_.begin());
   }
 
  private:
