@@ -88,6 +88,13 @@ TEST(RandomHazards, of_programs_without_order_are_found_and_are_true) {
   EXPECT_GT(raced, all / 2);
 }
 
+// Of a soak: an update brings other bytes into a race of two nodes that an earlier launch told.
+TEST(RandomHazards, of_a_graph_that_is_updated_between_its_launches_are_those_of_other_bytes) {
+  const json scenario = generate({.seed = 22835, .commands = 27});
+  const std::vector<std::string> wrong = compare(scenario);
+  EXPECT_TRUE(wrong.empty()) << listed(wrong, scenario);
+}
+
 TEST(RandomHazards, in_observed_order_are_found_and_are_true) {
   for (std::uint64_t seed = 1; seed <= programs(1000); ++seed) {
     const json scenario = generate({.seed = 1000000 + seed, .commands = 12 + seed % 20});

@@ -114,7 +114,7 @@ class Reference {
   struct Graph {
     std::shared_ptr<std::vector<Node>> nodes;
     Moment end = nowhere;
-    std::set<std::tuple<std::string, std::string, std::uint32_t>> raced;
+    std::map<std::tuple<std::string, std::string, std::uint32_t>, Bits> raced;  ///< by two nodes and their buffer
     bool launched = false;
   };
 

@@ -93,7 +93,7 @@ void Reference::launch(std::size_t place, std::uint32_t stream, std::uint32_t na
   run_nodes(place, *graph.nodes, begin, ends, {}, graph, made, records);
   const Moment end = moment(ends);
   for (const Use& one : made) use(one);
-  std::set<std::tuple<std::string, std::string, std::uint32_t>> told;
+  decltype(graph.raced) told;
   for (std::size_t j = 0; j < made.size(); ++j) {
     for (std::size_t i = 0; i < j; ++i) {
       const Use &first = made[i], &second = made[j];
@@ -103,11 +103,12 @@ void Reference::launch(std::size_t place, std::uint32_t stream, std::uint32_t na
         for (const auto& b : second.bodies) together = together && (a.first != b.first || a.second == b.second);
       }
       const bool commute = first.access == Access::accumulate && second.access == Access::accumulate;
-      const Bits common = first.bytes.with(second.bytes);
-      if (!together || commute || !common.any() || (!writes(first.access) && !writes(second.access))) continue;
+      Bits common = first.bytes.with(second.bytes);
       const auto key = std::make_tuple(first.node, second.node, first.buffer);
-      if (graph.raced.count(key) != 0) continue;
-      told.insert(key);
+      // Once; what an update brings in is new.
+      if (const auto before = graph.raced.find(key); before != graph.raced.end()) common.remove(before->second);
+      if (!together || commute || !common.any() || (!writes(first.access) && !writes(second.access))) continue;
+      told[key].add(common);
       if (writes(first.access) && reads(second.access))
         add(second, place, first.node, first.buffer, "read_after_write", common);
       if (writes(first.access) && writes(second.access))
@@ -116,7 +117,7 @@ void Reference::launch(std::size_t place, std::uint32_t stream, std::uint32_t na
         add(second, place, first.node, first.buffer, "write_after_read", common);
     }
   }
-  graph.raced.insert(told.begin(), told.end());
+  for (const auto& [key, bytes] : told) graph.raced[key].add(bytes);
   for (const Use& one : made) {
     uses_.push_back(one);
     if (one.bytes.any()) using_moments_.insert(one.begin);
