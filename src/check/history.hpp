@@ -128,6 +128,7 @@ class History {
       } else {
         const std::vector<Part> before = read_before(begin, end, access);
         writes_.assign(begin, end, access);
+        writers_read_ = writers_read_ || access.how() == recorded::Access::inout;
         if (!reads_.empty()) reads_.erase(begin, end);
         if (!accumulations_.empty()) accumulations_.erase(begin, end);
         for (const Part& part : before) {
@@ -150,6 +151,7 @@ class History {
 
   /// What touched memory that is no part of this one's yet.
   void absorb(const History& other) {
+    writers_read_ = writers_read_ || other.writers_read_;
     other.writes_.each(
         [&](std::uint64_t begin, std::uint64_t end, const Access& access) { writes_.assign(begin, end, access); });
     const auto append = [](RangeMap<Accesses>& to) {
@@ -209,7 +211,7 @@ class History {
     const auto look_at_all = [&](std::uint64_t from, std::uint64_t to, const Accesses& list) {
       for (const Access& old : list) look(from, to, old);
     };
-    if (!writes_.empty()) writes_.each(begin, end, look);
+    if (writers_read_) writes_.each(begin, end, look);
     if (!accumulations_.empty()) accumulations_.each(begin, end, look_at_all);
     if (!reads_.empty()) reads_.each(begin, end, look_at_all);
     return found;
@@ -241,6 +243,7 @@ class History {
     list.push_back(access);
   }
 
+  bool writers_read_ = false;  ///< some did
   RangeMap<Access> writes_;
   RangeMap<Accesses> reads_;
   RangeMap<Accesses> accumulations_;
