@@ -395,13 +395,17 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
     return version.holds(node, record) || version.before(node, record);
   };
   // Of those that come behind nothing no order of this launch follows.
-  std::vector<bool> behind_uses(records.size());
+  std::vector<bool> behind_uses(records.size()), behind_all(records.size(), true);
   bool uses_any = !version.footprint().empty();
   if (!version.plain()) {
     each([&](std::uint32_t i, const GraphNode& node) {
       if (!is_used(node)) return;
       uses_any = true;
-      for (std::size_t r = 0; r < records.size(); ++r) behind_uses[r] = behind_uses[r] || is_behind(i, records[r]);
+      for (std::size_t r = 0; r < records.size(); ++r) {
+        const bool behind = is_behind(i, records[r]);
+        behind_uses[r] = behind_uses[r] || behind;
+        behind_all[r] = behind_all[r] && behind;
+      }
     });
   }
   if (uses_any) {
@@ -471,6 +475,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         if (!behind_uses[other] || (other != r && !version.before(records[other], records[r]))) continue;
         clock.raise(graph.record_timelines[other], graph.launches);
       }
+      if (behind_uses[r] && behind_all[r]) clock.raise(stream.timeline, stream.tick);
       const GraphNode& node = version.nodes()[records[r]];
       for (const std::uint32_t one : node.gives) hand_offs_[one].join(clock);
       if (node.op != Op::record || !rule(12)) continue;
