@@ -139,7 +139,8 @@ Communicator communicator(Device device, MPI_Comm comm, const CommunicatorOption
   try {
     return join(device, own, rank, size, options, where);
   } catch (const SocketError& error) {
-    refuse(Errc::collective_timeout, device, error.what, where);
+    refuse(error.kind == SocketError::Kind::gone ? Errc::rank_failed : Errc::collective_timeout, device, error.what,
+           where);
   }
 }
 

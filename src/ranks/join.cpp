@@ -1,6 +1,7 @@
 // How the ranks of a job find each other.
 #include "ranks/join.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -16,6 +17,8 @@ namespace {
 using Type = ControlMessage::Type;
 
 constexpr std::chrono::milliseconds between_attempts{20};
+constexpr std::chrono::milliseconds between_looks{100};  ///< at whether those who came are there still
+using Kind = SocketError::Kind;
 
 ControlMessage hello_of(const Control::Settings& settings) {
   return {Type::hello,
@@ -39,9 +42,11 @@ class Gathering {
 
   Joined run() {
     for (std::size_t missing = joined_.peers.size() - 1; missing > 0;) {
-      std::optional<Door::Guest> guest = door_->next(settings_.deadline);
-      if (!guest) throw SocketError{"these ranks did not come: " + names_of_missing()};
-      missing -= joins(*guest) ? 1 : 0;
+      std::optional<Door::Guest> guest = door_->next(std::min(settings_.deadline, RankClock::now() + between_looks));
+      if (guest) missing -= joins(*guest) ? 1 : 0;
+      look_who_is_gone();
+      if (!guest && RankClock::now() >= settings_.deadline)
+        give_up(0, "these ranks did not come: " + names_of_missing(), Kind::late);
     }
     joined_.refused += door_->refused();
     door_.reset();  // nobody else has to come
@@ -67,6 +72,7 @@ class Gathering {
     joined_.checks = joined_.checks || hello.numbers[5] != 0;
     place = std::move(guest.connection);
     place.reader().allow(longest_frame);
+    place.queue({Type::alive, {}});  // it waits for this job's ranks from here on
     return true;
   }
 
@@ -78,6 +84,24 @@ class Gathering {
     return names;
   }
 
+  void look_who_is_gone() {
+    for (std::size_t r = 1; r < joined_.connections.size(); ++r) {
+      Connection& connection = joined_.connections[r];
+      if (!connection.open() || connection.move()) continue;
+      connection = Connection(Socket());
+      give_up(r,
+              "rank " + std::to_string(r) + " (" + joined_.peers[r].host + ") came, and its process is gone before " +
+                  "all ranks had come",
+              Kind::gone);
+    }
+  }
+
+  /// Nobody waits for what cannot be any more.
+  [[noreturn]] void give_up(std::size_t rank, const std::string& why, Kind kind) {
+    tell_all({Type::dead, {rank, static_cast<std::uint64_t>(kind)}, {why}}, RankClock::now() + between_looks);
+    throw SocketError{why, kind};
+  }
+
   void welcome() {
     ControlMessage told{Type::welcome, {joined_.checks ? 1u : 0u}};
     for (const Control::Peer& peer : joined_.peers) {
@@ -86,15 +110,19 @@ class Gathering {
       told.texts.push_back(peer.address);
     }
     told.numbers.push_back(joined_.job);
+    // The others go on when they have it. Who is gone by now is found by the control.
+    tell_all(told, settings_.deadline);
+  }
+
+  void tell_all(const ControlMessage& told, RankClock::time_point until) {
     for (Connection& connection : joined_.connections) {
       if (connection.open()) connection.queue(told);
     }
-    // The others go on when they have it. Who is gone by now is found by the control.
     for (Connection& connection : joined_.connections) {
-      while (connection.open() && connection.has_to_write() && RankClock::now() < settings_.deadline) {
-        if (!connection.move()) break;
+      while (connection.open() && connection.has_to_write()) {
+        if (!connection.move() || !connection.has_to_write() || RankClock::now() >= until) break;
         pollfd file{connection.socket().get(), POLLOUT, 0};
-        if (connection.has_to_write()) poll(&file, 1, 100);
+        poll(&file, 1, 100);
       }
     }
   }
@@ -104,12 +132,21 @@ class Gathering {
   Joined joined_;
 };
 
-/// The welcome, or nothing where rank 0 closed the connection: it is busy with another job.
+/// The welcome, or nothing where rank 0 closed the connection: it is busy with another job. Throws SocketError: this one cannot be.
 std::optional<ControlMessage> knock(const Control::Settings& settings, Connection& connection) {
   connection.queue(hello_of(settings));
+  bool let_in = false;
   while (RankClock::now() < settings.deadline) {
     const bool open = connection.move();
-    if (std::optional<ControlMessage> message = connection.reader().next()) return message;
+    while (std::optional<ControlMessage> message = connection.reader().next()) {
+      if (message->type == Type::dead && message->has(2, 1)) {
+        const bool gone = message->numbers[1] == static_cast<std::uint64_t>(Kind::gone);
+        throw SocketError{message->texts[0], gone ? Kind::gone : Kind::late};
+      }
+      if (message->type != Type::alive) return message;
+      let_in = true;
+    }
+    if (!open && let_in) throw SocketError{"rank 0's process is gone before all ranks had come", Kind::gone};
     if (!open || connection.reader().broken()) return std::nullopt;
     pollfd file{connection.socket().get(), static_cast<short>(POLLIN | (connection.has_to_write() ? POLLOUT : 0)), 0};
     poll(&file, 1, milliseconds_until(settings.deadline));
@@ -140,9 +177,10 @@ Joined connect(Control::Settings& settings) {
     }
     std::this_thread::sleep_for(between_attempts);
   }
-  if (settings.port == 0) throw SocketError{"rank 0 did not come"};
-  throw SocketError{"rank 0 did not answer at " + settings.address + ":" + std::to_string(settings.port) +
-                    ", or not all ranks came"};
+  if (settings.port == 0) throw SocketError{"rank 0 did not come", Kind::late};
+  throw SocketError{
+      "rank 0 did not answer at " + settings.address + ":" + std::to_string(settings.port) + ", or not all ranks came",
+      Kind::late};
 }
 
 }  // namespace

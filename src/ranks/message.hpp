@@ -14,7 +14,7 @@ struct ControlMessage {
   enum class Type : std::uint8_t {
     hello,    ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host
     welcome,  ///< numbers: checks, each rank's port, and the job's number; texts: each rank's host and address, by turns
-    alive,    ///< heartbeat; numbers: communicators; texts: the last call of each
+    alive,    ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
     report,   ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
     question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call
@@ -22,7 +22,7 @@ struct ControlMessage {
     left,      ///< numbers: communicator, rank, calls, each other rank with sends and receives; texts: its last call
     split,     ///< numbers: communicator, split, color, key
     splits,    ///< numbers: communicator, split, and each rank's color, key and context
-    dead,      ///< numbers: rank; texts: why
+    dead,      ///< numbers: rank; texts: why; instead of a welcome: no job comes of it, and whether a process is gone
     bye,       ///< numbers: rank
     last = bye
   };

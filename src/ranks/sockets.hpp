@@ -33,7 +33,9 @@ class Socket {
 
 /// Why something could not be had: a sentence. Callers say for whom.
 struct SocketError {
+  enum class Kind : std::uint8_t { other, late, gone };  ///< gone: a process that was there
   std::string what;
+  Kind kind = Kind::other;
 };
 
 /// A socket that listens at the address, of which `port` 0 is any; and the port that it has. Throws SocketError.

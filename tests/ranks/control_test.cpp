@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -348,6 +349,68 @@ TEST(ControlJoin, who_did_not_come_is_named) {
     FAIL() << "nobody was missed";
   } catch (const SocketError& error) {
     EXPECT_EQ(error.what, "these ranks did not come: 1, 2");
+  }
+}
+
+/// Why `rank` of four cannot join. Rank 0 listens at `listening`.
+std::optional<SocketError> heard_by(int rank, int port, Socket listening = Socket()) {
+  Control::Settings settings = settings_of(rank, 4, port);
+  settings.listening = std::move(listening);
+  settings.deadline = RankClock::now() + std::chrono::seconds(50);
+  try {
+    const Control control(std::move(settings));
+  } catch (const SocketError& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+/// Connected, and let in by rank 0.
+Connection let_in_as(int rank, int port) {
+  const auto until = RankClock::now() + std::chrono::seconds(20);
+  Connection connection(weir::detail::connect_to("127.0.0.1", port, until));
+  connection.queue(
+      {Type::hello, {weir::detail::rank_protocol, static_cast<std::uint64_t>(rank), 4, 0, 1, 0}, {"secret", "there"}});
+  std::optional<ControlMessage> answer;
+  while (!answer && connection.move() && RankClock::now() < until) answer = connection.reader().next();
+  EXPECT_TRUE(answer && answer->type == Type::alive);
+  return connection;
+}
+
+TEST(ControlJoin, a_rank_that_is_gone_before_all_have_come_is_told_to_the_others_at_once) {
+  auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+  std::optional<SocketError> heard;
+  std::thread rank0(
+      [&, at = std::move(listening), port = port]() mutable { heard = heard_by(0, port, std::move(at)); });
+  Connection other = let_in_as(1, port);
+  let_in_as(2, port);  // and gone
+  rank0.join();
+  const std::string why = "rank 2 (there) came, and its process is gone before all ranks had come";
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->kind, SocketError::Kind::gone);
+  EXPECT_EQ(heard->what, why);
+  other.move();
+  const std::optional<ControlMessage> told = other.reader().next();
+  ASSERT_TRUE(told && told->type == Type::dead);
+  EXPECT_EQ(told->texts.at(0), why);
+}
+
+TEST(ControlJoin, a_first_rank_that_says_so_or_is_gone_is_no_timeout) {
+  for (const bool says : {true, false}) {
+    auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+    std::thread rank0([says, at = std::move(listening)] {
+      Connection guest{Socket()};
+      while (!guest.open()) guest = Connection(weir::detail::accept_from(at));
+      while (!guest.reader().next() && guest.move()) std::this_thread::yield();
+      guest.queue({Type::alive, {}, {}});
+      if (says) guest.queue({Type::dead, {2, static_cast<std::uint64_t>(SocketError::Kind::gone)}, {"rank 2 is gone"}});
+      while (guest.has_to_write() && guest.move()) std::this_thread::yield();
+    });
+    const auto heard = heard_by(1, port);
+    rank0.join();
+    ASSERT_TRUE(heard);
+    EXPECT_EQ(heard->kind, SocketError::Kind::gone);
+    EXPECT_EQ(heard->what, says ? "rank 2 is gone" : "rank 0's process is gone before all ranks had come");
   }
 }
 

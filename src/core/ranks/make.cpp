@@ -146,7 +146,9 @@ Communicator make_from_environment(Device device, const CommunicatorOptions& opt
     return make_ranked(device, options, rank, size, std::make_shared<SharedLink>(std::move(link)), std::move(control),
                        where);
   } catch (const SocketError& error) {
-    refuse(RankClock::now() >= deadline ? Errc::collective_timeout : Errc::not_supported, error.what);
+    if (error.kind == SocketError::Kind::gone) refuse(Errc::rank_failed, error.what);
+    const bool late = error.kind == SocketError::Kind::late || RankClock::now() >= deadline;
+    refuse(late ? Errc::collective_timeout : Errc::not_supported, error.what);
   }
   return Communicator();
 }
