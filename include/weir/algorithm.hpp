@@ -323,6 +323,13 @@ void reduce(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& result,
          out(result, stream.where));
 }
 
+template <class X>
+void reduce(StreamArg, const ArrayBase<X>&) {
+  static_assert(
+      !std::is_same_v<X, X>,
+      "weir::reduce writes its result in stream order, to an array of one element: weir::reduce(stream, x, result)");
+}
+
 /// y[i] = x[0] op ... op x[i]. As reduce; y may be x, and shares no other memory with it. An empty x is nothing to do.
 template <class X, class T, class Op = Plus, class Compiler = detail::ThisCompiler>
 void inclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {}) {

@@ -351,6 +351,13 @@ class Array : public ArrayBase<T> {
     return *this;
   }
   ~Array() { detail::release(this->storage_); }
+  template <class A, class... B>
+    requires(std::is_arithmetic_v<A> || std::is_base_of_v<StreamRef, A> || std::is_same_v<A, Device>)
+  explicit Array(const A&, const B&...) {
+    static_assert(!std::is_same_v<A, A>,
+                  "functions make arrays: weir::zeros<float>(stream, n), weir::empty<int>(stream, {rows, columns}), "
+                  "weir::from(stream, values)");
+  }
 
   /// Gives the memory back now, in the order of `stream` (or of its own). Slices become unusable.
   /// Throws already_freed the second time, and for an array that was moved from.

@@ -1,6 +1,7 @@
 // Copies and fills: between arrays, slices, views and host ranges, strided too, in stream order.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -68,6 +69,10 @@ template <class T, class X>
 concept element_for =
     (array_object<X> || view_like<X>)&&!host_range<T> && std::is_trivially_copyable_v<T> &&
     std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<typename std::remove_cvref_t<X>::element_type>>;
+
+/// A pointer where memory is meant, and not one that is an element of the other side.
+template <class P, class X>
+concept lone_pointer = std::is_pointer_v<std::remove_cvref_t<P>> && !element_for<std::remove_cvref_t<P>, X>;
 
 template <host_range R>
 Endpoint endpoint(R&& range) {
@@ -152,6 +157,29 @@ void copy(To&& to, const T& from, SourceLocation where = SourceLocation::current
   copy(to, std::span<const T>(&from, 1), where);
 }
 
+/// Do not compile, and say what to write: arguments as other libraries' copies and fills take them.
+template <detail::copyable_memory To, detail::copyable_memory From, std::derived_from<StreamRef> S>
+void copy(To&&, From&&, const S&) {
+  static_assert(!std::is_same_v<S, S>, "the stream comes first: weir::copy(stream, to, from)");
+}
+template <std::derived_from<StreamRef> S, class To, class From, class... Size>
+  requires(detail::lone_pointer<To, From> || detail::lone_pointer<From, To>)
+void copy(const S&, To&&, From&&, const Size&...) {
+  static_assert(
+      !std::is_same_v<S, S>,
+      "a pointer does not say how many elements there are: weir::copy(stream, to, weir::View<float>(pointer, n))");
+}
+template <detail::copyable_memory To, class V, std::derived_from<StreamRef> S>
+void fill(To&&, const V&, const S&) {
+  static_assert(!std::is_same_v<S, S>, "the stream comes first: weir::fill(stream, to, value)");
+}
+template <std::derived_from<StreamRef> S, class T, class V>
+void fill(const S&, T*, const V&) {
+  static_assert(
+      !std::is_same_v<S, S>,
+      "a pointer does not say how many elements there are: weir::fill(stream, weir::View<float>(pointer, n), value)");
+}
+
 /// Writes `value` to every element in the order of `stream`; asynchronous for device and pinned memory (R45). The value is
 /// converted as C++ does, but never from a floating-point number to a whole one, which does not compile.
 template <class To, class V>
@@ -222,8 +250,8 @@ auto from(Place place, const R& range, const Shape& shape) {
   if (place.kind == MemoryKind::device) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
   } else {
-    std::copy_n(std::ranges::data(range), std::ranges::size(range),
-                array.data());  // new host memory: nobody else has it
+    // New host memory: nobody else has it.
+    std::uninitialized_copy_n(std::ranges::data(range), std::ranges::size(range), array.data());
   }
   return array;
 }

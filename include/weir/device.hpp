@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <weir/source_location.hpp>
@@ -14,7 +15,12 @@ namespace weir {
 
 namespace detail {
 struct DeviceState;
-}
+/// What is written where a device's name belongs in other libraries: a number. A literal 0 would also be no text and no address.
+template <class N>
+concept device_number = std::is_arithmetic_v<N> || std::is_null_pointer_v<N>;
+template <class N>
+concept device_name = std::is_convertible_v<const N&, std::string_view>;
+}  // namespace detail
 
 /// Lower numbers are higher priorities, as in CUDA (R13).
 struct PriorityRange {
@@ -82,6 +88,13 @@ class Device {
   void synchronize(SourceLocation where = SourceLocation::current()) const;
 
   friend bool operator==(Device a, Device b) { return a.state_ == b.state_; }
+  /// Does not compile, and says how to find a device.
+  template <class N>
+    requires(detail::device_number<N> || detail::device_name<N>)
+  Device(const N&) : state_(nullptr) {
+    static_assert(!std::is_same_v<N, N>,
+                  "weir::device finds a weir::Device by its name: weir::device(\"cpu\"), weir::device(\"cuda:1\")");
+  }
 
   /// For the library.
   explicit Device(detail::DeviceState* state) : state_(state) {}
@@ -95,6 +108,11 @@ class Device {
 /// "sim:h200", "cuda" means that one, "cuda:1" the second of its kind, and so on.
 /// Throws Error(unknown_device) naming what exists, and why a backend that was asked for is absent.
 Device device(std::string_view name, SourceLocation where = SourceLocation::current());
+template <detail::device_number N>
+Device device(const N&, SourceLocation = SourceLocation::current()) {
+  static_assert(!std::is_same_v<N, N>, "weir::device takes a name: weir::device(\"cpu\"), weir::device(\"cuda:1\")");
+  return Device(static_cast<detail::DeviceState*>(nullptr));
+}
 
 /// The devices of this process except simulated ones, or those of one backend ("cpu", "cuda", "sim"); empty if that backend has
 /// none.
@@ -118,6 +136,9 @@ class ScopedDevice {
  public:
   explicit ScopedDevice(Device device, SourceLocation where = SourceLocation::current());
   explicit ScopedDevice(std::string_view name, SourceLocation where = SourceLocation::current());
+  template <detail::device_name Name>
+  explicit ScopedDevice(const Name& name, SourceLocation where = SourceLocation::current())
+      : ScopedDevice(std::string_view(name), where) {}
   ~ScopedDevice();
   ScopedDevice(const ScopedDevice&) = delete;
   ScopedDevice& operator=(const ScopedDevice&) = delete;
@@ -128,6 +149,13 @@ class ScopedDevice {
 
 /// Waits for all devices (W13), as Device::synchronize() does. Throws the first failure that was not reported yet.
 void synchronize(SourceLocation where = SourceLocation::current());
+template <class T>
+  requires requires(const T& one) { one.synchronize(); }
+void synchronize(const T&) {
+  static_assert(!std::is_same_v<T, T>,
+                "weir::synchronize() waits for all devices; for one thing there are weir::synchronize_stream(stream), "
+                "synchronize_event(event) and synchronize_device(device)");
+}
 void synchronize_device(Device device, SourceLocation where = SourceLocation::current());
 /// The default device.
 void synchronize_device(SourceLocation where = SourceLocation::current());

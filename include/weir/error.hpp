@@ -80,15 +80,33 @@ class Error : public std::system_error {
   /// The exception that a kernel or host function threw; null otherwise.
   std::exception_ptr cause() const noexcept { return details_->cause; }
 
+  /// For the library: the same of another call, which is made of the one that failed.
+  Error of_call(std::string operation) const;
+
  private:
   struct Details {
     std::string operation;
     std::string object;
+    std::string message;
     SourceLocation where;
     std::exception_ptr cause;
   };
   std::shared_ptr<const Details> details_;
 };
+
+namespace detail {
+
+/// Makes a call that is a part of another one: its errors name `operation`, which is what the user wrote.
+template <class F>
+decltype(auto) in_name_of(const char* operation, F&& part) {
+  try {
+    return static_cast<F&&>(part)();
+  } catch (const Error& error) {
+    throw error.of_call(operation);
+  }
+}
+
+}  // namespace detail
 
 }  // namespace weir
 

@@ -178,6 +178,11 @@ Graph capture(StreamArg stream, CaptureMode mode, Body&& body) {
   static_cast<Body&&>(body)();
   return scope.finish(stream.where);
 }
+/// On the current stream of the default device.
+template <class Body>
+  requires std::is_invocable_v<Body> Graph capture(Body&& body, SourceLocation where = SourceLocation::current()) {
+    return capture(StreamArg(get_stream(where), where), static_cast<Body&&>(body));
+  }
 
 /// Records and waits that become nodes of a captured graph: each replay records the event, or waits for it, as
 /// StreamRef::record and wait do outside of captures, where these are the same. A TimedEvent is always recorded so.

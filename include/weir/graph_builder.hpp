@@ -1,6 +1,7 @@
 // Graphs built by hand: nodes and dependencies, explicit or inferred from what the nodes read and write.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <type_traits>
@@ -8,6 +9,7 @@
 
 #include <weir/algorithm.hpp>
 #include <weir/copy.hpp>
+#include <weir/error.hpp>
 #include <weir/graph.hpp>
 #include <weir/graph_control.hpp>
 #include <weir/host_call.hpp>
@@ -37,18 +39,34 @@ class GraphBuilder {
   ~GraphBuilder();
 
   /// As the functions of namespace weir, but each makes a node.
+  template <std::derived_from<StreamRef> S, class... A>
+  Node launch(const S&, A&&...) {
+    return refuse_stream<S>();
+  }
+  template <std::derived_from<StreamRef> S, class... A>
+  Node launch_blocks(const S&, A&&...) {
+    return refuse_stream<S>();
+  }
+  template <std::derived_from<StreamRef> S, class To, class From>
+  Node copy(const S&, To&&, From&&) {
+    return refuse_stream<S>();
+  }
+  template <std::derived_from<StreamRef> S, class To, class V>
+  Node fill(const S&, To&&, const V&) {
+    return refuse_stream<S>();
+  }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch(ExtentArg extent, F&& kernel, A&&... arguments) {
-    Call call(*this, extent.where);
-    detail::launch(stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-    return LaunchNode<std::decay_t<F>>(call.node());
+    return LaunchNode<std::decay_t<F>>(make("weir::GraphBuilder::launch", extent.where, [&] {
+      detail::launch(stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+    }));
   }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
-    Call call(*this, extent.where);
-    detail::launch_blocks(stream(), extent.extent, extent.where, static_cast<F&&>(kernel),
-                          static_cast<A&&>(arguments)...);
-    return LaunchNode<std::decay_t<F>>(call.node());
+    return LaunchNode<std::decay_t<F>>(make("weir::GraphBuilder::launch_blocks", extent.where, [&] {
+      detail::launch_blocks(stream(), extent.extent, extent.where, static_cast<F&&>(kernel),
+                            static_cast<A&&>(arguments)...);
+    }));
   }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch_blocks(const BlockExtentHere& extent, F&& kernel, A&&... arguments) {
@@ -57,46 +75,40 @@ class GraphBuilder {
   }
   template <detail::copyable_memory To, detail::copyable_memory From>
   Node copy(To&& to, From&& from, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
-    weir::copy(stream(), static_cast<To&&>(to), static_cast<From&&>(from), where);
-    return call.node();
+    return make("weir::GraphBuilder::copy", where,
+                [&] { weir::copy(stream(), static_cast<To&&>(to), static_cast<From&&>(from), where); });
   }
   template <detail::copyable_memory To, class V>
   Node fill(To&& to, const V& value, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
-    weir::fill(stream(), static_cast<To&&>(to), value, where);
-    return call.node();
+    return make("weir::GraphBuilder::fill", where, [&] { weir::fill(stream(), static_cast<To&&>(to), value, where); });
   }
   /// The function is called once in each replay.
   template <class F>
   Node host_call(F&& function, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
-    detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function));
-    return call.node();
+    return make("weir::GraphBuilder::host_call", where,
+                [&] { detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function)); });
   }
   /// With what it reads and writes declared: in(x), out(x), inout(x), the first of which gives the line.
   template <class F, class... U>
     requires(sizeof...(U) > 0 && !(std::is_same_v<U, SourceLocation> || ...))
   Node host_call(F&& function, const U&... uses) {
     const SourceLocation where = detail::line_of(uses...);
-    Call call(*this, where);
-    detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function), uses...);
-    return call.node();
+    return make("weir::GraphBuilder::host_call", where,
+                [&] { detail::enqueue_function<false>(stream(), where, static_cast<F&&>(function), uses...); });
   }
   /// An array whose contents begin at this node. Graph and array own the memory together: it is freed with the last of both.
   template <class T>
   std::pair<Array<T>, Node> allocate(const Shape& shape, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
-    Array<T> array = weir::empty<T>(Place(stream(), where), shape);
-    return {std::move(array), call.node()};
+    Array<T> array;
+    const Node node =
+        make("weir::GraphBuilder::allocate", where, [&] { array = weir::empty<T>(Place(stream(), where), shape); });
+    return {std::move(array), node};
   }
   /// The end of the contents of an array that this builder allocated, or another graph, whose launches begin them again (R138 refuses
   /// all others: invalid_value).
   template <class T>
   Node free(Array<T>& array, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
-    array.free(stream(), where);
-    return call.node();
+    return make("weir::GraphBuilder::free", where, [&] { array.free(stream(), where); });
   }
   /// A copy of a graph, as it is now.
   Node graph(const Graph& child, SourceLocation where = SourceLocation::current());
@@ -105,28 +117,31 @@ class GraphBuilder {
   template <class Body>
   Node capture(Body&& body, SourceLocation where = SourceLocation::current()) {
     static_assert(std::is_invocable_v<Body&, StreamRef>, "weir::GraphBuilder::capture calls body(stream)");
-    const Stream own(stream().device(where), StreamOptions{.blocking = false, .name = "graph builder"}, where);
+    const Stream own = stream_of_capture("weir::GraphBuilder::capture", where);
+    // The body's calls are the user's own.
     return graph(weir::capture(StreamArg(own, where), [&] { body(StreamRef(own)); }), where);
   }
   /// weir::reduce, inclusive_scan and transform, as a node each; other algorithms by capture().
   template <class X, class T, class Op = Plus>
   Node reduce(const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {},
               SourceLocation where = SourceLocation::current()) {
-    return capture([&](StreamRef s) { weir::reduce(StreamArg(s, where), x, result, op); }, where);
+    return make_by_capture("weir::GraphBuilder::reduce", where, [&](StreamArg s) { weir::reduce(s, x, result, op); });
   }
   template <class X, class T, class Op = Plus>
   Node inclusive_scan(const ArrayBase<X>& x, const ArrayBase<T>& y, Op op = {},
                       SourceLocation where = SourceLocation::current()) {
-    return capture([&](StreamRef s) { weir::inclusive_scan(StreamArg(s, where), x, y, op); }, where);
+    return make_by_capture("weir::GraphBuilder::inclusive_scan", where,
+                           [&](StreamArg s) { weir::inclusive_scan(s, x, y, op); });
   }
   template <class X, class Y, class F>
   Node transform(const ArrayBase<X>& x, const ArrayBase<Y>& y, F f, SourceLocation where = SourceLocation::current()) {
-    return capture([&](StreamRef s) { weir::transform(StreamArg(s, where), x, y, f); }, where);
+    return make_by_capture("weir::GraphBuilder::transform", where, [&](StreamArg s) { weir::transform(s, x, y, f); });
   }
   template <class A, class B, class Y, class F>
   Node transform(const ArrayBase<A>& a, const ArrayBase<B>& b, const ArrayBase<Y>& y, F f,
                  SourceLocation where = SourceLocation::current()) {
-    return capture([&](StreamRef s) { weir::transform(StreamArg(s, where), a, b, y, f); }, where);
+    return make_by_capture("weir::GraphBuilder::transform", where,
+                           [&](StreamArg s) { weir::transform(s, a, b, y, f); });
   }
   /// A node that does nothing: others depend on it.
   Node empty(SourceLocation where = SourceLocation::current());
@@ -140,7 +155,7 @@ class GraphBuilder {
   /// Runs the nodes of `then` if `condition[0]` is not 0; else those of `otherwise`, if there is such a body.
   template <class Then>
   Node if_(ConditionArg condition, Then&& then, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
+    Call call(*this, "weir::GraphBuilder::if_", where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_, 1, where);
     run_body(scope, 0, then);
     return call.node();
@@ -148,7 +163,7 @@ class GraphBuilder {
   template <class Then, class Else>
     requires(!std::is_same_v<std::remove_cvref_t<Else>, SourceLocation>)
   Node if_(ConditionArg condition, Then&& then, Else&& otherwise, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
+    Call call(*this, "weir::GraphBuilder::if_", where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::if_else, 2, where);
     run_body(scope, 0, then);
     run_body(scope, 1, otherwise);
@@ -158,7 +173,7 @@ class GraphBuilder {
   template <class... Body>
   Node switch_(ConditionArg selector, Body&&... bodies) {
     static_assert(sizeof...(Body) > 0, "weir::GraphBuilder::switch_ needs at least one body");
-    Call call(*this, selector.where);
+    Call call(*this, "weir::GraphBuilder::switch_", selector.where);
     detail::ControlScope scope =
         control(*selector.array, detail::ControlKind::switch_, sizeof...(Body), selector.where);
     std::uint32_t number = 0;
@@ -168,7 +183,7 @@ class GraphBuilder {
   /// Runs the body while `condition[0]` is not 0, which is read before each turn: the body must come to change it.
   template <class Body>
   Node while_(ConditionArg condition, Body&& body, SourceLocation where = SourceLocation::current()) {
-    Call call(*this, where);
+    Call call(*this, "weir::GraphBuilder::while_", where);
     detail::ControlScope scope = control(*condition.array, detail::ControlKind::while_, 1, where);
     run_body(scope, 0, body);
     return call.node();
@@ -186,7 +201,7 @@ class GraphBuilder {
   /// Makes one node. If that throws, everything that it added is removed.
   class Call {
    public:
-    Call(GraphBuilder& builder, SourceLocation where);
+    Call(GraphBuilder& builder, const char* operation, SourceLocation where);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -199,8 +214,31 @@ class GraphBuilder {
     bool whole_ = false;
   };
 
+  template <class S>
+  static Node refuse_stream() {
+    static_assert(!std::is_same_v<S, S>,
+                  "calls of a weir::GraphBuilder take no stream: nodes are ordered by builder.depends(node, before)");
+    return {};
+  }
+  /// One node of what `part()` puts into the builder's stream.
+  template <class F>
+  Node make(const char* operation, SourceLocation where, F&& part) {
+    Call call(*this, operation, where);
+    detail::in_name_of(operation, part);
+    return call.node();
+  }
+  /// The same of what `part(stream)` puts into another stream, as a child graph.
+  template <class F>
+  Node make_by_capture(const char* operation, SourceLocation where, F&& part) {
+    const Stream own = stream_of_capture(operation, where);
+    return detail::in_name_of(operation, [&] {
+      return graph(weir::capture(StreamArg(own, where), [&] { part(StreamArg(own, where)); }), where);
+    });
+  }
+  Stream stream_of_capture(const char* operation, SourceLocation where);
+
   StreamRef stream() const;
-  State& begin(SourceLocation where);
+  State& begin(const char* operation, SourceLocation where);
   detail::ControlScope control(const ArrayBase<std::int32_t>& condition, detail::ControlKind kind, std::size_t bodies,
                                SourceLocation where);
   template <class Body>

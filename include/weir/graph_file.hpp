@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -152,7 +151,7 @@ struct NamedArray {
 /// arrays are in. Throws not_supported, naming the node and its line, for what cannot be in a file: host functions, foreign
 /// work, events, kernels that are not registered, memory that Weir did not allocate, nodes inside of more than 200 graphs
 /// and bodies.
-void save(const Graph& graph, const std::filesystem::path& path, const std::vector<NamedArray>& arrays = {},
+void save(const Graph& graph, const std::string& path, const std::vector<NamedArray>& arrays = {},
           SourceLocation where = SourceLocation::current());
 
 /// A graph from a file with its arrays.
@@ -192,11 +191,9 @@ class LoadedGraph {
 
 /// Reads a graph and makes its arrays on `device`. Throws not_a_graph_file for a damaged or foreign file, not_supported for
 /// a kernel that this process has not registered.
-LoadedGraph load_graph(const std::filesystem::path& path, Device device,
-                       SourceLocation where = SourceLocation::current());
+LoadedGraph load_graph(const std::string& path, Device device, SourceLocation where = SourceLocation::current());
 
 /// The nodes alone, for looking: needs neither the kernels nor a device.
-std::vector<NodeInfo> read_graph_nodes(const std::filesystem::path& path,
-                                       SourceLocation where = SourceLocation::current());
+std::vector<NodeInfo> read_graph_nodes(const std::string& path, SourceLocation where = SourceLocation::current());
 
 }  // namespace weir

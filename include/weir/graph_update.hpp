@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <weir/copy.hpp>
+#include <weir/error.hpp>
 #include <weir/graph.hpp>
 #include <weir/host_call.hpp>
 #include <weir/launch.hpp>
@@ -63,11 +64,14 @@ constexpr void check_update() {
 /// The node's launch again, with its extent, of whichever kind the kernel is.
 template <class F, class... A>
 void launch_again(const GraphEdit& edit, SourceLocation where, F&& kernel, A&&... arguments) {
-  if constexpr (runs_in_blocks<std::decay_t<F>, A...>()) {
-    launch_blocks(edit.stream(), edit.block_extent(), where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-  } else {
-    launch(edit.stream(), edit.extent(), where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
-  }
+  in_name_of("weir::Graph::update", [&] {
+    if constexpr (runs_in_blocks<std::decay_t<F>, A...>()) {
+      launch_blocks(edit.stream(), edit.block_extent(), where, static_cast<F&&>(kernel),
+                    static_cast<A&&>(arguments)...);
+    } else {
+      launch(edit.stream(), edit.extent(), where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+    }
+  });
 }
 
 }  // namespace detail
@@ -94,14 +98,19 @@ template <class F, class... A>
 void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::check_update<F>();
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", extent.where);
-  detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  detail::in_name_of("weir::Graph::update", [&] {
+    detail::launch(edit.stream(), extent.extent, extent.where, static_cast<F&&>(kernel),
+                   static_cast<A&&>(arguments)...);
+  });
   edit.check_taken();
 }
 
 template <std::same_as<BlockExtent> E, class F, class... A>
 void Graph::update(NodeArg node, const E& extent, F&& kernel, A&&... arguments) {
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);
-  detail::launch_blocks(edit.stream(), extent, node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  detail::in_name_of("weir::Graph::update", [&] {
+    detail::launch_blocks(edit.stream(), extent, node.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+  });
   edit.check_taken();
 }
 
@@ -114,7 +123,8 @@ template <class To, class From>
 void Graph::update_copy(Node node, To&& to, From&& from, SourceLocation where) {
   detail::check_copy_types<To, From>();
   detail::GraphEdit edit(*this, node, NodeKind::copy, "weir::Graph::update_copy", where);
-  detail::copy(edit.stream(), detail::endpoint(to), detail::endpoint(from), where);
+  detail::in_name_of("weir::Graph::update_copy",
+                     [&] { detail::copy(edit.stream(), detail::endpoint(to), detail::endpoint(from), where); });
   edit.check_taken();
 }
 
@@ -124,14 +134,16 @@ void Graph::update_fill(Node node, To&& to, const V& value, SourceLocation where
   detail::check_fill_types<T, V>();
   detail::GraphEdit edit(*this, node, NodeKind::fill, "weir::Graph::update_fill", where);
   const T element = static_cast<T>(value);
-  detail::fill(edit.stream(), detail::endpoint(to), &element, where);
+  detail::in_name_of("weir::Graph::update_fill",
+                     [&] { detail::fill(edit.stream(), detail::endpoint(to), &element, where); });
   edit.check_taken();
 }
 
 template <class F>
 void Graph::update_host_call(Node node, F&& function, SourceLocation where) {
   detail::GraphEdit edit(*this, node, NodeKind::host_call, "weir::Graph::update_host_call", where);
-  detail::enqueue_function<false>(edit.stream(), where, static_cast<F&&>(function));
+  detail::in_name_of("weir::Graph::update_host_call",
+                     [&] { detail::enqueue_function<false>(edit.stream(), where, static_cast<F&&>(function)); });
   edit.check_taken();
 }
 

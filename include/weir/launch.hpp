@@ -1,6 +1,7 @@
 // Launches: kernels over 1 to 4 dimensions, and cooperative kernels over blocks, with explicit arguments.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -127,8 +128,8 @@ concept index_is_auto = !CallParameters<std::decay_t<F>>::known;
 
 /// What a call without sizes may have in their place. Anything else is no call of Weir's: other functions have its name, too.
 template <class E>
-concept may_be_kernel =
-    std::is_class_v<std::remove_cvref_t<E>> || std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<E>>>;
+concept may_be_kernel = std::is_class_v<std::remove_cvref_t<E>> || std::is_floating_point_v<std::remove_cvref_t<E>> ||
+    std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<E>>>;
 
 template <class F, class... A>
 void launch(StreamRef stream, const Extent& extent, SourceLocation where, F&& kernel, A&&... arguments) {
@@ -214,6 +215,11 @@ void launch(StreamArg, E&&, A&&...) {
   static_assert(std::is_convertible_v<E, ExtentArg>,
                 "weir::launch needs how many elements there are, before the kernel: weir::launch(stream, n, kernel, "
                 "arguments...), or {rows, columns} for n");
+}
+template <std::floating_point N, class F, class... A>
+  requires detail::may_be_kernel<F>
+void launch(N, F&&, A&&...) {
+  static_assert(!std::is_same_v<N, N>, "sizes are whole numbers: convert them yourself, as with std::size_t(n)");
 }
 /// On the current stream of the default device.
 template <class F, class... A>

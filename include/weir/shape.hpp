@@ -42,6 +42,12 @@ class Shape {
   constexpr Shape(A a, B b, C c, D d)
       : rank_(4), size_{detail::to_size(a), detail::to_size(b), detail::to_size(c), detail::to_size(d)} {}
 
+  template <class... A>
+    requires((std::is_arithmetic_v<A> && ...) && (std::is_floating_point_v<A> || ...))
+  constexpr Shape(A...) : Shape() {
+    static_assert(sizeof...(A) == 0, "sizes are whole numbers: convert them yourself, as with std::size_t(n)");
+  }
+
   /// From the first `rank` entries of `sizes`; rank is 1 to 4.
   static constexpr Shape of(std::size_t rank, const std::size_t* sizes) {
     Shape shape;

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <weir/device.hpp>
 #include <weir/event.hpp>
@@ -92,6 +92,13 @@ class Stream : public StreamRef {
                   "weir::Stream takes a weir::Device: weir::Stream(weir::device(\"cpu\")); a stream's own name is "
                   "an option: weir::Stream(device, {.name = ...})");
   }
+  template <class Option>
+    requires(std::is_arithmetic_v<Option> || std::is_convertible_v<const Option&, std::string_view>)
+  Stream(Device, const Option&) {
+    static_assert(
+        !std::is_same_v<Option, Option>,
+        "the options of a weir::Stream have names: weir::Stream(device, {.priority = -1, .name = \"upload\"})");
+  }
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
@@ -146,12 +153,37 @@ class AutoSynchronize {
   SourceLocation where_;
 };
 
+/// What a ScopedTimer passes its time to: whatever can be called as sink(name, time). Not a std::function, whose header takes a
+/// tenth of what all of Weir takes to compile.
+class TimerSink {
+ public:
+  TimerSink() = default;
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, TimerSink> &&
+             std::is_invocable_v<std::decay_t<F>&, std::string_view, Milliseconds>)
+  TimerSink(F&& function) {
+    using Function = std::decay_t<F>;
+    if constexpr (std::is_pointer_v<Function> || requires { function.operator bool(); }) {
+      if (!function) return;
+    }
+    function_ = std::make_shared<Function>(static_cast<F&&>(function));
+    call_ = [](void* one, std::string_view name, Milliseconds time) { (*static_cast<Function*>(one))(name, time); };
+  }
+
+  explicit operator bool() const { return call_ != nullptr; }
+  void operator()(std::string_view name, Milliseconds time) const { call_(function_.get(), name, time); }
+
+ private:
+  std::shared_ptr<void> function_;
+  void (*call_)(void* function, std::string_view name, Milliseconds time) = nullptr;
+};
+
 /// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time. Without stop(), the
 /// destructor does this and passes the time to the sink; the default sink prints "name: 1.234 ms". If the stream has failed,
 /// its commands are skipped and the time is taken all the same: the sink gets it, stop() throws the failure, which stays with the stream.
 class ScopedTimer {
  public:
-  using Sink = std::function<void(std::string_view name, Milliseconds time)>;
+  using Sink = TimerSink;
   explicit ScopedTimer(StreamRef stream, std::string name = {}, Sink sink = {},
                        SourceLocation where = SourceLocation::current());
   ~ScopedTimer();

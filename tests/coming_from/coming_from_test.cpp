@@ -168,6 +168,13 @@ TEST_F(ComingFrom, graphs) {
   weir::ScopedCapture recording(stream);
   weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
   EXPECT_EQ(recording.finish().node_count(), 1u);
+  const weir::ScopedDevice here(device);
+  weir::Graph zeroed = weir::capture([&] { weir::fill(z, 0.0f); });
+  EXPECT_EQ(zeroed.node_count(), 1u);
+  EXPECT_FALSE(weir::is_capturing(weir::get_stream(device)));
+  expect_sums();  // nothing has run
+  zeroed.launch();
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, 0.0f));
   weir::GraphBuilder builder(device);
   auto [memory, begin] = builder.allocate<float>(n);
   weir::GraphBuilder another(device);

@@ -35,8 +35,10 @@ std::vector<WrongInput> wrong_events() {
   table.add("done of a destroyed event", Errc::invalid_handle, {"done", "destroyed"},
             [](Room& room) { (void)room.ended_event().done(); });
   table.add("device of no event", Errc::invalid_handle, {"event"}, [](Room&) { (void)weir::EventRef().device(); });
-  table.add("record_event of no event", Errc::invalid_handle, {"record"},
+  table.add("record_event of no event", Errc::invalid_handle, {"weir::record_event: "},
             [](Room&) { weir::record_event(weir::EventRef()); });
+  table.add("wait_event of no event", Errc::invalid_handle, {"weir::wait_event: ", "event"},
+            [](Room&) { weir::wait_event(weir::EventRef()); });
   table.add("elapsed from an event never recorded", Errc::invalid_handle, {"weir::elapsed", "event"}, [](Room& room) {
     const weir::TimedEvent start(room.device);
     const weir::TimedEvent end = room.stream.record_timed();

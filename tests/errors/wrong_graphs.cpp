@@ -285,11 +285,12 @@ void add_updates(Table& table) {
       [](Room& room, weir::Graph& graph) { graph.update_copy(graph.find("add"), room.a, room.b); });
   add("update a launch as a host function", Errc::invalid_value, {"weir::Graph::update_host_call", "node 'add'"},
       [](Room&, weir::Graph& graph) { graph.update_host_call(graph.find("add"), [] {}); });
-  add("update with a freed array", Errc::already_freed, {"freed"}, [](Room& room, weir::Graph& graph) {
-    auto gone = weir::zeros<int>(room.stream, 10);
-    gone.free(room.stream);
-    graph.update(graph.find("add"), AddOne{}, weir::inout(gone));
-  });
+  add("update with a freed array", Errc::already_freed, {"weir::Graph::update: ", "freed"},
+      [](Room& room, weir::Graph& graph) {
+        auto gone = weir::zeros<int>(room.stream, 10);
+        gone.free(room.stream);
+        graph.update(graph.find("add"), AddOne{}, weir::inout(gone));
+      });
   add("update a launch as a fill", Errc::invalid_value, {"weir::Graph::update_fill", "node 'add'"},
       [](Room& room, weir::Graph& graph) { graph.update_fill(graph.find("add"), room.b, 1); });
   add("update to nothing", Errc::invalid_value, {"weir::Graph::update", "node 'add'", "disable"},
@@ -306,10 +307,18 @@ void add_updates(Table& table) {
       [](Room&, weir::Graph& graph) { graph.update(graph.find("fill"), DoNothingInBlocks{}); });
   add("update a launch with a kernel for blocks", Errc::invalid_value, {"weir::Graph::update", "node 'add'", "blocks"},
       [](Room&, weir::Graph& graph) { graph.update(graph.find("add"), DoNothingInBlocks{}); });
-  add("update a launch with no blocks", Errc::invalid_value, {"weir::launch_blocks", "0 blocks"},
+  add("update a launch with no blocks", Errc::invalid_value, {"weir::Graph::update: ", "0 blocks"},
       [](Room&, weir::Graph& graph) {
         graph.update(graph.find("add"), {.blocks = 0, .threads = 1}, DoNothingInBlocks{});
       });
+  add("update a copy with other sizes", Errc::wrong_shape, {"weir::Graph::update_copy: ", "[10]", "[5]"},
+      [](Room& room, weir::Graph&) {
+        weir::GraphBuilder builder(room.device);
+        const weir::Node node = builder.copy(room.a, room.b);
+        builder.build().update_copy(node, room.a, room.b.slice(0, 5));
+      });
+  add("update a fill of no memory", Errc::null_view, {"weir::Graph::update_fill: "},
+      [](Room&, weir::Graph& graph) { graph.update_fill(graph.find("fill"), weir::View<int>(nullptr, 3), 1); });
   add("resize a fill", Errc::invalid_value, {"weir::Graph::resize", "node 'fill'"},
       [](Room&, weir::Graph& graph) { graph.resize(graph.find("fill"), 5); });
   table.add(
@@ -364,21 +373,50 @@ void add_builders(Table& table) {
         builder.if_(flag(room), [&] { inside = builder.empty(); });
         builder.depends(inside, before);
       });
-  add("build with a builder moved from", Errc::invalid_handle, {"weir::GraphBuilder", "builder", "moved from"},
+  add("build with a builder moved from", Errc::invalid_handle, {"weir::GraphBuilder::build: ", "builder", "moved from"},
       [](Room&, weir::GraphBuilder& builder) { (void)moved_from(builder).build(); });
-  add("a node of a builder moved from", Errc::invalid_handle, {"weir::GraphBuilder", "builder", "moved from"},
+  add("a node of a builder moved from", Errc::invalid_handle, {"weir::GraphBuilder::empty: ", "builder", "moved from"},
       [](Room&, weir::GraphBuilder& builder) { moved_from(builder).empty(); });
-  add("a launch with a freed array in a graph", Errc::already_freed, {"freed"},
+  add("a launch with a freed array in a graph", Errc::already_freed, {"weir::GraphBuilder::launch: ", "freed"},
       [](Room& room, weir::GraphBuilder& builder) {
         auto gone = weir::zeros<int>(room.stream, 10);
         gone.free(room.stream);
         builder.launch(10, AddOne{}, weir::inout(gone));
       });
-  add("a copy of other sizes in a graph", Errc::wrong_shape, {"weir::copy", "[10]", "[5]"},
+  add("a copy of other sizes in a graph", Errc::wrong_shape, {"weir::GraphBuilder::copy: ", "[10]", "[5]"},
       [](Room& room, weir::GraphBuilder& builder) { builder.copy(room.a, room.b.slice(0, 5)); });
-  add("free what the builder did not allocate", Errc::invalid_value, {"weir::Array::free", "array"},
+  add("free what the builder did not allocate", Errc::invalid_value, {"weir::GraphBuilder::free: ", "array"},
       [](Room& room, weir::GraphBuilder& builder) { builder.free(room.a); });
-  add("a child graph moved from", Errc::invalid_handle, {"weir::Graph::launch", "graph"},
+  add("a launch over no blocks in a graph", Errc::invalid_value, {"weir::GraphBuilder::launch_blocks: ", "0 blocks"},
+      [](Room&, weir::GraphBuilder& builder) {
+        builder.launch_blocks({.blocks = 0, .threads = 1}, DoNothingInBlocks{});
+      });
+  add("a fill of nothing but a view in a graph", Errc::null_view, {"weir::GraphBuilder::fill: "},
+      [](Room&, weir::GraphBuilder& builder) { builder.fill(weir::View<int>(nullptr, 3), 1); });
+  add("a host function of none in a graph", Errc::invalid_value, {"weir::GraphBuilder::host_call: ", "function"},
+      [](Room&, weir::GraphBuilder& builder) { builder.host_call(static_cast<void (*)()>(nullptr)); });
+  add("a sum to nothing in a graph", Errc::wrong_shape, {"weir::GraphBuilder::reduce: "},
+      [](Room& room, weir::GraphBuilder& builder) { builder.reduce(room.a, room.b.slice(0, 0)); });
+  add("a scan to another size in a graph", Errc::wrong_shape, {"weir::GraphBuilder::inclusive_scan: "},
+      [](Room& room, weir::GraphBuilder& builder) { builder.inclusive_scan(room.a, room.b.slice(0, 5)); });
+  add("a transform to another size in a graph", Errc::wrong_shape, {"weir::GraphBuilder::transform: "},
+      [](Room& room, weir::GraphBuilder& builder) { builder.transform(room.a, room.b.slice(0, 5), Same{}); });
+  add("an array too large for a graph", Errc::size_overflow, {"weir::GraphBuilder::allocate: "},
+      [](Room&, weir::GraphBuilder& builder) { (void)builder.allocate<int>(-1); });
+  add("a record of no event in a graph", Errc::invalid_handle, {"weir::GraphBuilder::record: ", "event"},
+      [](Room&, weir::GraphBuilder& builder) { builder.record(weir::EventRef()); });
+  add("a wait for no event in a graph", Errc::invalid_handle, {"weir::GraphBuilder::wait: ", "event"},
+      [](Room&, weir::GraphBuilder& builder) { builder.wait(weir::EventRef()); });
+  add("a condition without an element", Errc::wrong_shape, {"weir::GraphBuilder::while_: ", "no element"},
+      [](Room& room, weir::GraphBuilder& builder) {
+        auto nothing = weir::empty<std::int32_t>(room.device, 0);
+        builder.while_(nothing, [] {});
+      });
+  add("a mistake in a body of the user's own", Errc::wrong_shape, {"weir::copy: "},
+      [](Room& room, weir::GraphBuilder& builder) {
+        builder.capture([&](weir::StreamRef s) { weir::copy(s, room.a, room.b.slice(0, 5)); });
+      });
+  add("a child graph moved from", Errc::invalid_handle, {"weir::GraphBuilder::graph: ", "graph"},
       [](Room&, weir::GraphBuilder& builder) { builder.graph(weir::Graph()); });
 }
 

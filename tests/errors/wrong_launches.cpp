@@ -93,8 +93,8 @@ void add_no_kernels(Table& table) {
             {"weir::launch_blocks: kernel", "null"}, [](Room& room) {
               weir::launch_blocks(room.stream, {.blocks = 1, .threads = 1}, BlockKernel{nullptr}, weir::inout(room.a));
             });
-  table.add("a node's kernel that is the address of nothing", Errc::invalid_value, {"weir::launch: kernel", "null"},
-            [](Room& room) {
+  table.add("a node's kernel that is the address of nothing", Errc::invalid_value,
+            {"weir::GraphBuilder::launch: kernel", "null"}, [](Room& room) {
               weir::GraphBuilder builder(room.device);
               builder.launch(10, Kernel{nullptr}, weir::inout(room.a));
             });

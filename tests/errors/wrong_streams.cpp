@@ -39,6 +39,7 @@ const std::vector<StreamUse>& stream_uses() {
       {"wait for an event", "wait", [](Room& r, weir::StreamRef s) { s.wait(weir::Event(r.device)); }},
       {"wait for a stream", "wait", [](Room& r, weir::StreamRef s) { s.wait(weir::get_stream(r.device)); }},
       {"be waited for", "wait", [](Room& r, weir::StreamRef s) { weir::get_stream(r.device).wait(s); }},
+      {"wait_stream", "weir::wait_stream: ", [](Room&, weir::StreamRef s) { weir::wait_stream(s); }},
       {"synchronize", "weir::Stream::synchronize: ", [](Room&, weir::StreamRef s) { s.synchronize(); }},
       {"synchronize_stream",
        "weir::synchronize_stream: ", [](Room&, weir::StreamRef s) { weir::synchronize_stream(s); }},
@@ -46,10 +47,10 @@ const std::vector<StreamUse>& stream_uses() {
       {"priority", "priority", [](Room&, weir::StreamRef s) { (void)s.priority(); }},
       {"device", "device", [](Room&, weir::StreamRef s) { (void)s.device(); }},
       {"set_stream", "weir::set_stream", [](Room&, weir::StreamRef s) { weir::set_stream(s); }},
-      {"ScopedStream", "weir::", [](Room&, weir::StreamRef s) { const weir::ScopedStream scope(s); }},
+      {"ScopedStream", "weir::ScopedStream: ", [](Room&, weir::StreamRef s) { const weir::ScopedStream scope(s); }},
       {"AutoSynchronize", "weir::AutoSynchronize",
        [](Room&, weir::StreamRef s) { const weir::AutoSynchronize scope(s); }},
-      {"ScopedTimer", "weir::", [](Room&, weir::StreamRef s) { const weir::ScopedTimer timer(s); }},
+      {"ScopedTimer", "weir::ScopedTimer: ", [](Room&, weir::StreamRef s) { const weir::ScopedTimer timer(s); }},
       {"pool allocate", "weir::Pool::allocate", [](Room& r, weir::StreamRef s) { (void)r.pool.allocate(s, 100); }},
   };
   return all;

@@ -96,6 +96,14 @@ class Rules(Planted):
         row = "| `cudaEventQuery(e)` | `event.done()` |\n"
         self.refused({**test, "docs/coming_from.md": page + row}, "tests/coming_from has no event.done()")
 
+    def test_sentences_about_mistakes_are_expected_by_a_program(self):
+        page = "| You write | It says |\n|---|---|\n| `wait()` | wait for what |\n"
+        own_words = "\n| You write | It says |\n|---|---|\n| `go()` | no matching function |\n"
+        program = {"tests/must_not_compile/wait.cpp": "// expect: wait for what, then\n", "docs/mistakes.md": page + own_words}
+        self.assertEqual(self.check("check_claims", {**self.documents, **program})[0], 0)
+        row = "| `fly()` | who flies |\n"
+        self.refused({**program, "docs/mistakes.md": page + row}, "no program of tests/must_not_compile expects 'who flies'")
+
     def test_a_rule_has_one_row(self):
         self.refused({"docs/rules.md": 2 * self.documents["docs/rules.md"]}, "R1 has a row already")
 

@@ -76,15 +76,20 @@ GraphBuilder::~GraphBuilder() = default;
 
 StreamRef GraphBuilder::stream() const { return state_->stream; }
 
-GraphBuilder::State& GraphBuilder::begin(SourceLocation where) {
-  enter("weir::GraphBuilder", where);
-  if (!state_) throw Error(Errc::invalid_handle, "weir::GraphBuilder", "builder", "it was moved from", where);
+GraphBuilder::State& GraphBuilder::begin(const char* operation, SourceLocation where) {
+  enter(operation, where);
+  if (!state_) throw Error(Errc::invalid_handle, operation, "builder", "it was moved from", where);
   state_->recorder->tails.clear();
   return *state_;
 }
 
-GraphBuilder::Call::Call(GraphBuilder& builder, SourceLocation where)
-    : state_(builder.begin(where)), before_(state_.form().nodes.size()), where_(where) {}
+Stream GraphBuilder::stream_of_capture(const char* operation, SourceLocation where) {
+  begin(operation, where);
+  return Stream(stream().device(where), StreamOptions{.blocking = false, .name = "graph builder"}, where);
+}
+
+GraphBuilder::Call::Call(GraphBuilder& builder, const char* operation, SourceLocation where)
+    : state_(builder.begin(operation, where)), before_(state_.form().nodes.size()), where_(where) {}
 
 Node GraphBuilder::Call::node() {
   const LockGuard guard(captures_lock());
@@ -118,34 +123,31 @@ void GraphBuilder::State::take_last_node_back() noexcept {
 }
 
 Node GraphBuilder::graph(const Graph& child, SourceLocation where) {
-  Call call(*this, where);
-  child.launch(stream(), where);
-  return call.node();
+  return make("weir::GraphBuilder::graph", where, [&] { child.launch(stream(), where); });
 }
 
-Node GraphBuilder::empty(SourceLocation where) { return Call(*this, where).node(); }
+Node GraphBuilder::empty(SourceLocation where) { return Call(*this, "weir::GraphBuilder::empty", where).node(); }
 
 Node GraphBuilder::record(EventRef event, SourceLocation where) {
-  Call call(*this, where);
-  record_external(stream(), event, where);
-  return call.node();
+  return make("weir::GraphBuilder::record", where, [&] { record_external(stream(), event, where); });
 }
 
 Node GraphBuilder::wait(EventRef event, SourceLocation where) {
-  Call call(*this, where);
-  wait_external(stream(), event, where);
-  return call.node();
+  return make("weir::GraphBuilder::wait", where, [&] { wait_external(stream(), event, where); });
 }
 
 ControlScope GraphBuilder::control(const ArrayBase<std::int32_t>& condition, ControlKind kind, std::size_t bodies,
                                    SourceLocation where) {
-  return ControlScope(stream(), condition, kind, bodies, "weir::GraphBuilder: a conditional node", where);
+  const char* operation = kind == ControlKind::while_    ? "weir::GraphBuilder::while_"
+                          : kind == ControlKind::switch_ ? "weir::GraphBuilder::switch_"
+                                                         : "weir::GraphBuilder::if_";
+  return ControlScope(stream(), condition, kind, bodies, operation, where);
 }
 
 void GraphBuilder::depends(Node node, Node before, SourceLocation where) { depends(node, {before}, where); }
 
 void GraphBuilder::depends(Node node, std::initializer_list<Node> before, SourceLocation where) {
-  State& state = begin(where);
+  State& state = begin("weir::GraphBuilder::depends", where);
   const auto& nodes = state.form().nodes;
   const auto check = [&](Node one) {
     if (one.graph() == state.capture.id && one.index() < nodes.size()) return;

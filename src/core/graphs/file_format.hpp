@@ -136,7 +136,7 @@ struct FileGraph {
 };
 
 /// Reads a file and checks everything that can be checked without kernels or a device. Throws Error(not_a_graph_file).
-FileGraph read_file(const std::filesystem::path& path, const char* operation, SourceLocation where);
+FileGraph read_file(const std::string& path, const char* operation, SourceLocation where);
 
 /// Whether elements laid out so lie inside `bytes` bytes. Strides in bytes, not negative.
 bool fits(std::uint64_t bytes, std::uint64_t offset, const Shape& shape, const std::ptrdiff_t* strides,

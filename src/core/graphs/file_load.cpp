@@ -198,7 +198,7 @@ class Loader {
 
 }  // namespace
 
-LoadedGraph load_graph(const std::filesystem::path& path, Device device, SourceLocation where) {
+LoadedGraph load_graph(const std::string& path, Device device, SourceLocation where) {
   enter(operation, where);
   check_host_wait(operation, "graph file", where);
   const FileGraph file = read_file(path, operation, where);
@@ -209,11 +209,11 @@ LoadedGraph load_graph(const std::filesystem::path& path, Device device, SourceL
     std::vector<LoadedGraph::Named> names = loader.names();
     return LoadedGraph(std::move(graph), std::exchange(loader.storages.all, {}), std::move(names));
   } catch (const Damaged& damage) {
-    throw Error(Errc::not_a_graph_file, operation, path.string(), damage.what, where);
+    throw Error(Errc::not_a_graph_file, operation, path, damage.what, where);
   } catch (const Error& error) {
     // What the file says, the driver does not take.
     if (error.errc() != Errc::invalid_value) throw;
-    throw Error(Errc::not_a_graph_file, operation, path.string(), error.what(), where, std::make_exception_ptr(error));
+    throw Error(Errc::not_a_graph_file, operation, path, error.what(), where, std::make_exception_ptr(error));
   }
 }
 

@@ -1,5 +1,6 @@
 // Files into plain structures, with everything checked that can be.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -319,7 +320,7 @@ Head read_head(std::istream& file) {
 }
 
 /// Whether the length is known to be right. A pipe has none: what it brings counts.
-bool check_length(const std::filesystem::path& path, std::uint64_t length) {
+bool check_length(const std::string& path, std::uint64_t length) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return false;
   const std::uintmax_t size = std::filesystem::file_size(path, unknown);
@@ -334,15 +335,15 @@ std::uint64_t host_memory() {
 
 }  // namespace
 
-FileGraph read_file(const std::filesystem::path& path, const char* operation, SourceLocation where) {
+FileGraph read_file(const std::string& path, const char* operation, SourceLocation where) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be read", where);
+  if (!file) throw Error(Errc::invalid_value, operation, path, "the file cannot be read", where);
   FileGraph graph;
   try {
     const Head head = read_head(file);
     const bool known = check_length(path, head.length);
     if (head.length > host_memory()) {
-      throw Error(Errc::out_of_memory, operation, path.string(),
+      throw Error(Errc::out_of_memory, operation, path,
                   "its " + std::to_string(head.length) + " bytes are more than the memory of this machine", where);
     }
     if (known) graph.bytes.reserve(head.length);
@@ -352,9 +353,9 @@ FileGraph read_file(const std::filesystem::path& path, const char* operation, So
     if (checksum(graph.bytes) != head.sum) throw Damaged{"its checksum is wrong"};
     FileReader(graph).read();
   } catch (const Unreadable&) {
-    throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be read", where);
+    throw Error(Errc::invalid_value, operation, path, "the file cannot be read", where);
   } catch (const Damaged& damage) {
-    throw Error(Errc::not_a_graph_file, operation, path.string(), damage.what, where);
+    throw Error(Errc::not_a_graph_file, operation, path, damage.what, where);
   }
   return graph;
 }
@@ -363,7 +364,7 @@ FileGraph read_file(const std::filesystem::path& path, const char* operation, So
 
 namespace weir {
 
-std::vector<NodeInfo> read_graph_nodes(const std::filesystem::path& path, SourceLocation where) {
+std::vector<NodeInfo> read_graph_nodes(const std::string& path, SourceLocation where) {
   constexpr const char* operation = "weir::read_graph_nodes";
   detail::enter(operation, where);
   const detail::FileGraph file = detail::read_file(path, operation, where);

@@ -228,8 +228,7 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 }
 }  // namespace detail
 
-void save(const Graph& graph, const std::filesystem::path& path, const std::vector<NamedArray>& arrays,
-          SourceLocation where) {
+void save(const Graph& graph, const std::string& path, const std::vector<NamedArray>& arrays, SourceLocation where) {
   const CoreGraph& core = graph_of(graph, operation, where);
   Buffers buffers;
   for (const FormNode& node : core.form.nodes) {
@@ -267,7 +266,7 @@ void save(const Graph& graph, const std::filesystem::path& path, const std::vect
   write(header.bytes());
   write(body.bytes());
   file.close();
-  if (!file) throw Error(Errc::invalid_value, operation, path.string(), "the file cannot be written", where);
+  if (!file) throw Error(Errc::invalid_value, operation, path, "the file cannot be written", where);
 }
 
 }  // namespace weir

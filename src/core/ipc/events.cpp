@@ -46,6 +46,7 @@ class ImportedEvent final : public EventState {
 
   void close() noexcept override;
   bool done() override;
+  bool done_for(SourceLocation where);
   bool passed() override { return false; }
   void synchronize(const char* operation, SourceLocation where) override { take(operation, where)->wait(); }
   void signal_after(std::unique_ptr<Signal>& signal, SourceLocation where) override {
@@ -102,8 +103,9 @@ void ImportedEvent::close() noexcept {
   events.all.push_back(this);
 }
 
-bool ImportedEvent::done() {
-  const Question question = about("weir::Event::done", {});
+bool ImportedEvent::done() { return done_for({}); }
+bool ImportedEvent::done_for(SourceLocation where) {
+  const Question question = about("weir::Event::done", where);
   ipc::Message message;
   message.kind = ipc::MessageKind::ask_event;
   message.object = name_.object;
@@ -119,6 +121,10 @@ Backend& imported_events() {
 
 Device device_of_imported(const EventState& event) {
   return Device(&static_cast<const ImportedEvent&>(event).device_state());
+}
+
+bool imported_done(EventState& event, SourceLocation where) {
+  return static_cast<ImportedEvent&>(event).done_for(where);
 }
 
 void wait_imported(StreamRef stream, EventRef event, SourceLocation where) {

@@ -2,6 +2,7 @@
 #include "core/ipc/exports.hpp"
 
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstring>
 #include <map>

@@ -12,6 +12,8 @@ EventRef own_event(EventState& state);
 Backend& imported_events();
 inline bool is_imported(const EventState& event) { return event.backend == &imported_events(); }
 Device device_of_imported(const EventState& event);
+/// EventRef::done() for one, which is live.
+bool imported_done(EventState& event, SourceLocation where);
 /// StreamRef::wait() for one; both handles are live.
 void wait_imported(StreamRef stream, EventRef event, SourceLocation where);
 [[noreturn]] void refuse_imported_record(const StreamState& stream, SourceLocation where);

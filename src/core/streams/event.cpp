@@ -67,7 +67,7 @@ bool EventRef::done(SourceLocation where) const {
   if (detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire)) [[unlikely]] {
     if (!clock->done_event(id_, detail::thread_number())) return false;
   }
-  if (!state.done()) return false;
+  if (!(detail::is_imported(state) ? detail::imported_done(state, where) : state.done())) return false;
   detail::tell_wait(wait);
   return true;
 }

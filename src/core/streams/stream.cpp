@@ -206,10 +206,13 @@ void set_stream(StreamRef stream, Device device, SourceLocation where) {
 
 ScopedStream::ScopedStream(StreamRef stream, SourceLocation where)
     : previous_device_((detail::enter("weir::ScopedStream", where), default_device(where))),
-      previous_stream_(get_stream(stream.device(where), where)) {
-  stream.wait(previous_stream_, where);
-  set_stream(stream, where);
-  set_default_device(stream.device(where), where);
+      previous_stream_(
+          detail::in_name_of("weir::ScopedStream", [&] { return get_stream(stream.device(where), where); })) {
+  detail::in_name_of("weir::ScopedStream", [&] {
+    stream.wait(previous_stream_, where);
+    set_stream(stream, where);
+    set_default_device(stream.device(where), where);
+  });
 }
 
 ScopedStream::~ScopedStream() {
@@ -236,15 +239,15 @@ ScopedTimer::ScopedTimer(StreamRef stream, std::string name, Sink sink, SourceLo
     : stream_((detail::enter("weir::ScopedTimer", where), stream)),
       name_(std::move(name)),
       sink_(std::move(sink)),
-      start_(stream.device(where), where),
+      start_(detail::in_name_of("weir::ScopedTimer", [&] { return stream.device(where); }), where),
       end_(stream.device(where), where) {
-  stream.record(start_, where);
+  detail::in_name_of("weir::ScopedTimer", [&] { stream.record(start_, where); });
 }
 
 Milliseconds ScopedTimer::stop(SourceLocation where) {
   if (running_) {
     running_ = false;
-    stream_.record(end_, where);
+    detail::in_name_of("weir::ScopedTimer::stop", [&] { stream_.record(end_, where); });
     detail::synchronize(end_, "weir::ScopedTimer::stop", where);
   }
   return elapsed(start_, end_, where);
@@ -272,9 +275,17 @@ ScopedTimer::~ScopedTimer() {
 void synchronize_stream(StreamRef stream, SourceLocation where) {
   detail::synchronize(stream, "weir::synchronize_stream", where);
 }
-void record_event(EventRef event, SourceLocation where) { get_stream(where).record(event, where); }
-Event record_event(SourceLocation where) { return get_stream(where).record(where); }
-void wait_event(EventRef event, SourceLocation where) { get_stream(where).wait(event, where); }
-void wait_stream(StreamRef stream, SourceLocation where) { get_stream(where).wait(stream, where); }
+void record_event(EventRef event, SourceLocation where) {
+  detail::in_name_of("weir::record_event", [&] { get_stream(where).record(event, where); });
+}
+Event record_event(SourceLocation where) {
+  return detail::in_name_of("weir::record_event", [&] { return get_stream(where).record(where); });
+}
+void wait_event(EventRef event, SourceLocation where) {
+  detail::in_name_of("weir::wait_event", [&] { get_stream(where).wait(event, where); });
+}
+void wait_stream(StreamRef stream, SourceLocation where) {
+  detail::in_name_of("weir::wait_stream", [&] { get_stream(where).wait(stream, where); });
+}
 
 }  // namespace weir
