@@ -49,6 +49,15 @@ std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / (
 }  // namespace
 
 std::vector<weir::Device> listed_devices() {
+  // One of a file, or a second one of a profile, is there once it has been asked for.
+  const char* wanted = std::getenv("WEIR_DEVICE");
+  if (wanted != nullptr && std::string_view(wanted).starts_with("sim:")) {
+    try {
+      static_cast<void>(weir::device(wanted));
+    } catch (const weir::Error&) {
+      // Who uses it is told.
+    }
+  }
   std::vector<weir::Device> list = weir::devices();
   const std::vector<weir::Device> simulated = weir::devices("sim");
   list.insert(list.end(), simulated.begin(), simulated.end());

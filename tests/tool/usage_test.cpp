@@ -73,10 +73,14 @@ TEST(Devices, as_json_can_be_read_by_a_program) {
 }
 
 TEST(Devices, that_are_simulated_are_the_default_ones_for_who_names_them) {
-  const Result result = run({"devices", "--json"}, {.environment = {"WEIR_DEVICE=sim:cc30"}});
-  ASSERT_EQ(result.exit_code, 0);
-  for (const json& device : json::parse(result.out)) {
-    EXPECT_EQ(device.at("default").get<bool>(), device.at("device") == "sim:cc30") << device;
+  for (const std::string name : {"sim:cc30", "sim:h200:1"}) {
+    const Result result = run({"devices", "--json"}, {.environment = {"WEIR_DEVICE=" + name}});
+    ASSERT_EQ(result.exit_code, 0);
+    std::vector<std::string> defaults;
+    for (const json& device : json::parse(result.out)) {
+      if (device.at("default").get<bool>()) defaults.push_back(device.at("device"));
+    }
+    EXPECT_EQ(defaults, std::vector{name});
   }
 }
 

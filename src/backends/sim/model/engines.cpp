@@ -66,7 +66,8 @@ std::uint32_t Simulation::crowd(std::uint32_t command) const {
 }
 
 bool Simulation::copies_running(const Device& device) const {
-  return device.engines[in].running != none || device.engines[out].running != none;
+  return std::any_of(std::begin(device.engines), std::end(device.engines),
+                     [](const Engine& engine) { return engine.running != none; });
 }
 
 void Simulation::start_commands(Device& device) {
@@ -78,7 +79,7 @@ void Simulation::start_commands(Device& device) {
 std::uint32_t Simulation::choose_copy(Device& device, std::uint32_t number) const {
   const Engine& engine = device.engines[number];
   if (engine.running != none || engine.ready.empty()) return none;
-  if (profile_.copy_engines == 0 && device.resident > 0) return none;
+  if (profile_.copy_engines == 0 && device.running > 0) return none;
   if (profile_.copies_in_order != 0) {
     const auto first = engine.issued.front();
     return std::any_of(engine.ready.begin(), engine.ready.end(),

@@ -30,6 +30,7 @@ void Simulation::start_kernels(Device& device) {
     if (launch == none) {
       launch = new_launch(command, left);
       ++device.resident;
+      ++device.running;
       Span& span = spans_[command];
       span.begin = now_;
       span.begin_by = now_ > span.ready ? Cause::device : span.ready_by;

@@ -168,6 +168,13 @@ void Simulation::end(std::uint32_t command) {
   Span& span = spans_[command];
   span.end = now_;
   let_go(command, Phase::ended, now_);
+  if (commands_[command].launch != none) {
+    Device& device = devices_[commands_[command].device];
+    if (--device.running == 0 && profile_.copy_engines == 0) {
+      device.freed_by = command;
+      device.changed = true;
+    }
+  }
   const std::uint32_t task = span.task;
   if (task != none && program_.tasks[task].work == Work::host_function) {
     const auto first = std::lower_bound(program_.gives.begin(), program_.gives.end(), std::pair(task, 0U));

@@ -162,7 +162,8 @@ class Simulation {
     SharedRate memory;
     std::uint32_t memory_version = 0;
     std::set<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>> kernels;  ///< that have blocks to begin
-    std::uint32_t resident = 0;                                                ///< kernels
+    std::uint32_t resident = 0;                                                ///< kernels that hold places
+    std::uint32_t running = 0;                                                 ///< kernels that have not ended
     std::uint32_t freed_by = none;
     double freed = 0, lag_until = 0;
     bool changed = false;
