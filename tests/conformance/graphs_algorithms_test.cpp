@@ -250,7 +250,7 @@ TEST_P(GraphsAlgorithms, that_a_builder_refuses_leave_it_as_it_was) {
   auto three = weir::zeros<std::int64_t>(s, 3), four = weir::zeros<std::int64_t>(s, 4);
   weir::GraphBuilder builder(device());
   EXPECT_TRUE(fails_with(weir::Errc::wrong_shape, [&] { builder.transform(three, four, TimesThree{}); },
-                         {"weir::transform", "graphs_algorithms_test.cpp"}));
+                         {"weir::GraphBuilder::transform", "graphs_algorithms_test.cpp"}));
   EXPECT_TRUE(builder.build().empty());
 }
 
