@@ -276,16 +276,20 @@ void synchronize_stream(StreamRef stream, SourceLocation where) {
   detail::synchronize(stream, "weir::synchronize_stream", where);
 }
 void record_event(EventRef event, SourceLocation where) {
-  detail::in_name_of("weir::record_event", [&] { get_stream(where).record(event, where); });
+  const StreamRef current = get_stream(where);
+  detail::in_name_of("weir::record_event", [&] { current.record(event, where); });
 }
 Event record_event(SourceLocation where) {
-  return detail::in_name_of("weir::record_event", [&] { return get_stream(where).record(where); });
+  const StreamRef current = get_stream(where);
+  return detail::in_name_of("weir::record_event", [&] { return current.record(where); });
 }
 void wait_event(EventRef event, SourceLocation where) {
-  detail::in_name_of("weir::wait_event", [&] { get_stream(where).wait(event, where); });
+  const StreamRef current = get_stream(where);
+  detail::in_name_of("weir::wait_event", [&] { current.wait(event, where); });
 }
 void wait_stream(StreamRef stream, SourceLocation where) {
-  detail::in_name_of("weir::wait_stream", [&] { get_stream(where).wait(stream, where); });
+  const StreamRef current = get_stream(where);
+  detail::in_name_of("weir::wait_stream", [&] { current.wait(stream, where); });
 }
 
 }  // namespace weir
