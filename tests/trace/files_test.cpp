@@ -83,7 +83,7 @@ TEST(TraceFiles, are_written_whole_and_read) {
 TEST(TraceFiles, on_a_full_disk_are_errors) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   Made made;
-  for (int i = 0; i < 20000; ++i) made.add(0, Lane::kernel, 7 * i, 7 * i * i, 7 * i * i + i, {}, 13 * i * i);
+  for (std::int64_t i = 0; i < 20000; ++i) made.add(0, Lane::kernel, 7 * i, 7 * i * i, 7 * i * i + i, {}, 13 * i * i);
   for (const char* ending : {".json", ".html", ".pftrace"}) {
     const std::filesystem::path path =
         std::filesystem::temp_directory_path() / ("full" + std::to_string(getpid()) + ending);
