@@ -302,9 +302,9 @@ TEST(ControlHub, asks_for_the_send_that_did_not_fit) {
 TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
   auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
   std::atomic<bool> over{false};
-  std::thread strangers([port = port, &over] {
+  std::vector<Socket> silent;  // to the end: who is gone is refused for that
+  std::thread strangers([port = port, &over, &silent] {
     std::mt19937 random(4);
-    std::vector<Socket> silent;
     for (int i = 0; i < 60; ++i) {
       Socket one = weir::detail::connect_to("127.0.0.1", port, RankClock::now() + std::chrono::seconds(5));
       if (!one.open()) break;
