@@ -405,6 +405,12 @@ class Backend {
     return open_transport({device});
   }
 
+  /// How collectives of a device may be moved where other ranks are other processes, its words apart by spaces: who has all of
+  /// them but the last, which is the device's own, can be a rank of the same communicator. Default: empty, by messages alone.
+  virtual std::string rank_mover(int /*device*/) { return {}; }
+  /// A rank's side of it. Null where rank_mover() is empty.
+  virtual std::unique_ptr<detail::RankMover> open_rank_mover(int /*device*/) { return nullptr; }
+
   /// The one that all its devices share. Default: null, the host's clock is theirs.
   virtual detail::DeviceClock* clock() { return nullptr; }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <weir/error.hpp>
 #include <weir/op.hpp>
@@ -81,6 +83,8 @@ class CollectiveCall {
   virtual void arrived(CollectivePart&, std::shared_ptr<const Error> /*failure*/) noexcept {}
   /// The same: a host thread waits for its part, and may do some of what there is to do.
   virtual void help() noexcept {}
+  /// The same: a mover is through with it.
+  virtual void look_again() noexcept {}
   bool is_told() const { return is_told_; }
   std::size_t extent() const { return extent_; }
   /// How many elements are worth a thread's while.
@@ -148,6 +152,40 @@ class CollectiveTransport {
   virtual void run(CollectiveCall& call, std::size_t lane) = 0;
   /// The part's queue goes on, with its failure if it has one. The first time counts.
   virtual void let_go(CollectivePart& part) noexcept = 0;
+};
+
+/// What a mover was asked to do. It writes the state once.
+struct RankMove {
+  enum class State : std::uint8_t { under_way, done, failed };
+  std::atomic<State> state{State::under_way};
+  std::string why;  ///< of `failed`; written before
+
+  bool over() const noexcept { return state.load(std::memory_order_acquire) != State::under_way; }
+  void fail(std::string what) {
+    why = std::move(what);
+    state.store(State::failed, std::memory_order_release);
+  }
+};
+
+/// Moves the data of collectives among devices of several processes past the host: one rank's side of a communicator.
+/// Nothing of it waits. Thread rule: one thread at a time, but for abandon(), which any thread calls.
+class RankMover {
+ public:
+  virtual ~RankMover() = default;
+  /// As Communicator::transport() has it.
+  virtual std::string_view name() const = 0;
+  /// What this process has of communicators before, for the first rank: at most 1,000 bytes.
+  virtual std::string offer(int rank, int size) = 0;
+  /// By the first rank: what all open it with, by what all offer. Throws weir::Error.
+  virtual std::string make_key(const std::vector<std::string>& offers) = 0;
+  /// Every rank does: `opened` is over when all have.
+  virtual void open(const std::string& key, int rank, int size, std::shared_ptr<RankMove> opened) noexcept = 0;
+  /// Whether it is for what is called so. Ranks whose calls fit together get one answer.
+  virtual bool moves(const CollectiveRequest& request) const = 0;
+  /// All ranks' streams have come to the call, and their calls fit together. It keeps the call until it is over.
+  virtual void move(CollectiveCall& call, std::shared_ptr<RankMove> move) noexcept = 0;
+  /// The communicator has failed: what is under way ends as soon as it can, and nothing begins any more.
+  virtual void abandon() noexcept = 0;
 };
 
 }  // namespace weir::detail

@@ -206,7 +206,9 @@ std::vector<weir::Device> devices_of(const Session& session, std::int64_t ranks)
   const weir::Device first = session.device();
   std::vector<weir::Device> all = weir::devices(first.backend());
   if (all.empty() || !session.device_name.empty()) all = {first};
-  if (ranks == 0) ranks = std::max<std::int64_t>(2, static_cast<std::int64_t>(all.size()));
+  const auto count = static_cast<std::int64_t>(all.size());
+  // Of GPUs each is one rank.
+  if (ranks == 0) ranks = first.backend() == "cuda" ? count : std::max<std::int64_t>(2, count);
   std::vector<weir::Device> chosen;
   for (std::int64_t r = 0; r < ranks; ++r) chosen.push_back(all[static_cast<std::size_t>(r) % all.size()]);
   return chosen;

@@ -93,6 +93,7 @@ Communicator join(Device device, MPI_Comm comm, int rank, int size, const Commun
   settings.rank = rank;
   settings.size = size;
   settings.checks = detail::wants_checks();
+  settings.mover = detail::mover_of(device);
   Meeting meeting{};
   const bool one_host = on_one_host(comm, size);
   std::string why = "rank 0 cannot listen";

@@ -69,12 +69,14 @@ class Control {
     /// False: there is nobody yet.
     std::function<bool(Settings&)> find = {};
     bool checks = false;
+    std::string mover = {};  ///< as Backend::rank_mover() has it
     RankClock::time_point deadline;
   };
   struct Peer {
     std::string host;
     std::string address;
     int data_port = 0;
+    std::string mover = {};
   };
 
   /// Waits until all ranks have come. Throws SocketError: who did not.

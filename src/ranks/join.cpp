@@ -24,7 +24,7 @@ ControlMessage hello_of(const Control::Settings& settings) {
   return {Type::hello,
           {rank_protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size),
            settings.job, static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u},
-          {settings.secret, own_host_name()}};
+          {settings.secret, own_host_name(), settings.mover}};
 }
 
 /// Rank 0, until all have come.
@@ -35,7 +35,7 @@ class Gathering {
     const auto size = static_cast<std::size_t>(settings.size);
     for (std::size_t r = 0; r < size; ++r) joined_.connections.emplace_back(Socket());
     joined_.peers.resize(size);
-    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port};
+    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port, settings.mover};
     joined_.checks = settings.checks;
     joined_.job = random_number();
   }
@@ -57,7 +57,7 @@ class Gathering {
  private:
   bool joins(Door::Guest& guest) {
     const ControlMessage& hello = guest.hello;
-    if (!hello.has(6, 2) || hello.numbers[0] != rank_protocol) {
+    if (!hello.has(6, 3) || hello.numbers[0] != rank_protocol) {
       ++joined_.refused;
       return false;
     }
@@ -68,7 +68,7 @@ class Gathering {
     Connection& place = joined_.connections[static_cast<std::size_t>(rank)];
     if (place.open()) return false;
     joined_.peers[static_cast<std::size_t>(rank)] = {hello.texts[1], peer_address(guest.connection.socket()),
-                                                     static_cast<int>(hello.numbers[4] & 0xffff)};
+                                                     static_cast<int>(hello.numbers[4] & 0xffff), hello.texts[2]};
     joined_.checks = joined_.checks || hello.numbers[5] != 0;
     place = std::move(guest.connection);
     place.reader().allow(longest_frame);
@@ -108,6 +108,7 @@ class Gathering {
       told.numbers.push_back(static_cast<std::uint64_t>(peer.data_port));
       told.texts.push_back(peer.host);
       told.texts.push_back(peer.address);
+      told.texts.push_back(peer.mover);
     }
     told.numbers.push_back(joined_.job);
     // The others go on when they have it. Who is gone by now is found by the control.
@@ -162,13 +163,13 @@ Joined connect(Control::Settings& settings) {
     if (socket.open()) {
       Connection connection(std::move(socket));
       const std::optional<ControlMessage> welcome = knock(settings, connection);
-      if (welcome && welcome->type == Type::welcome && welcome->has(2 + size, 2 * size)) {
+      if (welcome && welcome->type == Type::welcome && welcome->has(2 + size, 3 * size)) {
         Joined joined;
         joined.checks = welcome->numbers[0] != 0;
         joined.job = welcome->numbers[1 + size];
         for (std::size_t r = 0; r < size; ++r) {
-          joined.peers.push_back(
-              {welcome->texts[2 * r], welcome->texts[2 * r + 1], static_cast<int>(welcome->numbers[1 + r] & 0xffff)});
+          joined.peers.push_back({welcome->texts[3 * r], welcome->texts[3 * r + 1],
+                                  static_cast<int>(welcome->numbers[1 + r] & 0xffff), welcome->texts[3 * r + 2]});
         }
         joined.peers[0].address = settings.address;
         joined.connections.push_back(std::move(connection));

@@ -12,10 +12,10 @@ namespace weir::detail {
 
 struct ControlMessage {
   enum class Type : std::uint8_t {
-    hello,    ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host
-    welcome,  ///< numbers: checks, each rank's port, and the job's number; texts: each rank's host and address, by turns
-    alive,    ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
-    report,   ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
+    hello,  ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host, mover
+    welcome,  ///< numbers: checks, each rank's port, and the job's number; texts: each rank's host, address and mover, by turns
+    alive,     ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
+    report,    ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
     question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call
     verdict,   ///< numbers: communicator, error code, ranks that failed; texts: what, the table
@@ -38,7 +38,7 @@ struct ControlMessage {
 
 inline constexpr std::size_t most_ranks = 4096;
 inline constexpr std::size_t longest_text = 4096;
-inline constexpr std::size_t longest_frame = 1 << 20;
+inline constexpr std::size_t longest_frame = 2 << 20;
 
 /// Four bytes of length before it. Texts are cut at longest_text.
 std::string frame_of(const ControlMessage& message);

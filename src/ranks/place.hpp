@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <weir/collectives.hpp>
@@ -48,6 +49,8 @@ bool ranks_failed();
 void leave_ranks();
 /// Waits until what has begun among processes is over, for two seconds at most.
 void settle_ranks();
+/// How its backend moves what ranks exchange, as Backend::rank_mover() has it.
+std::string mover_of(Device device);
 /// Whether the checker is asked for: ranks compare their calls before data moves.
 bool wants_checks();
 

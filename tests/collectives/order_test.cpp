@@ -1,4 +1,5 @@
 // In which order collectives run, and who waits for whom.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -42,6 +43,32 @@ TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
   ranks.synchronize();
   EXPECT_EQ(x[0].to_host(), ints(8, 6));
   EXPECT_EQ(after.value(0) + after.value(1), 2);
+}
+
+/// A driver holds whoever enqueues a thousand commands behind a wait (R3): the other ranks' threads must not wait with it.
+TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  constexpr int count = 3000;
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return static_cast<int>(r); });
+  ranks.synchronize();
+  const auto call_all = [&](std::size_t r, std::atomic<int>& called) {
+    for (int i = 0; i < count; ++i) {
+      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Maximum{});
+      ++called;
+    }
+  };
+  std::atomic<int> called{0}, called_then{0};
+  std::thread ahead([&] { call_all(0, called); });
+  // Until it is through, or waits.
+  for (int before = -1; before != called;) {
+    before = called;
+    static_cast<void>(stays(device_of(1), [&] { return before == called; }));
+  }
+  call_all(1, called_then);
+  ahead.join();
+  ranks.synchronize();
+  for (const auto& each : x) EXPECT_EQ(each.to_host(), ints(8, 1));
 }
 
 TEST(CollectivesOrder, a_communicator_is_ordered_like_a_stream_whatever_the_streams) {

@@ -312,7 +312,7 @@ TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
       for (char& byte : bytes) byte = static_cast<char>(random());
       if (i % 3 == 0)
         bytes = weir::detail::frame_of(
-            {Type::hello, {weir::detail::rank_protocol, 1, 2, 0, 0, 0}, {"not the secret", "x"}});
+            {Type::hello, {weir::detail::rank_protocol, 1, 2, 0, 0, 0}, {"not the secret", "x", ""}});
       if (i % 3 == 1) bytes.clear();
       send(one.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (i % 2 == 0) silent.push_back(std::move(one));
@@ -369,8 +369,9 @@ std::optional<SocketError> heard_by(int rank, int port, Socket listening = Socke
 Connection let_in_as(int rank, int port) {
   const auto until = RankClock::now() + std::chrono::seconds(20);
   Connection connection(weir::detail::connect_to("127.0.0.1", port, until));
-  connection.queue(
-      {Type::hello, {weir::detail::rank_protocol, static_cast<std::uint64_t>(rank), 4, 0, 1, 0}, {"secret", "there"}});
+  connection.queue({Type::hello,
+                    {weir::detail::rank_protocol, static_cast<std::uint64_t>(rank), 4, 0, 1, 0},
+                    {"secret", "there", ""}});
   std::optional<ControlMessage> answer;
   while (!answer && connection.move() && RankClock::now() < until) answer = connection.reader().next();
   EXPECT_TRUE(answer && answer->type == Type::alive);

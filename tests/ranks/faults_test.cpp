@@ -51,6 +51,9 @@ const std::vector<int> others = {0, 2}, all = {0, 1, 2};
 TEST(Faults, a_killed_rank) {
   expect(run("killed"), others, "rank_failed", {"rank 1 (", "is gone: its connection", "scenes_test.cpp:"});
 }
+TEST(Faults, a_rank_that_is_killed_amid_large_ones) {
+  expect(run("killed_amid_large_ones"), others, "rank_failed", {"rank 1 (", "is gone: its connection"});
+}
 TEST(Faults, a_killed_first_rank_that_would_decide) {
   expect(run("killed_first_rank"), {1, 2}, "rank_failed",
          {"rank 0 is gone", "): has failed\n  rank 1 (", "): was not asked", "scenes_test.cpp:"});

@@ -123,6 +123,25 @@ TEST_F(Scene, killed_first_rank) {
   if (rank_ == 0) kill(getpid(), SIGKILL);
   sum();
 }
+TEST_F(Scene, killed_amid_large_ones) {
+  const auto large = weir::zeros<float>(s_, 1 << 20);
+  std::thread killer;
+  if (rank_ == 1) {
+    killer = std::thread([] {
+      SharedGate("moving").wait();
+      kill(getpid(), SIGKILL);
+    });
+    killer.detach();
+  }
+  fails([&, this] {
+    for (int i = 0; i < 2000; ++i) {
+      weir::all_reduce(s_, *comm_, weir::inout(large));
+      if (i != 5) continue;
+      s_.synchronize();
+      SharedGate("moving").open();
+    }
+  });
+}
 TEST_F(Scene, ended) {
   if (rank_ == 1) std::_Exit(0);
   sum();

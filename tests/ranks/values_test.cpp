@@ -1,9 +1,14 @@
 // Every collective among processes, for every type and operation, against plain loops.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <dlfcn.h>
 
 #include <gtest/gtest.h>
 
@@ -315,6 +320,54 @@ TEST_F(OnRanks, split_is_known_to_timelines_by_a_number_that_all_of_its_processe
     EXPECT_NE(part.shared, 0u);
     EXPECT_NE(part.number, 0u);
   }
+}
+
+/// What the fake NCCL counts: kernels among processes, and communicators that were made. Nothing on a real one.
+static std::optional<int> fake_count(const char* of) {
+  auto* const count = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, of));
+  return count == nullptr ? std::nullopt : std::optional<int>(count());
+}
+
+TEST_F(OnRanks, what_is_large_is_moved_past_the_host_where_all_ranks_can) {
+  const char* const transport = std::getenv("WEIR_TEST_TRANSPORT");
+  if (transport == nullptr) GTEST_SKIP() << "WEIR_TEST_TRANSPORT says what is expected of GPUs";
+  EXPECT_EQ(shared().transport(), transport);
+  const weir::Communicator turned = shared().split(0, -static_cast<int>(rank_));
+  EXPECT_EQ(turned.transport(), transport);
+  EXPECT_EQ(turned.rank(), static_cast<int>(size_ - 1 - rank_));
+  for (const weir::Communicator* comm : {&std::as_const(shared()), &turned}) {
+    for (const std::size_t n : {100u, 100'000u}) {
+      const auto before = fake_count("fake_nccl_kernels");
+      const auto x = mine<int>(n);
+      weir::all_reduce(s_, *comm, weir::inout(x));
+      expect("a sum", x, [&](std::size_t i) { return folded<int>(weir::Plus{}, i); });
+      if (before) {
+        EXPECT_EQ(*fake_count("fake_nccl_kernels") - *before, n > 1000 ? 1 : 0) << n;
+      }
+    }
+  }
+}
+
+TEST_F(OnRanks, communicators_of_the_same_ranks_have_what_was_made_for_one_that_is_gone) {
+  if (!fake_count("fake_nccl_made")) GTEST_SKIP() << "only the fake NCCL counts";
+  const auto use = [&] {
+    const weir::Communicator one = ranks_test::make({.name = "one of many"});
+    const auto x = mine<int>(20'000);
+    weir::all_reduce(s_, one, weir::inout(x));
+    expect("a sum", x, [&](std::size_t i) { return folded<int>(weir::Plus{}, i); });
+    weir::barrier(s_, one);
+    s_.synchronize();
+  };
+  use();
+  weir::barrier(s_, shared());
+  s_.synchronize();
+  const int made = *fake_count("fake_nccl_made");
+  for (int i = 0; i < 3; ++i) {
+    use();
+    weir::barrier(s_, shared());
+    s_.synchronize();
+  }
+  EXPECT_LE(*fake_count("fake_nccl_made") - made, 1) << "the library's thread may have had it a moment longer";
 }
 
 TEST_F(OnRanks, two_communicators_of_all_do_not_hear_each_other) {

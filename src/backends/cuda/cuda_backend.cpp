@@ -12,6 +12,7 @@
 
 #include "backend.hpp"
 #include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/nccl_mover.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -86,6 +87,10 @@ class CudaBackend final : public Backend {
   std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override;
   std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int) override {
     return std::make_unique<RankTransport>();
+  }
+  std::string rank_mover(int device) override { return mover_of(at(device)); }
+  std::unique_ptr<detail::RankMover> open_rank_mover(int device) override {
+    return std::make_unique<NcclMover>(at(device));
   }
 
   bool can_access_peer(int from, int to) override { return at(from).can_access(to); }

@@ -76,6 +76,7 @@ CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const C
     : id(next_communicator.fetch_add(1, std::memory_order_relaxed)),
       name(options.name.empty() ? "communicator " + std::to_string(id) : options.name),
       timeout(std::min<std::chrono::nanoseconds>(options.timeout, longest_timeout)),
+      calling(std::make_unique<Mutex[]>(devices.size())),
       size_(devices.size()) {
   Backend* const backend = devices.front().state()->backend;
   std::vector<int> indices;
@@ -106,6 +107,7 @@ CommunicatorState::CommunicatorState(Device device, std::size_t size, const Comm
       name(options.name.empty() ? "communicator " + std::to_string(id) : options.name),
       timeout(std::min<std::chrono::nanoseconds>(options.timeout, longest_timeout)),
       transport(device.state()->backend->open_rank_transport(device.index())),
+      calling(std::make_unique<Mutex[]>(size)),
       size_(size) {
   if (!transport) {
     throw Error(Errc::not_supported, "weir::communicator", "'" + name + "'",
@@ -211,13 +213,11 @@ void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCal
   }
 }
 
-const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, const CollectivePart* leader,
-                                              CallReference* made, StagedOperands* staged) {
+bool CommunicatorState::admit(int rank, const Offer& offer, bool grouped, Region regions[2], std::size_t& uses) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
   const StreamState& state = state_of(offer.stream, operation, offer.where);
-  const LockGuard guard(mutex);
-  Rank& mine = ranks[static_cast<std::size_t>(rank)];
+  const Rank& mine = ranks[static_cast<std::size_t>(rank)];
   if (failure) refuse(rank, operation, offer.where);
   if (state.device != mine.device.state()) {
     throw Error(
@@ -225,29 +225,55 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
         "the rank is device " + mine.device.name() + ", and stream '" + state.name + "' is of " + state.device->name,
         offer.where);
   }
-  Region regions[2];
-  const std::size_t uses = check_offer(*this, rank, offer, made != nullptr, regions);
+  uses = check_offer(*this, rank, offer, grouped, regions);
   for (std::size_t r = 0; r < size_; ++r) {
     const bool needed = !is_pair(request.kind) || static_cast<int>(r) == request.peer;
     if (!ranks[r].left || !needed || has_called(static_cast<int>(r), rank, request)) continue;
     fail_by_who_left(static_cast<int>(r));
     refuse(rank, operation, offer.where);
   }
-  if (state.recorder.load(std::memory_order_acquire) != nullptr) {
-    if (ranked) {
-      throw Error(Errc::capture_unsupported, operation, describe(rank),
-                  "ranks of several processes cannot be captured: the call becomes no node", offer.where);
-    }
-    if (!transport->traits().captured) {
-      throw Error(Errc::capture_unsupported, operation, describe(rank),
-                  "collectives by " + std::string(transport->name()) +
-                      " are not captured: call it between the launches of two graphs",
-                  offer.where);
-    }
-    call_captured(rank, offer);
-    return nullptr;
+  if (state.recorder.load(std::memory_order_acquire) == nullptr) return true;
+  if (ranked) {
+    throw Error(Errc::capture_unsupported, operation, describe(rank),
+                "ranks of several processes cannot be captured: the call becomes no node", offer.where);
   }
-  if (ranked) return call_ranked(rank, offer, {regions, uses}, leader, made, staged);
+  if (!transport->traits().captured) {
+    throw Error(Errc::capture_unsupported, operation, describe(rank),
+                "collectives by " + std::string(transport->name()) +
+                    " are not captured: call it between the launches of two graphs",
+                offer.where);
+  }
+  call_captured(rank, offer);
+  return false;
+}
+
+void CommunicatorState::take_back(const CallReference& call, std::size_t index, const CollectiveRequest& request,
+                                  int rank) {
+  call->offer(index).reset();
+  Calls& from = is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open;
+  const auto offered = [&] {
+    for (std::size_t i = 0; i < call->ranks().size(); ++i) {
+      if (call->offer(i)) return true;
+    }
+    return false;
+  };
+  // Others may have called it meanwhile, or what is behind it.
+  if (!from.empty() && &*from.back() == &*call && !offered()) from.pop_back();
+}
+
+const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, const CollectivePart* leader,
+                                              CallReference* made, StagedOperands* staged) {
+  const CollectiveRequest& request = offer.request;
+  const char* operation = operation_of(request.kind);
+  const LockGuard one_by_one(calling[static_cast<std::size_t>(rank)]);
+  Region regions[2];
+  std::size_t uses = 0;
+  UniqueLock lock(mutex);
+  if (!admit(rank, offer, made != nullptr, regions, uses)) return nullptr;
+  if (ranked) {
+    lock.unlock();
+    return call_ranked(rank, offer, {regions, uses}, leader, made, staged);
+  }
   for (const auto& one : captured) {
     const auto mine_of = std::find(one->ranks.begin(), one->ranks.end(), rank) - one->ranks.begin();
     if (mine_of == static_cast<std::ptrdiff_t>(one->ranks.size()) || one->offers[static_cast<std::size_t>(mine_of)])
@@ -270,18 +296,22 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   }
   Command command = command_of(rank, offer, call->number(), part, {regions, uses});
   call->offer(index) = offer;
+  lock.unlock();
   try {
     submit(offer.stream, command, operation);
   } catch (...) {
-    call->offer(index).reset();
-    if (fresh) (is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open).pop_back();
+    lock.lock();
+    take_back(call, index, request, rank);
     throw;
   }
+  lock.lock();
+  call->set_there(index);
+  Rank& mine = ranks[static_cast<std::size_t>(rank)];
   if (!is_pair(request.kind)) ++mine.calls;
   mine.last = offer;
   if (made != nullptr) *made = call;
   if (fresh) watch_from_now(*this);
-  if (!call->is_complete()) return &part;
+  if (call->over() || !call->is_complete()) return &part;
   Calls& from = is_pair(request.kind) ? pairs[lane_of(*this, rank, request)] : open;
   from.erase(std::find_if(from.begin(), from.end(), [&](const CallReference& one) { return &*one == &*call; }));
   complete.push_back(call);
@@ -316,11 +346,12 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
                                                      const CollectivePart* leader, CallReference* made,
                                                      StagedOperands* staged) {
   const CollectiveRequest& request = offer.request;
-  Rank& mine = ranks[static_cast<std::size_t>(rank)];
-  forget_what_is_over();
   StagedOperands own;
   if (staged == nullptr) own = stage(rank, offer);
   auto* const first = leader == nullptr ? nullptr : dynamic_cast<RankedCall*>(leader->call);
+  UniqueLock lock(mutex);
+  Rank& mine = ranks[static_cast<std::size_t>(rank)];
+  forget_what_is_over();
   CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
                                     first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
                                     ranked->engine()));
@@ -332,14 +363,18 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     part.reports_seen = leader->reports_seen;
   }
   call->offer(0) = (staged != nullptr ? *staged : own).staged(offer);
+  Command command = command_of(rank, offer, call->number(), part, uses);
   complete.push_back(call);
+  lock.unlock();
   try {
-    Command command = command_of(rank, offer, call->number(), part, uses);
     submit(offer.stream, command, operation_of(request.kind));
   } catch (...) {
+    lock.lock();
     complete.pop_back();
     throw;
   }
+  lock.lock();
+  call->set_there(0);
   if (!is_pair(request.kind)) ++mine.calls;
   mine.last = offer;
   if (made != nullptr) *made = call;
@@ -347,18 +382,21 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   const bool own_receive = request.kind == CollectiveKind::receive && request.peer == rank;
   ranked->add(call, lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0));
   watch_from_now(*this);
+  lock.unlock();
   if (staged == nullptr) take_out(own);
   return &part;
 }
 
 StagedOperands CommunicatorState::stage(int rank, const Offer& offer) const {
-  return ranked == nullptr || transport->traits().reaches_memory ? StagedOperands() : StagedOperands(offer, rank);
+  const bool staged = ranked != nullptr && !transport->traits().reaches_memory && !ranked->moves(offer.request);
+  return staged ? StagedOperands(offer, rank) : StagedOperands();
 }
 
 void CommunicatorState::take_out(StagedOperands& staged) {
   try {
     staged.take_out();
   } catch (const std::exception& error) {
+    const LockGuard guard(mutex);
     fail(Errc::rank_failed, std::string("what a collective gave could not be copied to its array: ") + error.what());
     throw;
   }
@@ -414,6 +452,7 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
   for_each_pending([&](LocalCall& call) {
     if (!call.open()) return;
     pending = true;
+    if (call.is_being_called()) return;
     if (call.found_open_again()) {
       transport->attend(call);
       call.retain();

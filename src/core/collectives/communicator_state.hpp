@@ -96,6 +96,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::unique_ptr<CollectiveTransport> transport;
   std::shared_ptr<RankedState> ranked;  ///< what there is of the others, where they are other processes; else null
 
+  /// A rank's calls are made one after the other, and go into their streams without `mutex`: the driver may wait for room there (R3)
+  /// until another rank has called, or has failed. Taken before `mutex`.
+  const std::unique_ptr<Mutex[]> calling;
   Mutex mutex;
   std::vector<Rank> ranks WEIR_GUARDED_BY(mutex);
   Calls open WEIR_GUARDED_BY(mutex);  ///< collectives that some rank has yet to call; their numbers follow each other
@@ -122,8 +125,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
                              StagedOperands* staged);
   /// Where the host does not reach the rank's arrays, and other ranks are other processes; else nothing.
   StagedOperands stage(int rank, const Offer& offer) const;
-  /// The communicator fails if it cannot.
-  void take_out(StagedOperands& staged) WEIR_NEEDS(mutex);
+  /// The communicator fails if it cannot. Without any lock of it but the rank's `calling`.
+  void take_out(StagedOperands& staged);
   void leave(int rank) noexcept;
   /// Why it fails, unless it has: who comes to it from here on has this failure.
   void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
@@ -144,7 +147,11 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Whether the rank `other` has made its part of what `rank` is about to call.
   bool has_called(int other, int rank, const CollectiveRequest& request) const WEIR_NEEDS(mutex);
   const CollectivePart* call_ranked(int rank, const Offer& offer, std::span<const Region> uses,
-                                    const CollectivePart* leader, CallReference* made, StagedOperands* staged)
+                                    const CollectivePart* leader, CallReference* made, StagedOperands* staged);
+  /// What the checks of a call by this rank find; with the regions that it uses. False: it was captured.
+  bool admit(int rank, const Offer& offer, bool grouped, Region regions[2], std::size_t& uses) WEIR_NEEDS(mutex);
+  /// The rank's part of the call did not get into its stream.
+  void take_back(const CallReference& call, std::size_t index, const CollectiveRequest& request, int rank)
       WEIR_NEEDS(mutex);
   Command command_of(int rank, const Offer& offer, std::uint64_t number, CollectivePart& part,
                      std::span<const Region> uses) const;
@@ -175,7 +182,12 @@ class LocalCall : public CollectiveCall {
   const std::vector<int>& ranks() const { return ranks_; }
   std::optional<Offer>& offer(std::size_t index) { return offers_[index]; }
   const std::optional<Offer>& offer(std::size_t index) const { return offers_[index]; }
+  /// All parts are in their streams.
   bool is_complete() const;
+  /// Some rank has said what it calls, and its part is on its way into the stream: nobody looks at that part meanwhile.
+  bool is_being_called() const;
+  /// The part is in its stream. With the communicator's lock. Where the call has failed meanwhile, the part is let go.
+  void set_there(std::size_t index) noexcept;
   /// Whether this is not the first time that it was found open.
   bool found_open_again() { return std::exchange(found_open_, true); }
   /// All ranks have called: what is to be done.
@@ -192,11 +204,14 @@ class LocalCall : public CollectiveCall {
   ~LocalCall() override = default;
 
  private:
+  void let_go(std::size_t index, Errc code, const std::string& text) noexcept;
+
   const std::shared_ptr<CommunicatorState> communicator_;
   const std::uint64_t number_;
   const std::vector<int> ranks_;
   std::unique_ptr<CollectivePart[]> parts_;
   std::vector<std::optional<Offer>> offers_;
+  std::vector<bool> there_;
   CollectiveWork work_;
   bool found_open_ = false;
 };

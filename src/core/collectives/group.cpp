@@ -35,7 +35,6 @@ thread_local OpenGroups open_groups;
 void take_out(std::vector<GroupedCall>& calls, std::size_t made) {
   for (std::size_t i = 0; i < made; ++i) {
     if (!calls[i].staged) continue;
-    const LockGuard guard(calls[i].communicator->mutex);
     calls[i].communicator->take_out(*calls[i].staged);
   }
 }

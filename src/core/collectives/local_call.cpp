@@ -34,7 +34,8 @@ LocalCall::LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint6
       number_(number),
       ranks_(std::move(ranks)),
       parts_(std::make_unique<CollectivePart[]>(ranks_.size())),
-      offers_(ranks_.size()) {
+      offers_(ranks_.size()),
+      there_(ranks_.size()) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) parts_[i].call = this;
 }
 
@@ -43,7 +44,33 @@ std::size_t LocalCall::index_of(int rank) const {
 }
 
 bool LocalCall::is_complete() const {
-  return std::all_of(offers_.begin(), offers_.end(), [](const auto& offer) { return offer.has_value(); });
+  return std::all_of(there_.begin(), there_.end(), [](bool there) { return there; });
+}
+
+bool LocalCall::is_being_called() const {
+  for (std::size_t i = 0; i < offers_.size(); ++i) {
+    if (offers_[i] && !there_[i]) return true;
+  }
+  return false;
+}
+
+void LocalCall::set_there(std::size_t index) noexcept {
+  there_[index] = true;
+  if (over() && communicator_->failure) let_go(index, communicator_->failure->code, communicator_->failure->text);
+}
+
+/// With a failure of its own, or with this one.
+void LocalCall::let_go(std::size_t index, Errc code, const std::string& text) noexcept {
+  CollectivePart& part = parts_[index];
+  if (!part.failure) {
+    try {
+      part.failure = std::make_shared<const Error>(code, operation_of(offers_[index]->request.kind),
+                                                   communicator_->describe(ranks_[index]), text, offers_[index]->where);
+    } catch (...) {
+      part.failure = failure_of({code, "weir: a collective", "another rank", {}, "a communicator", {}}, nullptr);
+    }
+  }
+  communicator_->transport->let_go(part);
 }
 
 CollectiveShare LocalCall::share(std::size_t index) const {
@@ -143,20 +170,10 @@ void LocalCall::let_parts_go() noexcept {
 bool LocalCall::stop_with(Errc code, const std::string& text, std::size_t index,
                           const std::shared_ptr<const Error>& own) noexcept {
   if (!stop()) return false;
+  // The stream of its own failure has come to its part.
+  if (index < ranks_.size()) parts_[index].failure = own;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    CollectivePart& part = parts_[i];
-    if (part.queue == nullptr) continue;
-    if (i == index) {
-      part.failure = own;
-    } else {
-      try {
-        part.failure = std::make_shared<const Error>(code, operation_of(offers_[i]->request.kind),
-                                                     communicator_->describe(ranks_[i]), text, offers_[i]->where);
-      } catch (...) {
-        part.failure = failure_of({code, "weir: a collective", "another rank", {}, "a communicator", {}}, nullptr);
-      }
-    }
-    communicator_->transport->let_go(part);
+    if (there_[i]) let_go(i, code, text);
   }
   return true;
 }

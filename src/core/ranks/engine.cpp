@@ -48,7 +48,7 @@ void RankEngine::wake() { RankProgress::instance().wake(); }
 
 RankOperation::Ends RankEngine::ends_of(const RankOperation& operation) const {
   const std::uint32_t tag = 2 * place_.context + (operation.lane() == 0 ? 0 : 1);
-  return {*link_->link, place_.members, place_.rank, tag, place_.compare};
+  return {*link_->link, place_.members, place_.rank, tag, place_.compare, mover_.get()};
 }
 
 RankEngine::Look RankEngine::look() {
@@ -121,7 +121,8 @@ void RankEngine::note(RankOperation& operation, RankOperation::Outcome outcome) 
   LocalCall& call = operation.call();
   call.retain();
   const LockGuard guard(mutex_);
-  incidents_.push_back({CallReference(&call), outcome, operation.culprit(), operation.met()});
+  incidents_.push_back({CallReference(&call), outcome, operation.culprit(), operation.met(),
+                        outcome == RankOperation::Outcome::not_moved ? operation.why() : std::string()});
   operation.set_noted();
   RankProgress::instance().wake();
 }
@@ -135,7 +136,9 @@ void RankEngine::tell_incidents() {
   const auto owner = owner_.lock();
   if (!owner) return;
   for (const Incident& one : incidents) {
-    if (one.outcome != RankOperation::Outcome::waits) {
+    if (one.outcome == RankOperation::Outcome::not_moved) {
+      owner->not_moved(*one.call, one.why);
+    } else if (one.outcome != RankOperation::Outcome::waits) {
       owner->went_wrong(*one.call, one.outcome == RankOperation::Outcome::different, one.culprit, one.met);
     } else {
       owner->stream_failed(*one.call, static_cast<RankedCall&>(*one.call).arrival->failure);
@@ -172,7 +175,7 @@ void RankEngine::stop_all(Look& look) {
   for (auto& [number, lane] : lanes_) {
     while (!lane.empty()) {
       RankOperation& operation = *lane.front();
-      if (operation.started() && !operation.cancel(*link_->link)) {
+      if (operation.started() && !operation.cancel(ends_of(operation))) {
         if (now - stopped_at_ < patience_with_cancelling) {
           look.pending = true;
           break;

@@ -31,6 +31,9 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   ~RankEngine();
 
   const Place& place() const { return place_; }
+  /// What moves the data of its calls where it can; before the first of them.
+  void set_mover(std::shared_ptr<RankMover> mover) { mover_ = std::move(mover); }
+  RankMover* mover() const { return mover_.get(); }
   RankLink& link() const { return *link_->link; }
   void add(CallReference call, std::size_t lane);
   /// All that is there, and all that comes, fails: soon, by another thread. `own`: of the stream that `call` is in.
@@ -58,6 +61,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
     RankOperation::Outcome outcome;  ///< waits: its stream had failed, or there is no memory
     int culprit;
     RankOperation::Met met;
+    std::string why;
   };
   struct Stop {
     Errc code;
@@ -77,6 +81,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   const std::shared_ptr<SharedLink> link_;
   const Place place_;
   const std::weak_ptr<RankedState> owner_;
+  std::shared_ptr<RankMover> mover_;
   std::map<std::size_t, std::deque<Operation>> lanes_ WEIR_GUARDED_BY(link_->mutex);
   std::map<std::size_t, RankScratch> scratch_ WEIR_GUARDED_BY(link_->mutex);
   std::vector<CallReference> over_ WEIR_GUARDED_BY(link_->mutex);  ///< their memory has yet to be let go

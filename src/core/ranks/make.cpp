@@ -34,6 +34,7 @@ Communicator make_ranked(Device device, const CommunicatorOptions& options, int 
   for (int r = 0; r < size; ++r) place.members.push_back(r);
   auto state = make_ranked_state(device, options, std::move(place), std::move(link), control, where);
   control->start();
+  state->ranked->open_mover();
   return Communicator(std::make_unique<Member>(std::move(state), rank));
 }
 
@@ -77,6 +78,7 @@ bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty() || ha
 void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); }
 void leave_ranks() { RankedState::leave_all(); }
 bool ranks_failed() { return RankEngine::any_stopped(); }
+std::string mover_of(Device device) { return device.state()->backend->rank_mover(device.index()); }
 bool wants_checks() {
   const std::string value = text_of("WEIR_CHECK");
   return !value.empty() && value != "0";
@@ -110,6 +112,7 @@ Communicator make_from_environment(Device device, const CommunicatorOptions& opt
   settings.job = jobs.fetch_add(1);
   settings.address = address;
   settings.checks = wants_checks();
+  settings.mover = mover_of(device);
   if (has_secret) {
     const bool beside_store = text_of("WEIR_JOB_PORT").empty() && !text_of("MASTER_PORT").empty();
     settings.port = beside_store ? need("MASTER_PORT", 1, 65534) + 1 : need("WEIR_JOB_PORT", 1, 65535);

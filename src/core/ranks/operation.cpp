@@ -25,6 +25,7 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
 }
 
 void RankedCall::help() noexcept { engine_->drive(*this); }
+void RankedCall::look_again() noexcept { engine_->wake(); }
 
 void RankedCall::keep_memory() noexcept {
   kept_[0] = offer(0)->request.in.storage;
@@ -40,7 +41,15 @@ RankOperation::RankOperation(CallReference call, std::size_t lane)
     : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
 
 void RankOperation::start(const Ends& ends, RankScratch& scratch) {
-  plan_ = plan_of(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()), ends.compare, scratch);
+  const Offer& offer = *call_->offer(0);
+  const auto size = static_cast<int>(ends.members.size());
+  if (ends.mover != nullptr && ends.mover->moves(offer.request)) {
+    auto move = std::make_shared<RankMove>();
+    auto begin = [mover = ends.mover, &call = call(), move] { mover->move(call, move); };
+    plan_ = plan_of_move(offer, ends.rank, size, std::move(begin), move, scratch);
+  } else {
+    plan_ = plan_of(offer, ends.rank, size, ends.compare, scratch);
+  }
   started_ = true;
   begin_phase(ends);
 }
@@ -66,7 +75,7 @@ void RankOperation::begin(Leg& leg, const Ends& ends) {
     return;
   }
   leg.room.reset(new std::byte[sizeof(Head) + with_head]);
-  const Head head{fingerprint_, number_, message.bytes};
+  const Head head{fingerprint_, number_, message.bytes + message.said};
   std::memcpy(leg.room.get(), &head, sizeof head);
   if (with_head > 0) std::memcpy(leg.room.get() + sizeof head, message.data, with_head);
   ends.link.send(leg.first, peer, ends.tag, leg.room.get(), sizeof head + with_head);
@@ -79,7 +88,10 @@ bool RankOperation::take_head(Leg& leg, const Ends& ends) {
   const std::size_t with_head = is_long(leg.message) ? 0 : leg.message.bytes;
   if (leg.first.bytes != sizeof head + with_head) return false;
   std::memcpy(&head, leg.room.get(), sizeof head);
-  if (head.fingerprint != fingerprint_ || head.number != number_ || head.bytes != leg.message.bytes) return false;
+  if (head.fingerprint != fingerprint_ || head.number != number_ ||
+      head.bytes != leg.message.bytes + leg.message.said) {
+    return false;
+  }
   if (with_head > 0) std::memcpy(leg.message.data, leg.room.get() + sizeof head, with_head);
   if (is_long(leg.message)) {
     ends.link.receive(leg.rest, ends.members[static_cast<std::size_t>(leg.message.peer)], ends.tag, leg.message.data,
@@ -105,11 +117,11 @@ RankOperation::Outcome RankOperation::step(Leg& leg, const Ends& ends) {
     if (outcome != Outcome::done) return outcome;
     if (leg.message.receives && !take_head(leg, ends)) {
       Head head;
-      met_.due = leg.message.bytes;
+      met_.due = leg.message.bytes + leg.message.said;
       met_.read = leg.first.bytes >= sizeof head;
       if (!met_.read) return Outcome::different;
       std::memcpy(&head, leg.room.get(), sizeof head);
-      met_ = {true, head.fingerprint, head.number, head.bytes, leg.message.bytes};
+      met_ = {true, head.fingerprint, head.number, head.bytes, met_.due};
       return Outcome::different;
     }
     leg.stage = is_long(leg.message) ? Leg::Stage::rest : Leg::Stage::over;
@@ -136,10 +148,25 @@ RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
       return outcome;
     }
     if (waits) return Outcome::waits;
-    if (phase_ < plan_.size() && plan_[phase_].then) plan_[phase_].then();
-    moved = true;
+    const bool was_moving = moving_;
+    const Outcome end = end_phase();
+    moved = moved || end == Outcome::done || moving_ != was_moving;
+    if (end != Outcome::done) return end;
     if (++phase_ >= plan_.size()) return Outcome::done;
     begin_phase(ends);
+  }
+}
+
+RankOperation::Outcome RankOperation::end_phase() {
+  if (phase_ >= plan_.size()) return Outcome::done;
+  const RankPhase& phase = plan_[phase_];
+  if (!moving_ && phase.then) phase.then();
+  if (phase.until == nullptr) return Outcome::done;
+  moving_ = true;
+  switch (phase.until->state.load(std::memory_order_acquire)) {
+    case RankMove::State::under_way: return Outcome::waits;
+    case RankMove::State::failed: return Outcome::not_moved;
+    default: moving_ = false; return Outcome::done;
   }
 }
 
@@ -152,11 +179,15 @@ std::size_t RankOperation::bytes_moving() const {
   return bytes;
 }
 
-bool RankOperation::cancel(RankLink& link) {
+bool RankOperation::cancel(const Ends& ends) {
   bool all = true;
+  if (moving_ && !plan_[phase_].until->over()) {
+    ends.mover->abandon();
+    all = false;
+  }
   for (Leg& leg : legs_) {
     for (Transfer* transfer : {&leg.first, &leg.rest}) {
-      if (transfer->state == Transfer::State::under_way && !link.cancel(*transfer)) all = false;
+      if (transfer->state == Transfer::State::under_way && !ends.link.cancel(*transfer)) all = false;
     }
   }
   return all;

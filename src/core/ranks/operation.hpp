@@ -29,6 +29,7 @@ class RankedCall final : public LocalCall {
              std::shared_ptr<RankArrival> arrival, std::shared_ptr<RankEngine> engine);
   void arrived(CollectivePart& part, std::shared_ptr<const Error> failure) noexcept override;
   void help() noexcept override;
+  void look_again() noexcept override;
   /// The memory that messages may be in outlives its arrays, from here on until let_memory_go().
   void keep_memory() noexcept;
   void let_memory_go() noexcept;
@@ -57,8 +58,9 @@ class RankOperation {
     int rank;                         ///< this one
     std::uint32_t tag;
     bool compare;
+    RankMover* mover;  ///< null: all by messages
   };
-  enum class Outcome : std::uint8_t { waits, done, different, lost };
+  enum class Outcome : std::uint8_t { waits, done, different, lost, not_moved };
 
   RankOperation(CallReference call, std::size_t lane);
   RankedCall& call() const { return static_cast<RankedCall&>(*call_); }
@@ -84,8 +86,10 @@ class RankOperation {
   const Met& met() const { return met_; }
   /// Bytes that are about to move, for who decides how long to look.
   std::size_t bytes_moving() const;
+  /// Why it was `not_moved`.
+  const std::string& why() const { return plan_[phase_].until->why; }
   /// Gives up what is under way. False: not all of it, ask again.
-  bool cancel(RankLink& link);
+  bool cancel(const Ends& ends);
   /// What cannot be given up may go on for ever: its memory is lost, and that of its arrays.
   void abandon();
 
@@ -108,6 +112,8 @@ class RankOperation {
 
   void begin_phase(const Ends& ends);
   void begin(Leg& leg, const Ends& ends);
+  /// Of a phase whose messages are over.
+  Outcome end_phase();
   Outcome step(Leg& leg, const Ends& ends);
   bool take_head(Leg& leg, const Ends& ends);
   static Outcome look(Transfer& transfer, RankLink& link);
@@ -120,6 +126,7 @@ class RankOperation {
   bool noted_ = false;
   RankPlan plan_;
   std::size_t phase_ = 0;
+  bool moving_ = false;  ///< the phase's messages are over, and its move is under way
   std::vector<Leg> legs_;
   int culprit_ = -1;
   Met met_;

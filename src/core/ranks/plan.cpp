@@ -49,6 +49,15 @@ class Planner {
     return std::move(plan_);
   }
 
+  RankPlan make_move(std::function<void()> move, std::shared_ptr<RankMove> until) {
+    // Counts of an all_to_all are each pair's own.
+    offer_.request.kind == CollectiveKind::all_to_all ? compare_parts() : barrier();
+    RankPhase& last = plan_.empty() ? phase() : plan_.back();
+    last.then = std::move(move);
+    last.until = std::move(until);
+    return std::move(plan_);
+  }
+
  private:
   RankPhase& phase() { return plan_.emplace_back(); }
   void send(RankPhase& to, std::size_t peer, const std::byte* data, std::size_t count) {
@@ -246,13 +255,27 @@ class Planner {
     copy_then(only, Elements(in_, rank_ * count), Elements(out_, 0), count);
   }
 
+  /// Where each rank's part begins.
+  std::vector<std::size_t> places(const std::vector<std::size_t>& counts, std::size_t all) const {
+    std::vector<std::size_t> begin(size_ + 1, 0);
+    for (std::size_t r = 0; r < size_; ++r) begin[r + 1] = begin[r] + (counts.empty() ? all / size_ : counts[r]);
+    return begin;
+  }
+
+  void compare_parts() {
+    RankPhase& only = phase();
+    const std::vector<std::size_t> from = places(offer_.send_counts, in_.count());
+    const std::vector<std::size_t> to = places(offer_.receive_counts, out_.count());
+    for_each_other([&](std::size_t r) {
+      send(only, r, nullptr, 0);
+      only.messages.back().said = (from[r + 1] - from[r]) * element_;
+      receive(only, r, nullptr, 0);
+      only.messages.back().said = (to[r + 1] - to[r]) * element_;
+    });
+  }
+
   void all_to_all() {
     RankPhase& only = phase();
-    const auto places = [&](const std::vector<std::size_t>& counts, std::size_t all) {
-      std::vector<std::size_t> begin(size_ + 1, 0);
-      for (std::size_t r = 0; r < size_; ++r) begin[r + 1] = begin[r] + (counts.empty() ? all / size_ : counts[r]);
-      return begin;
-    };
     const std::vector<std::size_t> from = places(offer_.send_counts, in_.count());
     const std::vector<std::size_t> to = places(offer_.receive_counts, out_.count());
     for_each_other([&](std::size_t r) {
@@ -324,6 +347,11 @@ void RankScratch::abandon() {
 
 RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch) {
   return Planner(offer, rank, size, scratch).make(compare);
+}
+
+RankPlan plan_of_move(const Offer& offer, int rank, int size, std::function<void()> move,
+                      std::shared_ptr<RankMove> until, RankScratch& scratch) {
+  return Planner(offer, rank, size, scratch).make_move(std::move(move), std::move(until));
 }
 
 std::uint64_t fingerprint_of(const Offer& offer) {

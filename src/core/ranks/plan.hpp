@@ -34,16 +34,21 @@ struct RankMessage {
   std::byte* data;
   std::size_t bytes;
   bool receives;
+  std::size_t said = 0;  ///< bytes that a mover moves for it, which both ends compare
 };
 struct RankPhase {
   std::vector<RankMessage> messages = {};
-  std::function<void()> then = {};  ///< once all are over; throws nothing
+  std::function<void()> then = {};       ///< once all are over; throws nothing
+  std::shared_ptr<RankMove> until = {};  ///< what `then` began: the phase ends with it
 };
 using RankPlan = std::vector<RankPhase>;
 
 /// What this rank of `size` does for the call. Inputs with strides are read now. Folds are in the order of ranks, on every
 /// rank alike. `compare`: a phase goes first in which all ranks compare what they call.
 RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch);
+/// The same where a mover does it: all ranks agree that they have come and call the same, then `move` begins.
+RankPlan plan_of_move(const Offer& offer, int rank, int size, std::function<void()> move,
+                      std::shared_ptr<RankMove> until, RankScratch& scratch);
 
 /// Equal for calls that fit together; never 0.
 std::uint64_t fingerprint_of(const Offer& offer);

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <thread>
 #include <utility>
+
+#include "core/ranks/opening.hpp"
 
 namespace weir::detail {
 
@@ -245,6 +249,45 @@ void RankedState::went_wrong(LocalCall& call, bool different, int culprit, const
                    asked == 0 ? met.fingerprint : 0);
 }
 
+void RankedState::not_moved(LocalCall& call, const std::string& why) {
+  const auto communicator = communicator_.lock();
+  if (!communicator) return;
+  const LockGuard guard(communicator->mutex);
+  if (communicator->failure) return;
+  communicator->ranks[static_cast<std::size_t>(place_.rank)].failed = true;
+  communicator->fail(Errc::rank_failed,
+                     "rank " + std::to_string(place_.rank) + " could not do " + text_of(*call.offer(0)) + ": " + why);
+}
+
+bool RankedState::has_mover() const {
+  std::set<std::string_view> devices;
+  std::set<std::string_view> kinds;
+  for (const int rank : place_.members) {
+    const std::string_view mover = control_->peers()[static_cast<std::size_t>(rank)].mover;
+    const std::size_t end = mover.rfind(' ');
+    if (end == std::string_view::npos) return false;
+    kinds.insert(mover.substr(0, end));
+    devices.insert(mover.substr(end));
+  }
+  return kinds.size() == 1 && devices.size() == place_.members.size() && devices.size() > 1;
+}
+
+void RankedState::open_mover() {
+  const auto communicator = communicator_.lock();
+  if (!communicator || !has_mover()) return;
+  const Device device = [&] {
+    const LockGuard guard(communicator->mutex);
+    return communicator->ranks[static_cast<std::size_t>(place_.rank)].device;
+  }();
+  std::shared_ptr<RankMover> mover = device.state()->backend->open_rank_mover(device.index());
+  const auto until = Clock::now() + std::min<std::chrono::nanoseconds>(communicator->timeout, std::chrono::hours(24));
+  const auto go_on = [&] {
+    const LockGuard guard(communicator->mutex);
+    return !communicator->failure && Clock::now() < until;
+  };
+  if (open_with_all(*mover, *link_, place_, go_on)) engine_->set_mover(std::move(mover));
+}
+
 RankListener::Answer RankedState::answer(std::uint64_t call, std::uint64_t fingerprint) {
   Answer answer;
   const auto communicator = communicator_.lock();
@@ -341,10 +384,18 @@ void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices
       devices.front(),
       {.name = communicator->name + "/" + std::to_string(mine.color), .timeout = communicator->timeout},
       std::move(place), link_, control_, {});
-  const LockGuard guard(communicator->mutex);
-  split->results.resize(choices.size());
-  split->results[static_cast<std::size_t>(place_.rank)] = {std::move(made), rank};
-  communicator->split_changed.notify_all();
+  const auto publish = [communicator, split, made, rank, size = choices.size(), here = place_.rank] {
+    const LockGuard guard(communicator->mutex);
+    split->results.resize(size);
+    split->results[static_cast<std::size_t>(here)] = {made, rank};
+    communicator->split_changed.notify_all();
+  };
+  if (!made->ranked->has_mover()) return publish();
+  // That waits for the other ranks, which this thread must not.
+  std::thread([made, publish] {
+    made->ranked->open_mover();
+    publish();
+  }).detach();
 }
 
 }  // namespace weir::detail

@@ -25,7 +25,16 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// Once it is known by a shared pointer.
   void start();
 
-  std::string_view transport() const { return link_->link->name(); }
+  std::string_view transport() const {
+    return engine_->mover() != nullptr ? engine_->mover()->name() : link_->link->name();
+  }
+  /// Whether what is called so is moved past the host.
+  bool moves(const CollectiveRequest& request) const {
+    return engine_->mover() != nullptr && engine_->mover()->moves(request);
+  }
+  /// Opens what moves data, where all ranks have the same; with them, before the first call. Waits for them, unless the
+  /// communicator fails. Where one rank cannot, all go on by messages. Without any lock.
+  void open_mover();
   /// The same in all processes of the communicator, and no other's; below 2^53, so that it is a number of JSON's, too.
   std::uint64_t shared_id() const { return shared_id_; }
   const std::shared_ptr<RankEngine>& engine() const { return engine_; }
@@ -50,6 +59,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   // By the library's thread, without a lock.
   void stream_failed(LocalCall& call, const std::shared_ptr<const Error>& failure);
   void went_wrong(LocalCall& call, bool different, int culprit, const RankOperation::Met& met);
+  void not_moved(LocalCall& call, const std::string& why);
 
   /// The process ends: all that live take leave of the others.
   static void leave_all();
@@ -75,6 +85,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
     std::string what;
     std::chrono::steady_clock::time_point until;  ///< then this rank decides alone
   };
+  /// Whether its ranks are devices that one mover reaches.
+  bool has_mover() const;
   int rank_here(int rank_of_job) const;
   int rank_of_job(int rank_here) const { return place_.members[static_cast<std::size_t>(std::max(rank_here, 0))]; }
   std::string last_of(const CommunicatorState::Rank& rank) const;

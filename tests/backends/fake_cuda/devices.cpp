@@ -75,6 +75,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (!exists(device)) return cudaErrorInvalidDevice;
     *properties = {};
     std::strcpy(properties->name, "the fake driver's GPU");
+    properties->uuid.bytes[0] = static_cast<char>(1 + device);
     properties->major = 9;
     properties->multiProcessorCount = 132;
     properties->totalGlobalMem = std::size_t{8} << 30;

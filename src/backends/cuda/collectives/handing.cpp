@@ -2,8 +2,10 @@
 #include "backends/cuda/collectives/handing.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -20,7 +22,6 @@ namespace weir::cuda {
 namespace {
 
 using detail::CollectiveKind;
-using detail::CollectiveOperand;
 using detail::CollectiveRequest;
 using detail::CollectiveShare;
 using detail::Reduction;
@@ -75,47 +76,10 @@ class PartEnd final : public Reached {
   std::shared_ptr<StockEvent> end_;
 };
 
-NcclOperation operation_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::multiplies: return NcclOperation::product;
-    case Reduction::minimum: return NcclOperation::minimum;
-    case Reduction::maximum: return NcclOperation::maximum;
-    case Reduction::average: return NcclOperation::average;
-    default: return NcclOperation::sum;
-  }
-}
-
 /// Whether every rank's NCCL kernel comes behind all ranks' streams by what it needs of them.
 bool is_ordered_by_data(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::barrier;
-}
-
-/// Of these NCCL is told nothing where nothing moves.
-bool has_two_sides(CollectiveKind kind) {
-  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send || kind == CollectiveKind::receive;
-}
-
-bool moves_nothing(const CollectiveRequest& request) {
-  if (request.kind == CollectiveKind::barrier) return true;
-  if (request.kind == CollectiveKind::all_to_all) return false;  // ranks differ
-  return request.in.count() == 0 && request.out.count() == 0;
-}
-
-bool reads(const CollectiveShare& share) {
-  const CollectiveRequest& request = share.request;
-  if (request.kind == CollectiveKind::broadcast) return false;  // where it writes, or reads
-  return request.in.present() && (request.kind != CollectiveKind::scatter || share.rank == request.peer);
-}
-bool writes(const CollectiveShare& share) {
-  const CollectiveRequest& request = share.request;
-  const bool root = share.rank == request.peer;
-  switch (request.kind) {
-    case CollectiveKind::broadcast: return !root;
-    case CollectiveKind::reduce:
-    case CollectiveKind::gather: return root;
-    default: return request.out.present();
-  }
 }
 
 cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
@@ -228,16 +192,8 @@ void Handing::stage() {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     Target& target = targets_[i];
     const CollectiveShare share = call_.share(i);
-    const CollectiveRequest& request = share.request;
-    const bool reduced = request.reduction != Reduction::none;
-    if (moves_nothing(request)) continue;
-    if (request.kind == CollectiveKind::broadcast) {
-      target.from = target.to = share.rank == request.peer ? staging_.bring(*target.lane, request.out, reduced)
-                                                           : staging_.room_for(*target.lane, request.out, reduced);
-      continue;
-    }
-    if (reads(share)) target.from = staging_.bring(*target.lane, request.in, reduced);
-    if (writes(share)) target.to = staging_.room_for(*target.lane, request.out, reduced);
+    if (moves_nothing(share.request)) continue;
+    std::tie(target.from, target.to) = staging_.bring_in(*target.lane, share);
   }
 }
 
@@ -245,7 +201,8 @@ void Handing::call_nccl() {
   const detail::LockGuard whole(group_launches());
   check_nccl(nccl().GroupStart(), "ncclGroupStart", where_);
   NcclResult answer = NcclResult::success;
-  for (std::size_t i = 0; i < targets_.size() && answer == NcclResult::success; ++i) answer = call_nccl(i);
+  for (std::size_t i = 0; i < targets_.size() && answer == NcclResult::success; ++i)
+    answer = call_nccl(targets_[i], call_.share(i));
   const NcclResult end = nccl().GroupEnd();
   check_nccl(answer, "a call of NCCL", where_);
   check_nccl(end, "ncclGroupEnd", where_);
@@ -256,86 +213,20 @@ void Handing::copy_parts() {
   for (const Target& target : targets_) {
     sides.push_back({target.lane, target.stream, target.from, target.to});
   }
-  const CollectiveOperand in = call_.share(0).request.in;
+  const detail::CollectiveOperand in = call_.share(0).request.in;
   gather_by_copies(sides, in.count() * in.layout.element_bytes, where_);
 }
 
-NcclResult Handing::call_nccl(std::size_t index) {
-  Target& target = targets_[index];
-  const NcclLibrary& library = nccl();
-  const CollectiveShare share = call_.share(index);
-  const CollectiveRequest& request = share.request;
-  NcclRanks& ranks = *transport_.ranks();
-  NcclCommunicator* const comm = ranks.comms[target.rank];
-  if (moves_nothing(request)) {
+NcclResult Handing::call_nccl(const Target& target, const CollectiveShare& share) {
+  const NcclRanks& ranks = *transport_.ranks();
+  if (moves_nothing(share.request)) {
     void* const scratch = ranks.scratch[target.rank];
     if (!target.by_nccl) return NcclResult::success;
-    return library.AllReduce(scratch, scratch, 1, NcclType::u8, NcclOperation::sum, comm, target.stream);
+    return nccl().AllReduce(scratch, scratch, 1, NcclType::u8, NcclOperation::sum, ranks.comms[target.rank],
+                            target.stream);
   }
-  const bool reduced = request.reduction != Reduction::none;
-  const NcclElements elements = nccl_elements(request.in.present() ? request.in : request.out, reduced);
-  const NcclOperation operation = operation_of(request.reduction);
-  const std::size_t in = request.in.count() * elements.per_element;
-  const std::size_t out = request.out.count() * elements.per_element;
-  switch (request.kind) {
-    case CollectiveKind::all_reduce:
-      return library.AllReduce(target.from, target.to, in, elements.type, operation, comm, target.stream);
-    case CollectiveKind::broadcast:
-      return library.Broadcast(target.from, target.to, out, elements.type, request.peer, comm, target.stream);
-    case CollectiveKind::reduce:
-      return library.Reduce(target.from, target.to, in, elements.type, operation, request.peer, comm, target.stream);
-    case CollectiveKind::all_gather:
-      return library.AllGather(target.from, target.to, in, elements.type, comm, target.stream);
-    case CollectiveKind::reduce_scatter:
-      return library.ReduceScatter(target.from, target.to, out, elements.type, operation, comm, target.stream);
-    case CollectiveKind::send: return library.Send(target.from, in, elements.type, request.peer, comm, target.stream);
-    case CollectiveKind::receive: return library.Recv(target.to, out, elements.type, request.peer, comm, target.stream);
-    default: return exchange(target, share);
-  }
-}
-
-/// gather, scatter and all_to_all: a send and a receive for each two ranks.
-NcclResult Handing::exchange(Target& target, const CollectiveShare& share) {
-  const NcclLibrary& library = nccl();
-  const CollectiveRequest& request = share.request;
-  const std::size_t bytes = request.in.present() ? request.in.layout.element_bytes : request.out.layout.element_bytes;
-  NcclCommunicator* const comm = transport_.ranks()->comms[target.rank];
-  const std::size_t size = transport_.ranks()->comms.size();
-  const auto root = static_cast<std::size_t>(std::max(request.peer, 0));
-  const bool is_root = target.rank == root;
-  const bool all = request.kind == CollectiveKind::all_to_all;
-  std::size_t sent = 0;
-  std::size_t received = 0;
-  for (std::size_t peer = 0; peer < size; ++peer) {
-    std::size_t give = 0;
-    std::size_t take = 0;
-    if (all) {
-      give = share.send_counts.empty() ? request.in.count() / size : share.send_counts[peer];
-      take = share.receive_counts.empty() ? request.out.count() / size : share.receive_counts[peer];
-    } else if (request.kind == CollectiveKind::gather) {
-      give = peer == root ? request.in.count() : 0;
-      take = is_root ? request.in.count() : 0;
-    } else {
-      give = is_root ? request.out.count() : 0;
-      take = peer == root ? request.out.count() : 0;
-    }
-    char* const from = static_cast<char*>(target.from) + sent * bytes;
-    char* const to = static_cast<char*>(target.to) + received * bytes;
-    // A rank's own part of the longer array may be where it belongs.
-    const bool there = peer == target.rank && give != 0 && take != 0 && from == to;
-    NcclResult answer = NcclResult::success;
-    if (give != 0 && !there) {
-      answer = library.Send(from, give * bytes, NcclType::u8, static_cast<int>(peer), comm, target.stream);
-    }
-    if (take != 0 && !there && answer == NcclResult::success) {
-      answer = library.Recv(to, take * bytes, NcclType::u8, static_cast<int>(peer), comm, target.stream);
-    }
-    if (answer != NcclResult::success) return answer;
-    // What goes to one rank alone, or comes from one, is the whole array.
-    if (all || request.kind == CollectiveKind::scatter) sent += give;
-    if (all || request.kind == CollectiveKind::gather) received += take;
-  }
-  return NcclResult::success;
+  return call_nccl_for(
+      share, {ranks.comms[target.rank], target.rank, ranks.comms.size(), target.from, target.to, target.stream});
 }
 
 /// What every stream goes on behind.

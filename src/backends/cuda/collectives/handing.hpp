@@ -50,8 +50,7 @@ class Handing {
   void stage();
   void copy_parts();
   void call_nccl();
-  NcclResult call_nccl(std::size_t index);
-  NcclResult exchange(Target& target, const detail::CollectiveShare& share);
+  NcclResult call_nccl(const Target& target, const detail::CollectiveShare& share);
   void go_on();
   void watch_ends();
 

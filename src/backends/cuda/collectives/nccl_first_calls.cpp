@@ -13,7 +13,10 @@ constexpr const char* making = "weir::communicators";
 
 using Comm = NcclLibrary::Comm;
 
+/// In its lane.
 struct Rank {
+  explicit Rank(const FirstCaller& one, SourceLocation where)
+      : number(one.rank), size(one.size), comm(one.comm), scratch(one.scratch), lane(one.lane->stream(where)) {}
   std::size_t number;
   std::size_t size;
   Comm comm;
@@ -50,28 +53,24 @@ constexpr FirstCall first_calls[] = {
 
 }  // namespace
 
-void make_first_calls(NcclRanks& ranks, SourceLocation where) {
-  const std::size_t size = ranks.comms.size();
+void make_first_calls(const std::vector<FirstCaller>& here, SourceLocation where) {
   for (const FirstCall call : first_calls) {
     const detail::LockGuard whole(group_launches());
     check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
     NcclResult answer = NcclResult::success;
-    for (std::size_t r = 0; r < size && answer == NcclResult::success; ++r) {
-      answer = call({r, size, ranks.comms[r], static_cast<char*>(ranks.scratch[r]), ranks.lanes[r]->stream(where)});
-    }
+    for (std::size_t i = 0; i < here.size() && answer == NcclResult::success; ++i) answer = call(Rank(here[i], where));
     const NcclResult end = nccl().GroupEnd();
     check_nccl(answer, "a communicator's first calls", where);
     check_nccl(end, "ncclGroupEnd", where);
   }
-  for (std::size_t r = 0; r < size; ++r) {
-    CudaQueue& lane = *ranks.lanes[r];
-    const DeviceScope scope(lane.device().index());
-    check(cudaStreamSynchronize(lane.stream(where)), making, lane.label(), where);
+  for (const FirstCaller& one : here) {
+    const DeviceScope scope(one.lane->device().index());
+    check(cudaStreamSynchronize(one.lane->stream(where)), making, one.lane->label(), where);
   }
 }
 
-StackLimits::StackLimits(const NcclRanks& ranks) : ranks_(ranks) {
-  for (const CudaDevice* device : ranks.devices) {
+StackLimits::StackLimits(const std::vector<CudaDevice*>& devices) : devices_(devices) {
+  for (const CudaDevice* device : devices) {
     const DeviceScope scope(device->index());
     std::size_t bytes = 0;
     note(cudaDeviceGetLimit(&bytes, cudaLimitStackSize));
@@ -81,7 +80,7 @@ StackLimits::StackLimits(const NcclRanks& ranks) : ranks_(ranks) {
 
 StackLimits::~StackLimits() {
   for (std::size_t r = 0; r < before_.size(); ++r) {
-    const DeviceScope scope(ranks_.devices[r]->index());
+    const DeviceScope scope(devices_[r]->index());
     std::size_t bytes = 0;
     note(cudaDeviceGetLimit(&bytes, cudaLimitStackSize));
     if (bytes < before_[r]) note(cudaDeviceSetLimit(cudaLimitStackSize, before_[r]));

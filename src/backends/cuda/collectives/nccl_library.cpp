@@ -32,6 +32,9 @@ NcclLibrary open_nccl(const char* file) {
   }
   std::string missing;
   find(library, found.CommInitAll, "ncclCommInitAll", missing);
+  find(library, found.GetVersion, "ncclGetVersion", missing);
+  find(library, found.GetUniqueId, "ncclGetUniqueId", missing);
+  find(library, found.CommInitRank, "ncclCommInitRank", missing);
   find(library, found.CommAbort, "ncclCommAbort", missing);
   find(library, found.CommDestroy, "ncclCommDestroy", missing);
   find(library, found.CommGetAsyncError, "ncclCommGetAsyncError", missing);

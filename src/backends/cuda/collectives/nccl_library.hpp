@@ -15,6 +15,11 @@ enum class NcclResult : int { success = 0, in_progress = 7 };
 enum class NcclType : int { i8 = 0, u8 = 1, i32 = 2, u32 = 3, i64 = 4, u64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
 enum class NcclOperation : int { sum = 0, product = 1, maximum = 2, minimum = 3, average = 4 };
 
+/// What the ranks of several processes make a communicator of.
+struct NcclUniqueId {
+  char bytes[128];
+};
+
 /// Its calls, by their names without "nccl".
 struct NcclLibrary {
   using Comm = NcclCommunicator*;
@@ -22,6 +27,9 @@ struct NcclLibrary {
   std::string why_absent;  ///< empty: it is there
 
   NcclResult (*CommInitAll)(Comm* made, int count, const int* devices) = nullptr;
+  NcclResult (*GetVersion)(int* version) = nullptr;
+  NcclResult (*GetUniqueId)(NcclUniqueId* made) = nullptr;
+  NcclResult (*CommInitRank)(Comm* made, int size, NcclUniqueId id, int rank) = nullptr;
   NcclResult (*CommAbort)(Comm) = nullptr;
   NcclResult (*CommRevoke)(Comm, int flags) = nullptr;  ///< null before 2.28.9
   NcclResult (*CommDestroy)(Comm) = nullptr;

@@ -1,9 +1,6 @@
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -12,7 +9,7 @@
 
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_first_calls.hpp"
-#include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/nccl_stops.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -26,10 +23,6 @@ namespace {
 
 constexpr const char* making = "weir::communicators";
 constexpr std::size_t scratch_bytes = 256;  // more than there are ranks: each is a GPU of one host
-/// The streams of one priority share hardware queues (R182): a lane must not be in one behind a stream that waits for it. Few streams
-/// have this priority; those of waits between backends have the greatest.
-constexpr int lane_priority = -4;
-
 /// NCCL leaves a device of its own current now and then.
 class SameDevice {
  public:
@@ -78,53 +71,6 @@ class KeptRanks {
  private:
   detail::Mutex mutex_;
   std::vector<std::shared_ptr<NcclRanks>> kept_ WEIR_GUARDED_BY(mutex_);
-};
-
-/// To stop one takes a while, and NCCL and the driver must not come down meanwhile.
-class Stops {
- public:
-  static Stops& instance() {
-    static auto& stops = *new Stops;
-    return stops;
-  }
-  /// False: the process is ending, and the communicator ends with it.
-  bool begin() noexcept {
-    const detail::LockGuard guard(mutex_);
-    if (!closed_) ++running_;
-    return !closed_;
-  }
-  void end() noexcept {
-    const detail::LockGuard guard(mutex_);
-    if (--running_ == 0) ended_.notify_all();
-  }
-  bool closed() noexcept {
-    const detail::LockGuard guard(mutex_);
-    return closed_;
-  }
-
- private:
-  Stops() {
-    static pid_t process;
-    process = getpid();
-    std::atexit([] {
-      if (getpid() == process) instance().close();
-    });
-  }
-  void close() noexcept {
-    constexpr auto longest = std::chrono::seconds(3);
-    let_all_parts_go();
-    const auto until = std::chrono::steady_clock::now() + longest;
-    const detail::LockGuard guard(mutex_);
-    closed_ = true;
-    while (running_ != 0) {
-      if (ended_.wait_until(mutex_, until) == std::cv_status::timeout) return;
-    }
-  }
-
-  detail::Mutex mutex_;
-  std::condition_variable_any ended_;
-  int running_ WEIR_GUARDED_BY(mutex_) = 0;
-  bool closed_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
 /// Quiet communicators that cannot serve again. They are freed when the next one is made, which waits for the GPUs, too.
@@ -330,12 +276,16 @@ void make_ranks(NcclRanks& all, SourceLocation where) {
     free_what_is_spent();
     std::vector<NcclLibrary::Comm> comms(all.devices.size());
     {
-      const StackLimits limits(all);
+      const StackLimits limits(all.devices);
       check_nccl(nccl().CommInitAll(comms.data(), static_cast<int>(comms.size()), numbers.data()), "ncclCommInitAll",
                  where);
     }
     all.comms = std::move(comms);
-    make_first_calls(all, where);
+    std::vector<FirstCaller> callers;
+    for (std::size_t r = 0; r < all.comms.size(); ++r) {
+      callers.push_back({r, all.comms.size(), all.comms[r], static_cast<char*>(all.scratch[r]), all.lanes[r]});
+    }
+    make_first_calls(callers, where);
     prepare_copies(all, where);
   }
   all.made.store(true, std::memory_order_release);

@@ -21,6 +21,10 @@ namespace weir::cuda {
 class CudaDevice;
 class CudaQueue;
 
+/// The streams of one priority share hardware queues (R182): a lane must not be in one behind a stream that waits for it. Few streams
+/// have this priority; those of waits between backends have the greatest.
+constexpr int lane_priority = -4;
+
 /// Calls that are with NCCL. Thread rule: any thread.
 class CallsWithNccl {
  public:

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/widen_kernels.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -105,6 +106,19 @@ void* Staging::room_for(CudaQueue& lane, const CollectiveOperand& operand, bool 
   void* const room = allocate(lane, operand.count() * bytes);
   results_.push_back({&lane, operand, room, reduced});
   return room;
+}
+
+std::pair<void*, void*> Staging::bring_in(CudaQueue& lane, const detail::CollectiveShare& share) {
+  const detail::CollectiveRequest& request = share.request;
+  const bool reduced = request.reduction != detail::Reduction::none;
+  if (request.kind == detail::CollectiveKind::broadcast) {
+    void* const only =
+        share.rank == request.peer ? bring(lane, request.out, reduced) : room_for(lane, request.out, reduced);
+    return {only, only};
+  }
+  void* const from = reads(share) ? bring(lane, request.in, reduced) : nullptr;
+  void* const to = writes(share) ? room_for(lane, request.out, reduced) : nullptr;
+  return {from, to};
 }
 
 void Staging::take_out() {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <weir/collectives.hpp>
 
 #include "backends/cuda/collectives/nccl_library.hpp"
+#include "collective_call.hpp"
 
 namespace weir::cuda {
 
@@ -31,6 +33,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
+  /// Where NCCL reads and writes what the rank has of a call that moves something.
+  std::pair<void*, void*> bring_in(CudaQueue& lane, const detail::CollectiveShare& share);
   /// Where NCCL reads the operand.
   void* bring(CudaQueue& lane, const detail::CollectiveOperand& operand, bool reduced);
   /// Where NCCL writes it.

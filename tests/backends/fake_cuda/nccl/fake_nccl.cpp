@@ -11,6 +11,7 @@
 
 #include "backends/fake_cuda/nccl/fake_nccl.hpp"
 #include "backends/fake_cuda/nccl/loops.hpp"
+#include "backends/fake_cuda/nccl/processes.hpp"
 #include "backends/fake_cuda/world.hpp"
 
 using namespace fake_cuda;
@@ -21,9 +22,10 @@ struct FakeComm {
   int size = 0;
   int device = 0;
   int* clique = nullptr;  ///< what its ranks have in common: how many of them were destroyed or aborted
-  bool aborted = false;
-  OpRef last;
+  std::atomic<bool> aborted{false};
+  OpRef last = nullptr;
   std::set<std::pair<fake_nccl::Kind, int>> used = {};  ///< kinds; of sends and receives with their peers
+  fake_nccl::Shared* others = nullptr;                  ///< where the other ranks are other processes
 };
 
 namespace {
@@ -40,6 +42,7 @@ struct Kernel {
 
 /// All kernels of a clique in one group.
 struct Batch {
+  FakeComm* comm = nullptr;  ///< one of its ranks'
   std::vector<fake_nccl::Call> calls;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::size_t size = 0;
@@ -53,6 +56,9 @@ struct Lane {
   std::shared_ptr<Kernel> running;
   std::list<std::shared_ptr<Kernel>> come;
 };
+
+std::atomic<int> kernels_among_processes{0};
+std::atomic<int> made_among_processes{0};
 
 std::vector<Lane>& lanes() {
   static auto& all = *new std::vector<Lane>(world().devices.size());
@@ -130,7 +136,13 @@ void run_complete(std::vector<std::shared_ptr<Batch>> complete) {
     {
       const Shown shown;
       acquire(batch.get());
-      fake_nccl::run(batch->calls);
+      const FakeComm& first = *batch->comm;
+      if (first.others != nullptr) {
+        ++kernels_among_processes;
+        fake_nccl::run_with_others(*first.others, first.rank, first.size, batch->calls, first.aborted);
+      } else {
+        fake_nccl::run(batch->calls);
+      }
       for (const auto& kernel : batch->kernels) release(kernel->op.get());
     }
     const std::lock_guard guard(world().mutex);
@@ -186,6 +198,7 @@ cudaError_t end_group(fake_cuda::Call& call) {
   while (!calls.empty()) {
     const void* const clique = calls.front().first->clique;
     auto batch = std::make_shared<Batch>();
+    batch->comm = calls.front().first;
     std::vector<std::vector<StreamRef>> streams;
     std::vector<std::pair<FakeComm*, fake_nccl::Call>> members;
     for (auto& [comm, said] : calls) {
@@ -208,7 +221,8 @@ cudaError_t end_group(fake_cuda::Call& call) {
       members.emplace_back(comm, said.first);
     }
     std::erase_if(calls, [&](const auto& one) { return one.first->clique == clique; });
-    if (const char* why = fake_nccl::why_incomplete(batch->calls)) hang(why);
+    const char* const why = batch->comm->others == nullptr ? fake_nccl::why_incomplete(batch->calls) : nullptr;
+    if (why != nullptr) hang(why);
     for (const auto& [comm, said] : members) connect(call, *comm, said);
     const Kernels kernels = batch->kernels;
     batch->size = kernels.size();
@@ -279,12 +293,42 @@ int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
         for (int j = 0; j < i; ++j) {
           if (devices[i] == devices[j]) return cudaErrorInvalidValue;
         }
-        made[i] = new FakeComm{i, count, devices[i], clique, false, nullptr};
+        made[i] = new FakeComm{i, count, devices[i], clique};
       }
       return cudaSuccess;
     });
   };
   return run() == cudaSuccess ? 0 : 4;
+}
+
+int fake_nccl_kernels() { return kernels_among_processes.load(); }
+int fake_nccl_made() { return made_among_processes.load(); }
+
+int ncclGetVersion(int* version) {
+  *version = 22809;
+  return 0;
+}
+int ncclGetUniqueId(char* id) {
+  fake_nccl::make_id(id);
+  return 0;
+}
+struct FakeUniqueId {
+  char bytes[128];
+};
+int ncclCommInitRank(FakeComm** made, int size, FakeUniqueId id, int rank) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 1;
+  fake_nccl::Shared* const others = fake_nccl::join(id.bytes, rank, size);
+  if (others == nullptr) return 2;
+  auto comm = std::make_unique<FakeComm>();
+  comm->rank = rank;
+  comm->size = size;
+  comm->device = device;
+  comm->clique = new int(size - 1);  // the others are freed where they are
+  comm->others = others;
+  ++made_among_processes;
+  *made = comm.release();
+  return 0;
 }
 
 int ncclCommDestroy(FakeComm* comm) {

@@ -11,6 +11,19 @@
 
 namespace fake_nccl {
 
+std::size_t bytes_of(int type) {
+  switch (type) {
+    case 0:
+    case 1: return 1;
+    case 6:
+    case 9: return 2;
+    case 2:
+    case 3:
+    case 7: return 4;
+    default: return 8;
+  }
+}
+
 namespace {
 
 bool is_pair(const Call& call) { return call.kind == Kind::send || call.kind == Kind::receive; }
@@ -63,19 +76,6 @@ void reduce_halves(const std::vector<Call>& calls, std::size_t at, std::size_t c
   }
 }
 
-std::size_t bytes_of(int type) {
-  switch (type) {
-    case 0:
-    case 1: return 1;
-    case 6:
-    case 9: return 2;
-    case 2:
-    case 3:
-    case 7: return 4;
-    default: return 8;
-  }
-}
-
 std::vector<std::byte> reduced(const std::vector<Call>& calls, std::size_t at, std::size_t count) {
   const int type = calls.front().type;
   std::vector<std::byte> result(count * bytes_of(type));
@@ -104,7 +104,7 @@ std::vector<std::byte> reduced(const std::vector<Call>& calls, std::size_t at, s
 }
 
 void write(void* to, const std::vector<std::byte>& bytes) {
-  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  if (to != nullptr && !bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
 }
 std::vector<std::byte> read(const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
