@@ -182,19 +182,32 @@ bool says_several(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && std::string_view(value) != "1";
 }
+/// Of a process that was started as one of several: the GPU of its number on this host, unless the user says which.
+weir::Device device_of_process(const Session& session) {
+  const weir::Device first = session.device();
+  const char* number = nullptr;
+  for (const char* variable : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (number == nullptr) number = std::getenv(variable);
+  }
+  if (first.backend() != "cuda" || number == nullptr || session.device_name.find(':') != std::string::npos)
+    return first;
+  const std::vector<weir::Device> all = weir::devices("cuda");
+  return all[static_cast<std::size_t>(std::max(std::atoi(number), 0)) % all.size()];
+}
+
 /// This process's rank, if `weir ranks`, torchrun, mpirun or srun started several; else ranks of this process.
 std::vector<weir::Communicator> ranks_of(const Session& session, const std::vector<weir::Device>& devices) {
   std::vector<weir::Communicator> ranks;
   const bool by_torchrun =
       says_several("WORLD_SIZE") && std::getenv("RANK") != nullptr && std::getenv("MASTER_PORT") != nullptr;
   if (by_torchrun || std::getenv("WEIR_JOB_SECRET") != nullptr) {
-    ranks.push_back(weir::communicator(session.device(), {.name = "heat"}));
+    ranks.push_back(weir::communicator(device_of_process(session), {.name = "heat"}));
     return ranks;
   }
 #ifdef WEIR_TOOL_WITH_MPI
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
     if (!says_several(variable)) continue;
-    ranks.push_back(weir::mpi::communicator(session.device(), MPI_COMM_WORLD, {.name = "heat"}));
+    ranks.push_back(weir::mpi::communicator(device_of_process(session), MPI_COMM_WORLD, {.name = "heat"}));
     return ranks;
   }
 #endif
@@ -231,7 +244,7 @@ DemoResult run_heat(const Session& session, const HeatOptions& o) {
   std::vector<weir::Communicator> ranks = ranks_of(session, devices);
   const bool alone = ranks.size() == static_cast<std::size_t>(ranks.front().size());
   if (!alone && o.ranks != 0) throw UsageError("--ranks: who started this process has said how many there are");
-  if (!alone) devices.assign(static_cast<std::size_t>(ranks.front().size()), session.device());
+  if (!alone) devices.assign(static_cast<std::size_t>(ranks.front().size()), ranks.front().device());
   const bool speaks = alone || ranks.front().rank() == 0;
   if (static_cast<std::int64_t>(devices.size()) > o.size - 2) {
     throw UsageError(fmt::format("--ranks {}: a plate of {} rows has {} for them", devices.size(), o.size, o.size - 2));

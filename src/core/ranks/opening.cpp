@@ -101,8 +101,8 @@ bool agree(Talk& talk, int rank, int size, std::string own, std::string& result,
 
 }  // namespace
 
-bool open_with_all(RankMover& mover, SharedLink& link, const RankEngine::Place& place,
-                   const std::function<bool()>& go_on) {
+Opening open_with_all(RankMover& mover, SharedLink& link, const RankEngine::Place& place,
+                      const std::function<bool()>& go_on) {
   Talk talk(link, place, go_on);
   const auto size = static_cast<int>(place.members.size());
   std::string key;
@@ -113,7 +113,8 @@ bool open_with_all(RankMover& mover, SharedLink& link, const RankEngine::Place& 
       return std::string();
     }
   });
-  if (!has_key || key.empty()) return false;
+  if (!has_key) return Opening::given_up;
+  if (key.empty()) return Opening::closed;
   const auto opened = std::make_shared<RankMove>();
   mover.open(key, place.rank, size, opened);
   while (!opened->over() && go_on()) std::this_thread::sleep_for(pause);
@@ -124,9 +125,9 @@ bool open_with_all(RankMover& mover, SharedLink& link, const RankEngine::Place& 
     return std::all_of(answers.begin(), answers.end(), [&](const auto& one) { return one == good; }) ? std::string(good)
                                                                                                      : std::string();
   });
-  if (agreed && all == good) return true;
+  if (agreed && all == good) return Opening::open;
   mover.abandon();
-  return false;
+  return agreed ? Opening::closed : Opening::given_up;
 }
 
 }  // namespace weir::detail

@@ -17,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kept_calls = 64;
 constexpr std::chrono::milliseconds patience_before_asking{100};
+/// Dead and silent processes are noticed before.
+constexpr std::chrono::seconds longest_opening{120};
 constexpr std::chrono::seconds patience_with_verdicts{2};  ///< from a report on; then this rank decides alone
 
 /// Those of this process. Never destroyed.
@@ -280,12 +282,21 @@ void RankedState::open_mover() {
     return communicator->ranks[static_cast<std::size_t>(place_.rank)].device;
   }();
   std::shared_ptr<RankMover> mover = device.state()->backend->open_rank_mover(device.index());
-  const auto until = Clock::now() + std::min<std::chrono::nanoseconds>(communicator->timeout, std::chrono::hours(24));
+  const auto until = Clock::now() + longest_opening;
   const auto go_on = [&] {
     const LockGuard guard(communicator->mutex);
     return !communicator->failure && Clock::now() < until;
   };
-  if (open_with_all(*mover, *link_, place_, go_on)) engine_->set_mover(std::move(mover));
+  switch (open_with_all(*mover, *link_, place_, go_on)) {
+    case Opening::open: return engine_->set_mover(std::move(mover));
+    case Opening::closed: return;
+    case Opening::given_up: break;
+  }
+  const LockGuard guard(communicator->mutex);
+  if (communicator->failure) return;
+  communicator->fail(Errc::rank_failed, "rank " + std::to_string(place_.rank) + " could not open " +
+                                            std::string(mover->name()) + " with the other ranks within " +
+                                            seconds_of(longest_opening) + " s");
 }
 
 RankListener::Answer RankedState::answer(std::uint64_t call, std::uint64_t fingerprint) {

@@ -233,6 +233,7 @@ void NcclMover::open(const std::string& key, int rank, int size, std::shared_ptr
       return;
     }
     rank_ = std::make_shared<NcclRank>(device_, rank, size, key, token_of(key));
+    if (!Stops::instance().begin()) return opened->fail("the process is ending");
     std::unique_ptr<Task> task = make_task([made = rank_, opened] {
       try {
         open_rank(*made);
@@ -240,8 +241,14 @@ void NcclMover::open(const std::string& key, int rank, int size, std::shared_ptr
       } catch (const std::exception& error) {
         opened->fail(error.what());
       }
+      Stops::instance().end();
     });
-    rank_->thread.post(task);
+    try {
+      rank_->thread.post(task);
+    } catch (...) {
+      Stops::instance().end();
+      throw;
+    }
   } catch (const std::exception& error) {
     opened->fail(error.what());
   }
