@@ -97,6 +97,7 @@ struct Launching {
   Call* call;
   int device;
   StreamRef stream;
+  unsigned long long replay = world().next_id++;
 };
 
 OpRef add_plan(Launching& launching, const std::shared_ptr<Plan>& plan, const OpRef& start);
@@ -113,6 +114,12 @@ OpRef op_of(Launching& launching, const std::shared_ptr<Plan>& plan, std::size_t
   if (!node.enabled) return new_part(launching, Op::Kind::marker);
   switch (node.type) {
     case cudaGraphNodeTypeKernel:
+      if (node.work.prepare) {
+        const OpRef op = new_part(launching, Op::Kind::work);
+        op->deferred = true;
+        node.work.prepare(op, launching.replay);
+        return op;
+      }
       return new_part(launching, Op::Kind::work, [kernel = node.work.kernel] { (*kernel)(); });
     case cudaGraphNodeTypeMemcpy:
     case cudaGraphNodeTypeMemset: return new_part(launching, Op::Kind::work, node.work.action);

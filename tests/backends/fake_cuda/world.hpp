@@ -343,6 +343,8 @@ struct Work {
   cudaHostFn_t function = nullptr;
   void* data = nullptr;
   cudaEvent_t event = nullptr;
+  /// Of a kernel that says itself when it has ended: makes its command of that replay.
+  std::function<void(const OpRef&, unsigned long long replay)> prepare;
 };
 cudaGraphNode_t add_node(cudaGraph_t graph, cudaGraphNodeType type, const std::vector<cudaGraphNode_t>& behind,
                          Work work);

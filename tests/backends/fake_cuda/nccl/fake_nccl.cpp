@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <list>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -24,8 +25,11 @@ struct FakeComm {
   int* clique = nullptr;  ///< what its ranks have in common: how many of them were destroyed or aborted
   std::atomic<bool> aborted{false};
   OpRef last = nullptr;
-  std::set<std::pair<fake_nccl::Kind, int>> used = {};  ///< kinds; of sends and receives with their peers
-  fake_nccl::Shared* others = nullptr;                  ///< where the other ranks are other processes
+  unsigned long long capture = 0;                         ///< the last one that a kernel went into
+  cudaGraphNode_t last_node = nullptr;                    ///< that kernel
+  std::shared_ptr<char> held = std::make_shared<char>();  ///< by nodes of graphs, too
+  std::set<std::pair<fake_nccl::Kind, int>> used = {};    ///< kinds; of sends and receives with their peers
+  fake_nccl::Shared* others = nullptr;                    ///< where the other ranks are other processes
 };
 
 namespace {
@@ -171,10 +175,66 @@ void connect(fake_cuda::Call& call, FakeComm& comm, const fake_nccl::Call& said)
   for (const OpRef& op : last_ops(comm.device)) wait_for(call, op);
 }
 
+/// The kernels of one group in a graph: those of a replay wait for each other.
+struct CapturedBatch {
+  std::vector<fake_nccl::Call> calls;
+  std::size_t size = 0;
+  std::map<unsigned long long, std::shared_ptr<Batch>> replays;
+};
+
+/// A rank's kernel of a replay.
+void prepare(CapturedBatch& captured, FakeComm* comm, const OpRef& op, unsigned long long replay) {
+  std::shared_ptr<Batch>& batch = captured.replays[replay];
+  if (batch == nullptr) {
+    batch = std::make_shared<Batch>();
+    batch->comm = comm;
+    batch->calls = captured.calls;
+    batch->size = captured.size;
+  }
+  const auto kernel = std::make_shared<Kernel>(Kernel{comm, op, batch});
+  batch->kernels.push_back(kernel);
+  op->run = [kernel] { arrive(kernel); };
+  depend(op, comm->last);
+  comm->last = op;
+  if (batch->kernels.size() == captured.size) captured.replays.erase(replay);
+}
+
+/// The group's kernels become nodes. All streams are of one capture.
+cudaError_t capture(const Batch& batch, const std::vector<std::vector<StreamRef>>& streams) {
+  const auto& into = streams.front().front()->capture;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    for (const StreamRef& stream : streams[i]) {
+      if (stream->capture != into) return cudaErrorInvalidValue;
+      if (stream->device != batch.kernels[i]->comm->device) return cudaErrorInvalidResourceHandle;
+    }
+  }
+  const auto captured = std::make_shared<CapturedBatch>();
+  captured->calls = batch.calls;
+  captured->size = batch.kernels.size();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    FakeComm* const comm = batch.kernels[i]->comm;
+    std::vector<cudaGraphNode_t> behind;
+    for (const StreamRef& stream : streams[i]) {
+      behind.insert(behind.end(), stream->tails.begin(), stream->tails.end());
+    }
+    if (comm->capture == into->id) behind.push_back(comm->last_node);
+    std::sort(behind.begin(), behind.end());
+    behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
+    Work work;
+    work.prepare = [captured, comm, held = comm->held](const OpRef& op, unsigned long long replay) {
+      prepare(*captured, comm, op, replay);
+    };
+    comm->last_node = add_node(into->graph, cudaGraphNodeTypeKernel, behind, std::move(work));
+    comm->capture = into->id;
+    for (const StreamRef& stream : streams[i]) stream->tails = {comm->last_node};
+  }
+  return cudaSuccess;
+}
+
 /// Puts a rank's kernel into its streams.
 cudaError_t put(fake_cuda::Call& call, const std::shared_ptr<Kernel>& kernel, std::vector<StreamRef> streams) {
   for (const StreamRef& stream : streams) {
-    if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+    if (stream->capture) return cudaErrorStreamCaptureUnsupported;  // others of its group are not
     if (stream->device != kernel->comm->device) return cudaErrorInvalidResourceHandle;
     wait_for_room(call, stream, false);
   }
@@ -224,6 +284,10 @@ cudaError_t end_group(fake_cuda::Call& call) {
     const char* const why = batch->comm->others == nullptr ? fake_nccl::why_incomplete(batch->calls) : nullptr;
     if (why != nullptr) hang(why);
     for (const auto& [comm, said] : members) connect(call, *comm, said);
+    if (streams.front().front()->capture) {
+      if (const cudaError_t no = capture(*batch, streams)) return no;
+      continue;
+    }
     const Kernels kernels = batch->kernels;
     batch->size = kernels.size();
     for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -267,6 +331,7 @@ cudaError_t stop(fake_cuda::Call& call, FakeComm* comm) {
 
 /// What a clique had is freed with its last rank.
 cudaError_t free_if_last(fake_cuda::Call& call, FakeComm* comm) {
+  if (comm->held.use_count() > 1) hang("it is freed while graphs have its kernels");
   static auto& gone = *new std::list<FakeComm*>;  // kernels that have ended may still be looked at
   gone.push_back(comm);
   if (++*comm->clique != comm->size) return cudaSuccess;
@@ -293,7 +358,12 @@ int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
         for (int j = 0; j < i; ++j) {
           if (devices[i] == devices[j]) return cudaErrorInvalidValue;
         }
-        made[i] = new FakeComm{i, count, devices[i], clique};
+        auto comm = std::make_unique<FakeComm>();
+        comm->rank = i;
+        comm->size = count;
+        comm->device = devices[i];
+        comm->clique = clique;
+        made[i] = comm.release();
       }
       return cudaSuccess;
     });
