@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -302,6 +303,67 @@ TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
   first.synchronize();
   EXPECT_EQ(x[0].to_host(), ints(1000, 64));
   EXPECT_EQ(x[1].to_host(), ints(1000, 64));
+}
+
+TEST(CollectivesOrder, captured_ones_keep_the_order_of_their_communicator_in_any_streams) {
+  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const Ranks beside(2);  // streams and another communicator
+  const auto x = ranks.zeros<int>(1000);
+  const auto y = ranks.zeros<int>(1000);
+  ranks.synchronize();
+  const weir::Graph graph = weir::capture(ranks.streams[0], [&] {
+    const weir::Stream& origin = ranks.streams[0];
+    for (const weir::Stream* stream : {&ranks.streams[1], &beside.streams[0], &beside.streams[1]}) stream->wait(origin);
+    const auto both = [&](const Ranks& streams, const Ranks& of, const auto& call) {
+      for (std::size_t r = 0; r < 2; ++r) call(streams.streams[r], of.comms[r], r);
+    };
+    const auto sum = [&](const weir::Stream& s, const weir::Communicator& c, std::size_t r) {
+      weir::all_reduce(s, c, inout(x[r]));
+    };
+    const auto move = [&](const weir::Stream& s, const weir::Communicator& c, std::size_t r) {
+      r == 0 ? weir::send(s, c, in(y[0]), 1) : weir::receive(s, c, out(y[1]), 0);
+    };
+    both(ranks, ranks, sum);    // 0
+    both(ranks, ranks, move);   // 1
+    both(beside, ranks, sum);   // 2: behind 0
+    both(beside, beside, sum);  // 3: behind 2, in its streams
+    both(beside, ranks, move);  // 4: behind 3, and behind 1
+    both(ranks, beside, sum);   // 5: behind 1, in its streams, and behind 3
+    for (const weir::Stream* stream : {&ranks.streams[1], &beside.streams[0], &beside.streams[1]}) origin.wait(*stream);
+  });
+  std::vector<std::set<std::size_t>> behind;
+  for (const weir::NodeInfo& node : graph.nodes()) {
+    behind.emplace_back();
+    for (const weir::Node before : node.depends) behind.back().insert(before.index());
+  }
+  EXPECT_EQ(behind, (std::vector<std::set<std::size_t>>{{}, {0}, {0}, {2}, {1, 3}, {1, 3}}));
+}
+
+TEST(CollectivesOrder, captured_in_bodies_they_keep_the_order_of_their_communicator_too) {
+  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  const auto comms = weir::communicators({device_of(0)});
+  const weir::Stream s(device_of(0));
+  const weir::Stream t(device_of(0));
+  const auto x = weir::zeros<int>(s, 8);
+  const auto condition = weir::zeros<int>(s, 1);
+  s.synchronize();
+  const weir::Graph graph = weir::capture(s, [&] {
+    t.wait(s);
+    const auto sum = [&](const weir::Stream& stream) { weir::all_reduce(stream, comms[0], inout(x)); };
+    sum(s);  // 0
+    weir::capture_if(
+        t, condition, [&] { sum(t); }, [&] { sum(t); });  // 1 with 2, 3: behind 0
+    sum(s);                                               // 4: behind 0 in its stream, and behind 1
+    s.wait(t);
+  });
+  std::vector<std::set<std::size_t>> behind;
+  for (const weir::NodeInfo& node : graph.nodes()) {
+    behind.emplace_back();
+    for (const weir::Node before : node.depends) behind.back().insert(before.index());
+  }
+  EXPECT_EQ(behind, (std::vector<std::set<std::size_t>>{{}, {0}, {}, {}, {0, 1}}));
 }
 
 TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {

@@ -55,6 +55,39 @@ bool come_behind(const GraphForm& form, std::vector<std::uint32_t> from, std::ui
   return false;
 }
 
+/// The node, and what it is inside of, from there outwards.
+std::vector<std::uint32_t> around(const GraphForm& form, std::uint32_t node) {
+  std::vector<std::uint32_t> all{node};
+  while (form.nodes[all.back()].parent >= 0) all.push_back(static_cast<std::uint32_t>(form.nodes[all.back()].parent));
+  return all;
+}
+
+/// Where one of them is inside of a body, the outermost node around it that the other is not inside of is meant.
+void put_behind(GraphForm& form, std::uint32_t node, std::uint32_t earlier) {
+  for (const std::uint32_t first : around(form, earlier)) {
+    for (const std::uint32_t second : around(form, node)) {
+      const FormNode& a = form.nodes[first];
+      FormNode& b = form.nodes[second];
+      if (a.parent != b.parent || a.branch != b.branch) continue;
+      if (first != second && !come_behind(form, b.depends, first)) b.depends.push_back(first);
+      return;
+    }
+  }
+}
+
+/// A communicator is ordered like a stream, whatever streams its collectives are in.
+void keep_order(Capture& capture, std::uint64_t communicator, std::vector<int> pair, std::uint32_t node) {
+  auto& all = capture.last_collectives;
+  const auto last = std::find_if(all.begin(), all.end(), [&](const Capture::LastCollective& one) {
+    return one.communicator == communicator && one.pair == pair;
+  });
+  if (last == all.end()) {
+    all.push_back({communicator, std::move(pair), node});
+  } else {
+    put_behind(capture.form, node, std::exchange(last->node, node));
+  }
+}
+
 }  // namespace
 
 bool is_collective(const Launch& launch) { return launch.kernel == &work_kernel; }
@@ -123,6 +156,7 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
     captured.push_back(std::move(call));
     found = captured.end() - 1;
     ++capture->open_collectives;
+    keep_order(*capture, id, is_pair(request.kind) ? (*found)->ranks : std::vector<int>{}, (*found)->node);
   } else {
     auto& before = capture->form.nodes[(*found)->node].depends;
     for (const std::uint32_t tail : recorder->tails) {

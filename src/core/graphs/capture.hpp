@@ -107,7 +107,14 @@ class Capture {
   std::unordered_map<BufferId, std::uint32_t> made_by;  ///< nodes that begin what was made here
   bool calls = false;                  ///< host functions are in it: what comes behind may have to be skipped
   std::uint32_t open_collectives = 0;  ///< that some rank has yet to call
-  bool allocates_raw = false;          ///< memory without an array: known by its address, which is its own
+  /// A communicator's last collective, or the last one of two ranks' sends: the next one comes behind it.
+  struct LastCollective {
+    std::uint64_t communicator;
+    std::vector<int> pair;  ///< empty: all ranks
+    std::uint32_t node;
+  };
+  std::vector<LastCollective> last_collectives;
+  bool allocates_raw = false;  ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);
