@@ -366,6 +366,37 @@ TEST(CollectivesOrder, captured_in_bodies_they_keep_the_order_of_their_communica
   EXPECT_EQ(behind, (std::vector<std::set<std::size_t>>{{}, {0}, {}, {}, {0, 1}}));
 }
 
+TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_body) {
+  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const auto x = ranks.zeros<int>(4);
+  const auto condition = weir::zeros<int>(ranks.streams[1], 1);
+  ranks.synchronize();
+  const auto call = [&](std::size_t r) { weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r])); };
+  const auto refused = [&] { EXPECT_TRUE(fails_with(weir::Errc::capture_isolation, [&] { call(1); }, {"body"})); };
+  // One of them outside.
+  weir::capture_begin(ranks.streams[0]);
+  ranks.streams[1].wait(ranks.streams[0]);
+  call(0);
+  weir::capture_if(ranks.streams[1], condition, refused);
+  EXPECT_TRUE(error_of([&] { static_cast<void>(weir::capture_end(ranks.streams[0])); }));
+  // Each in a body of its own.
+  weir::capture_begin(ranks.streams[0]);
+  ranks.streams[1].wait(ranks.streams[0]);
+  const auto in_other = [&] {
+    const weir::Event inside = ranks.streams[1].record();
+    ranks.streams[0].wait(inside);
+    call(0);
+    ranks.streams[1].wait(ranks.streams[0]);
+  };
+  weir::capture_if(ranks.streams[1], condition, in_other, refused);
+  EXPECT_TRUE(error_of([&] { static_cast<void>(weir::capture_end(ranks.streams[0])); }));
+  // The communicators have not failed.
+  for (std::size_t r = 0; r < 2; ++r) call(r);
+  ranks.synchronize();
+}
+
 TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {
   if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
   WEIR_NEEDS_RANKS(2u);

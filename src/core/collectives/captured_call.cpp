@@ -134,6 +134,11 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
     break_capture(Errc::capture_isolation, "another rank of this process captured it into another graph");
   }
   if (!fresh) {
+    const FormNode& node = capture->form.nodes[(*found)->node];
+    if (ScopeOf{node.parent, node.branch} != capture->scope) {
+      break_capture(Errc::capture_isolation,
+                    "another rank of this process called it in another body of a conditional node, or in none");
+    }
     for (std::size_t i = 0; i < (*found)->ranks.size(); ++i) {
       if (!(*found)->offers[i]) continue;
       const std::string why = difference(rank, offer, (*found)->ranks[i], *(*found)->offers[i]);
