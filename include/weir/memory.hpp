@@ -99,6 +99,7 @@ class ScopedPin {
 
  private:
   const void* data_;
+  SourceLocation where_;
 };
 
 /// What an address points into: a device allocation, pinned or pageable memory (R108).

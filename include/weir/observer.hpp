@@ -22,7 +22,7 @@ enum class NodeKind : std::uint8_t;
 enum class Watch : std::uint32_t {
   nothing = 0,
   commands = 1,   ///< submitted() of all but memory; captures
-  memory = 2,     ///< submitted() of Alloc and Free; names, host_gone()
+  memory = 2,     ///< submitted() of Alloc and Free; names, pins, host_gone()
   host = 4,       ///< waits, accesses, hand-offs and work of the host
   graphs = 8,     ///< graphs and their nodes
   times = 16,     ///< ran(): the time of every command is taken
@@ -161,10 +161,11 @@ struct Failure {
 ///   excludes Alloc and Free, and calls that wait or run your code: copies and fills of pageable memory, External.
 /// - If one call happens before another one (on one thread, or because the threads synchronised), it is reported first: a record
 ///   before the wait for it, an Alloc before the uses, a Free before the next Alloc at that address.
-/// - opened(), closed() and shared() are called one at a time.
+/// - opened(), closed() and shared() are called one at a time, and so are pinned() and unpinned().
 /// Observing changes neither order nor results, errors or overlap, and waits for nothing. During a callback the library holds at
-/// most the lock of the command's stream, of opened() and closed(), or of captures and graphs for what is reported of them. A
-/// callback may call to_text() and accessors of its arguments, and nothing else of Weir's. It must not throw.
+/// most the lock of the command's stream, of opened() and closed(), of pinned() and unpinned(), or of captures and graphs for
+/// what is reported of them. A callback may call to_text() and accessors of its arguments, and nothing else of Weir's. It must
+/// not throw.
 /// What the arguments point to is valid during the call. docs/observers.md lists every callback with its thread, order and cost.
 class Observer {
  public:
@@ -208,6 +209,11 @@ class Observer {
   /// A node was updated, enabled or disabled, for later launches.
   virtual void graph_changed(std::uint64_t /*graph*/, std::uint32_t /*node*/, const GraphNodeInfo&) {}
   virtual void graph_gone(std::uint64_t /*graph*/) {}
+
+  /// weir::pin or a ScopedPin has pinned host memory, or has given it back; attach() reports what is pinned, with the lines and
+  /// threads that did it.
+  virtual void pinned(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {}
+  virtual void unpinned(const void* /*data*/, std::size_t /*bytes*/, SourceLocation, std::uint32_t /*thread*/) {}
 };
 
 /// From now on the observer is called for what it watches. Open streams are reported first; work in flight is not reported. Without

@@ -90,6 +90,11 @@ class Engine {
   /// What is found out later: names, kinds and sizes.
   BufferFact& buffer_fact(std::uint32_t buffer);
   StreamFact& stream_fact(std::uint32_t stream);
+  /// The line that has pinned memory which nobody was seen to allocate; 0: none has.
+  std::uint32_t pinned_at(std::uint32_t buffer) const;
+  void set_pinned(std::uint32_t buffer, const char* file, std::uint32_t line);
+  /// These bytes may hold other memory from here on, and what touched them until now is over.
+  void unpinned(std::uint32_t buffer, std::uint64_t begin, std::uint64_t end);
   /// Two ranges of memory turn out to be one: what touched `part`, and guards of it, are `whole`'s from here on.
   void absorb_buffer(std::uint32_t whole, std::uint32_t part);
   /// Others may use the memory, unseen, from here on.

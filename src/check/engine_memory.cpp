@@ -28,6 +28,14 @@ void Engine::share_buffer(std::uint32_t buffer, const std::string& why) {
   buffers_[buffer]->written.clear();
 }
 
+std::uint32_t Engine::pinned_at(std::uint32_t buffer) const { return buffers_[buffer]->place.line; }
+void Engine::set_pinned(std::uint32_t buffer, const char* file, std::uint32_t line) {
+  buffers_[buffer]->place = {file, line};
+}
+void Engine::unpinned(std::uint32_t buffer, std::uint64_t begin, std::uint64_t end) {
+  buffers_[buffer]->history.erase(begin, end);
+}
+
 void Engine::absorb_buffer(std::uint32_t whole, std::uint32_t part) {
   Buffer& to = *buffers_[whole];
   Buffer& from = *buffers_[part];

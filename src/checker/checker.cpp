@@ -96,6 +96,13 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     keep_late([&] { engine.collective(objects().stream(command.stream), objects().thread(command.thread), command); });
   }
 
+  /// unpin() has waited for all that used it.
+  void unpinned(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override {
+    keep_late([&] {
+      for (const recorded::MemoryMap::Part& part : objects().parts_of(data, bytes)) engine.unpinned(part);
+    });
+    Translator::unpinned(data, bytes, where, thread);
+  }
   void named(BufferId id, std::string_view name) override {
     keep_late([&] { engine.name(objects().memory().place_of(id), name); });
   }

@@ -136,6 +136,12 @@ std::uint32_t LiveEngine::buffer(std::uint32_t place, const Call& call) {
     BufferFact& fact = engine_.buffer_fact(ranges_[whole]);
     fact.kind = range.kind;
     fact.bytes = range.end;
+    if (!range.array && range.line != engine_.pinned_at(ranges_[whole])) {
+      const char* const file = range.line == 0 ? "" : texts_[range.file];
+      fact.name = range.line == 0 ? "memory used at " + line_of(call)
+                                  : "memory pinned at " + line_of({.file = file, .line = range.line});
+      engine_.set_pinned(ranges_[whole], file, range.line);
+    }
     return ranges_[whole];
   }
   const recorded::Buffer& known = objects_->buffer(place);
@@ -204,6 +210,13 @@ void LiveEngine::try_part_gone(const recorded::Command& free, std::uint64_t begi
   const std::uint32_t which = buffer(free.target, call);
   const std::uint64_t address = objects_->memory().ranges()[free.target & ~range_bit].begin;
   engine_.try_part_gone(call, which, address + begin, address + end);
+}
+
+void LiveEngine::unpinned(const recorded::MemoryMap::Part& part) {
+  const std::uint32_t range = part.range & ~range_bit;
+  if (range >= ranges_.size() || ranges_[range] == none) return;
+  const std::uint64_t address = objects_->memory().ranges()[range].begin;
+  engine_.unpinned(ranges_[range], address + part.begin, address + part.end);
 }
 
 Call LiveEngine::call_of(std::uint32_t thread, const Command& command) {

@@ -47,6 +47,8 @@ class LiveEngine final : public recorded::Sink {
   /// A rank's part, once the command was added; and before. `stream` and `thread`: their places.
   void collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
   void try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
+  /// Of memory that the program had pinned.
+  void unpinned(const recorded::MemoryMap::Part& part);
   void name(std::uint32_t place, std::string_view name);
   void shared(std::uint32_t stream, SourceLocation where);
   /// Of an array that DLPack brought, or takes elsewhere; `place` as in uses.

@@ -434,9 +434,11 @@ void attach(Observer& observer, Watch watch, SourceLocation where) {
   std::unique_ptr<Attached> list = present();
   list->all.push_back({&observer, static_cast<std::uint32_t>(watch) & all_watches});
   // Called while the lock is held, which the analysis does not see.
-  runtime.tell_open_streams(observer, [&]() WEIR_NOT_ANALYSED { publish(all, std::move(list)); });
+  const auto published = [&]() WEIR_NOT_ANALYSED { publish(all, std::move(list)); };
+  const bool memory = (watch & Watch::memory) != Watch::nothing;
+  runtime.tell_open_streams(observer, [&] { memory ? tell_pins(observer, published) : published(); });
   watchers_of_graphs.fetch_add(1, std::memory_order_release);
-  if ((watch & Watch::memory) != Watch::nothing) tell_names(observer);
+  if (memory) tell_names(observer);
 }
 
 void detach(Observer& observer, SourceLocation where) {

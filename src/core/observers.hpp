@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -147,6 +148,11 @@ void forget_name(BufferId buffer) noexcept;
 /// Empty: it has none.
 std::string name_of_buffer(BufferId buffer);
 void tell_names(Observer& observer);
+/// Of weir::pin, once it has pinned the memory; and of unpin, once it no longer is.
+void note_pin(const void* data, std::size_t bytes, SourceLocation where) noexcept;
+void forget_pin(const void* data, SourceLocation where) noexcept;
+/// What is pinned, before `attached` makes the observer one who is told of the rest.
+void tell_pins(Observer& observer, const std::function<void()>& attached);
 inline void tell_exchange(BufferId buffer, bool imported, SourceLocation where) noexcept {
   if (!watched(Watch::memory)) return;
   tell(Watch::memory, [&](Observer& observer) { observer.exchanged(buffer, imported, where); });

@@ -68,12 +68,43 @@ MemoryMap::Order::const_iterator MemoryMap::first_behind(const Order& order, std
   return std::prev(next);
 }
 
+void MemoryMap::pinned(const void* data, std::size_t bytes, Name file, std::uint32_t line) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  pins_.insert_or_assign(begin, Pin{begin + bytes, file, line});
+}
+
+void MemoryMap::unpinned(const void* data) {
+  const auto pin = pins_.find(reinterpret_cast<std::uintptr_t>(data));
+  if (pin == pins_.end()) return;
+  for (const Part& part : parts_of(pin->first, pin->second.end - pin->first)) {
+    Range& range = ranges_[part.range];
+    range.kind = MemoryKind::pageable;
+    range.line = 0;
+    range.was_pinned = true;
+  }
+  pins_.erase(pin);
+}
+
 void MemoryMap::take_in(Range& grown) {
+  auto pin = pins_.upper_bound(grown.begin);
+  if (pin != pins_.begin() && std::prev(pin)->second.end > grown.begin) --pin;
+  for (; pin != pins_.end() && pin->first < grown.end; ++pin) {
+    grown.begin = std::min(grown.begin, pin->first);
+    grown.end = std::max(grown.end, pin->second.end);
+    grown.kind = MemoryKind::pinned;
+    grown.file = pin->second.file;
+    grown.line = pin->second.line;
+  }
   for (auto next = first_behind(used_, grown.begin); next != used_.end() && next->first < grown.end;) {
     Range& met = ranges_[next->second];
     grown.begin = std::min(grown.begin, met.begin);
     grown.end = std::max(grown.end, met.end);
     if (met.kind == MemoryKind::pinned) grown.kind = MemoryKind::pinned;
+    grown.was_pinned |= met.was_pinned;
+    if (grown.line == 0) {
+      grown.file = met.file;
+      grown.line = met.line;
+    }
     if (grown.part_of == none) {
       grown.part_of = next->second;
     } else {
@@ -145,8 +176,8 @@ std::uint32_t MemoryMap::whole(std::uint32_t range) const {
 std::size_t MemoryMap::bytes() const {
   constexpr std::size_t node = 48;  // what a map has around a value
   return by_id_.size() * (sizeof(Live) + node) + by_address_.size() * (sizeof(Live) + node) +
-         (used_.size() + unseen_.size()) * 2 * node + ranges_.capacity() * sizeof(Range) +
-         merged_.capacity() * sizeof(std::uint32_t);
+         pins_.size() * (sizeof(Pin) + node) + (used_.size() + unseen_.size()) * 2 * node +
+         ranges_.capacity() * sizeof(Range) + merged_.capacity() * sizeof(std::uint32_t);
 }
 
 }  // namespace weir::recorded

@@ -25,6 +25,11 @@ class MemoryMap {
   std::uint32_t remove(BufferId id, const void* data);
   std::uint32_t place_of(BufferId id) const;
 
+  /// Memory of the program's own that is pinned, and by which line: a use of some of it is of a range that has all of it.
+  void pinned(const void* data, std::size_t bytes, Name file, std::uint32_t line);
+  /// Ranges that were, stay: who pins the same memory again and again has one.
+  void unpinned(const void* data);
+
   /// Makes `use` point to what holds [begin, begin + bytes): an allocation, by its id or, for raw views, by its address; else
   /// a range, which may grow.
   void find(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device, Use& use);
@@ -46,6 +51,9 @@ class MemoryMap {
     MemoryKind kind;
     std::uint32_t device;  ///< of device memory
     bool array;            ///< of an array that was not seen to be made
+    Name file = none;      ///< with `line`: what has pinned it
+    std::uint32_t line = 0;
+    bool was_pinned = false;
   };
   const std::vector<Range>& ranges() const { return ranges_; }
   std::uint32_t whole(std::uint32_t range) const;
@@ -60,6 +68,11 @@ class MemoryMap {
     std::uintptr_t end;
     std::uint32_t place;
   };
+  struct Pin {
+    std::uintptr_t end;
+    Name file;
+    std::uint32_t line;
+  };
   using Order = std::map<std::uintptr_t, std::uint32_t>;  ///< ranges that grow, by where they begin
   /// The first of them that ends behind `begin`.
   Order::const_iterator first_behind(const Order& order, std::uintptr_t begin) const;
@@ -67,11 +80,12 @@ class MemoryMap {
   std::uint32_t used(std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device);
   std::uint32_t unseen(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device);
   void grow(std::uint32_t array, std::uintptr_t begin, std::size_t bytes);
-  /// What of the used ranges `grown` meets becomes a part of it.
+  /// What of the pins and of the used ranges `grown` meets becomes a part of it.
   void take_in(Range& grown);
 
   std::unordered_map<BufferId, Live> by_id_;
   std::map<std::uintptr_t, Live> by_address_;
+  std::map<std::uintptr_t, Pin> pins_;  ///< by where they begin
   Order used_;
   std::unordered_map<BufferId, std::uint32_t> unseen_;  ///< ranges of arrays that are older than the recording
   Order unseen_at_;                                     ///< the same

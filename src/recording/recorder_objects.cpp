@@ -143,7 +143,8 @@ void Objects::finish(Recording& recording, const Resolve& resolve) {
     buffer.name = names_.unique(names_.buffers, range.array ? "array" : "host", "host");
     buffer.owner = range.array ? Owner::array : Owner::user;
     // What kernels use of the user's memory is host memory that they can reach.
-    buffer.kind = range.kind == MemoryKind::device && !range.array ? MemoryKind::pinned : range.kind;
+    const bool reached = range.kind == MemoryKind::device && !range.array;
+    buffer.kind = reached || range.was_pinned ? MemoryKind::pinned : range.kind;
     buffer.device = buffer.kind == MemoryKind::device ? range.device : 0;
     buffer.bytes = std::max<std::uint64_t>(1, range.end - range.begin);
     return places[whole] = recording.add(buffer);

@@ -49,6 +49,10 @@ class Objects {
   /// The place that it had.
   std::uint32_t closed(StreamId id);
   void named(BufferId id, std::string_view name);
+  void pinned(const void* data, std::size_t bytes, SourceLocation where) {
+    memory_.pinned(data, bytes, where.line() == 0 ? none : names_.file(where.file_name()), where.line());
+  }
+  void unpinned(const void* data) { memory_.unpinned(data); }
   /// Memory that ends without a command.
   void forget(BufferId id, const void* data) { memory_.remove(id, data); }
   /// The memory that a Free has ended; `place` may be a range's.

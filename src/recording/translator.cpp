@@ -104,6 +104,13 @@ std::vector<Translator::End> Translator::ends_of(const void* data, std::size_t b
   return ends;
 }
 
+void Translator::pinned(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t) {
+  keep_late([&] { objects_.pinned(data, bytes, where); });
+}
+void Translator::unpinned(const void* data, std::size_t, SourceLocation, std::uint32_t) {
+  keep_late([&] { objects_.unpinned(data); });
+}
+
 void Translator::named(BufferId id, std::string_view name) {
   keep_late([&] { objects_.named(id, name); });
 }

@@ -30,6 +30,8 @@ class Translator : public Observer {
   void handed(const HandOffCall& call) override;
   void worked(const HostWork& work) override;
   void host_gone(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override;
+  void pinned(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override;
+  void unpinned(const void* data, std::size_t bytes, SourceLocation where, std::uint32_t thread) override;
   void named(BufferId id, std::string_view name) override;
   void opened(const StreamInfo& stream) override;
   void closed(StreamId id) override;

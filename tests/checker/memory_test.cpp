@@ -2,6 +2,7 @@
 // streams that fail.
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,25 +68,81 @@ TEST(CheckedMemory, of_which_a_part_is_gone_is_used_on) {
 
 TEST(CheckedMemory, of_ranges_that_meet_keeps_what_touched_each) {
   std::vector<float> v(100);
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  const auto call = [&](const weir::Stream& stream, std::size_t from, std::size_t count) {
+    weir::host_call(
+        stream, [] {}, weir::inout(weir::View<float>(v.data() + from, count)));
+  };
+  call(streams.own, 0, 10);
+  call(streams.compute, 50, 10);
+  EXPECT_EQ(checker.findings().size(), 0u);
+  // They are one range from here on: who reads all of it races with the second, and not with its own stream's.
+  weir::host_call(
+      streams.own, [] {}, weir::in(weir::View<const float>(v.data(), 100)));
+  ASSERT_EQ(checker.findings().size(), 1u);
+  const weir::Finding found = checker.findings().at(0);
+  EXPECT_EQ(found.kind, FindingKind::read_after_write);
+  EXPECT_EQ(found.bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+  ASSERT_TRUE(found.first);
+  EXPECT_EQ(found.first->stream, "compute");
+  call(streams.compute, 0, 10);
+  EXPECT_EQ(checker.findings().size(), 2u) << "the first range's history is there, too";
+}
+
+// Which nobody copied or filled: so nothing but the pin says what it is.
+TEST(CheckedMemory, that_is_pinned_in_place_has_its_bounds_and_its_line) {
+  std::vector<float> v(100), later(100);
+  const std::uint32_t line = __LINE__ + 1;
   weir::pin(v.data(), v.size() * sizeof(float));
-  {
-    Pair streams;
-    Checker checker({.mode = CheckMode::collect});
-    weir::launch(streams.own, 10, Touch{}, weir::inout(weir::View<float>(v.data(), 10)));
-    weir::launch(streams.compute, 10, Touch{}, weir::inout(weir::View<float>(v.data() + 50, 10)));
-    EXPECT_EQ(checker.findings().size(), 0u);
-    // They are one range from here on: who reads all of it races with the second, and not with its own stream's.
-    weir::launch(streams.own, 100, Look{}, weir::in(weir::View<const float>(v.data(), 100)));
-    ASSERT_EQ(checker.findings().size(), 1u);
-    const weir::Finding found = checker.findings().at(0);
-    EXPECT_EQ(found.kind, FindingKind::read_after_write);
-    EXPECT_EQ(found.bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
-    ASSERT_TRUE(found.first);
-    EXPECT_EQ(found.first->stream, "compute");
-    weir::launch(streams.compute, 10, Touch{}, weir::inout(weir::View<float>(v.data(), 10)));
-    EXPECT_EQ(checker.findings().size(), 2u) << "the first range's history is there, too";
-  }
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect});
+  const auto race = [&](std::vector<float>& memory) {
+    for (const weir::Stream* stream : {&streams.own, &streams.compute}) {
+      weir::host_call(
+          *stream, [] {}, weir::inout(weir::View<float>(memory.data() + 50, 10)));
+    }
+    return checker.findings().back();
+  };
+  const weir::Finding found = race(v);
+  EXPECT_EQ(checker.findings().size(), 1u) << to_text(checker.report());
+  EXPECT_EQ(found.severity, Severity::error);
+  EXPECT_EQ(found.bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+  ASSERT_TRUE(found.buffer);
+  EXPECT_EQ(found.buffer->name, "memory pinned at memory_test.cpp:" + std::to_string(line));
+  EXPECT_EQ(found.buffer->bytes, 400u);
+  EXPECT_EQ(found.buffer->line, line);
+
   weir::unpin(v.data());
+  EXPECT_EQ(race(v).severity, Severity::warning) << "whose end nobody announces any more";
+  EXPECT_EQ(race(later).severity, Severity::warning);
+  weir::synchronize();
+  {
+    const weir::ScopedPin pin(later);
+    const weir::Finding again = race(later);
+    EXPECT_EQ(again.severity, Severity::error);
+    EXPECT_EQ(again.buffer->name, "memory pinned at memory_test.cpp:" + std::to_string(__LINE__ - 3));
+    EXPECT_EQ(again.buffer->bytes, 400u);
+  }
+  EXPECT_EQ(checker.findings().size(), 3u) << "the warnings are one: " << to_text(checker.report());
+}
+
+// Another thread may be given the memory, by an order that nobody sees; and who pins it for each use takes no more for that.
+TEST(CheckedMemory, that_is_pinned_for_each_use_is_new_each_time_and_takes_no_more) {
+  std::vector<float> v(100);
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect, .host_order = weir::HostOrder::declared});
+  const auto use = [&](const weir::Stream& stream) {
+    const weir::ScopedPin pin(v);
+    weir::launch(stream, 100, Touch{}, weir::inout(weir::View<float>(v.data(), 100)));
+  };
+  use(streams.own);
+  std::thread([&] { use(streams.compute); }).join();
+  EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
+  use(streams.own);
+  const std::size_t bytes = checker.statistics().bytes;
+  for (int turn = 0; turn < 1000; ++turn) use(streams.own);
+  EXPECT_LT(checker.statistics().bytes, bytes + 4096);
 }
 
 // The checker learns of them as they are used: an array by its uses, and what raw views of it touch, whichever comes first.

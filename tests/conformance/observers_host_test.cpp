@@ -35,12 +35,29 @@ class HostRecorder : public weir::Observer {
     const std::lock_guard lock(mutex);
     gone.emplace_back(data, bytes);
   }
+  void pinned(const void* data, std::size_t bytes, weir::SourceLocation where, std::uint32_t thread) override {
+    const std::lock_guard lock(mutex);
+    pins.push_back({true, data, bytes, where.line(), thread});
+  }
+  void unpinned(const void* data, std::size_t bytes, weir::SourceLocation where, std::uint32_t thread) override {
+    const std::lock_guard lock(mutex);
+    pins.push_back({false, data, bytes, where.line(), thread});
+  }
 
   std::mutex mutex;
   std::vector<weir::CommandId> calls;
   std::vector<weir::HostAccess> accesses;
   std::vector<weir::HandOffCall> hands;
   std::vector<std::pair<const void*, std::size_t>> gone;
+  struct Pin {
+    bool begins;
+    const void* data;
+    std::size_t bytes;
+    std::uint32_t line;
+    std::uint32_t thread;
+    bool operator==(const Pin&) const = default;
+  };
+  std::vector<Pin> pins;
 };
 
 class ObservedHost : public AnyDevice {};
@@ -131,6 +148,26 @@ TEST_P(ObservedHost, ends_of_host_memory_are_told) {
   ASSERT_EQ(recorder.gone.size(), 1u);
   EXPECT_EQ(recorder.gone[0].first, memory.data());
   EXPECT_EQ(recorder.gone[0].second, 100u);
+}
+
+TEST_P(ObservedHost, pins_are_told_also_those_that_are_older) {
+  std::vector<char> memory(4096), other(4096), gone(4096);
+  weir::pin(gone.data(), gone.size());
+  weir::unpin(gone.data());
+  const std::uint32_t line = __LINE__ + 1;
+  weir::pin(memory.data(), memory.size());
+  HostRecorder recorder;
+  EXPECT_TRUE(fails_with(weir::Errc::already_pinned, [&] { weir::pin(memory.data() + 8, 8); }));
+  { const weir::ScopedPin scoped(other); }
+  EXPECT_TRUE(fails_with(weir::Errc::not_pinned, [&] { weir::unpin(other.data()); }));
+  weir::unpin(memory.data());
+  ASSERT_EQ(recorder.pins.size(), 4u);
+  const std::uint32_t thread = recorder.pins[0].thread;
+  EXPECT_NE(thread, 0u);
+  EXPECT_EQ(recorder.pins[0], (HostRecorder::Pin{true, memory.data(), 4096, line, thread}));
+  EXPECT_EQ(recorder.pins[1], (HostRecorder::Pin{true, other.data(), 4096, line + 3, thread}));
+  EXPECT_EQ(recorder.pins[2], (HostRecorder::Pin{false, other.data(), 4096, line + 3, thread}));
+  EXPECT_EQ(recorder.pins[3], (HostRecorder::Pin{false, memory.data(), 4096, line + 5, thread}));
 }
 
 /// Refuses launches of this name, and lets others wait.

@@ -188,6 +188,30 @@ TEST(Recorders, find_the_same_commands_when_the_recording_runs) {
   EXPECT_EQ(Essence(first, false).lines, Essence(second, true).lines);
 }
 
+TEST(Recorders, keep_all_of_what_is_pinned_where_a_part_is_used) {
+  std::vector<float> v(100);
+  weir::pin(v.data(), v.size() * sizeof(float));
+  weir::Recorder recorder;
+  {
+    weir::Stream stream(weir::device("cpu"));
+    const auto touch = [&] { weir::launch(stream, 10, Nothing{}, weir::inout(weir::View<float>(v.data() + 50, 10))); };
+    touch();
+    weir::unpin(v.data());
+    weir::host_call(
+        stream, [] {}, weir::inout(weir::View<float>(v.data() + 50, 10)));
+    stream.synchronize();
+  }
+  const Recording recording = read_again(recorder.finish());
+  const Use use = recording.use(only(recording, Op::launch), 0);
+  EXPECT_EQ(use.offset, 200u);
+  EXPECT_EQ(use.bytes, 40u);
+  const weir::recorded::Buffer& pinned = recording.buffers()[use.buffer];
+  EXPECT_EQ(pinned.kind, weir::MemoryKind::pinned);
+  EXPECT_EQ(pinned.owner, weir::recorded::Owner::user);
+  EXPECT_EQ(pinned.bytes, 400u);
+  EXPECT_EQ(recording.use(only(recording, Op::host_function), 0).buffer, use.buffer) << "and stays one buffer";
+}
+
 TEST(Recorders, make_one_buffer_of_memory_that_overlaps) {
   weir::Recorder recorder;
   std::vector<float> host(64, 1.0f);

@@ -188,6 +188,7 @@ void pin(const void* data, std::size_t bytes, SourceLocation where) {
   }
   detail::check_host_wait("weir::pin", "host memory", where);
   detail::host_memory().pin(data, bytes, where);
+  detail::note_pin(data, bytes, where);
 }
 
 void unpin(const void* data, SourceLocation where) {
@@ -200,14 +201,15 @@ void unpin(const void* data, SourceLocation where) {
                       [] { detail::Runtime::get().drain_all(); });
   }
   detail::host_memory().unpin(data, where);
+  detail::forget_pin(data, where);
 }
 
-ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data) {
+ScopedPin::ScopedPin(const void* data, std::size_t bytes, SourceLocation where) : data_(data), where_(where) {
   pin(data, bytes, where);
 }
 ScopedPin::~ScopedPin() {
   try {
-    unpin(data_);
+    unpin(data_, where_);
   } catch (const Error&) {
     // In a forked child, or unpinned by hand before: nothing is left to do.
   }

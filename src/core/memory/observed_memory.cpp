@@ -1,5 +1,7 @@
-// What observers are told about memory beyond its commands: pool memory by its address, names.
+// What observers are told about memory beyond its commands: pool memory by its address, names, pins.
 #include <atomic>
+#include <functional>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -30,6 +32,21 @@ struct Names {
 };
 Names& names() {
   static auto& instance = *new Names;
+  return instance;
+}
+
+/// Kept from the first pin on: who attaches later is told of it.
+struct Pins {
+  struct One {
+    std::size_t bytes;
+    SourceLocation where;
+    std::uint32_t thread;
+  };
+  Mutex mutex;
+  std::unordered_map<const void*, One> all WEIR_GUARDED_BY(mutex);
+};
+Pins& pins() {
+  static auto& instance = *new Pins;
   return instance;
 }
 
@@ -95,6 +112,41 @@ void tell_names(Observer& observer) {
   for (const auto& one : all) {
     tell_one(observer, [&](Observer& told) { told.named(one.first, one.second); });
   }
+}
+
+void note_pin(const void* data, std::size_t bytes, SourceLocation where) noexcept {
+  Pins& known = pins();
+  const std::uint32_t thread = thread_number();
+  const LockGuard guard(known.mutex);
+  try {
+    known.all[data] = {bytes, where, thread};
+  } catch (const std::bad_alloc&) {
+    // It is pinned, and the call has done its work.
+  }
+  if (watched(Watch::memory))
+    tell(Watch::memory, [&](Observer& observer) { observer.pinned(data, bytes, where, thread); });
+}
+
+void forget_pin(const void* data, SourceLocation where) noexcept {
+  Pins& known = pins();
+  const std::uint32_t thread = thread_number();
+  const LockGuard guard(known.mutex);
+  const auto found = known.all.find(data);
+  if (found == known.all.end()) return;
+  const std::size_t bytes = found->second.bytes;
+  known.all.erase(found);
+  if (watched(Watch::memory))
+    tell(Watch::memory, [&](Observer& observer) { observer.unpinned(data, bytes, where, thread); });
+}
+
+void tell_pins(Observer& observer, const std::function<void()>& attached) {
+  Pins& known = pins();
+  const LockGuard guard(known.mutex);
+  for (const auto& one : known.all) {
+    const Pins::One& pin = one.second;
+    tell_one(observer, [&](Observer& told) { told.pinned(one.first, pin.bytes, pin.where, pin.thread); });
+  }
+  attached();
 }
 
 }  // namespace weir::detail
