@@ -2,13 +2,7 @@
 #include "files.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -39,18 +33,8 @@ void split_cpu(const std::string& device, const std::vector<weir::Recording>& re
 }
 
 void check_writable(const char* option, const std::string& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (status.type() == std::filesystem::file_type::fifo) return;  // to open it waits for who reads it
-  // As weir::save does: a file is written beside the old one first.
-  const bool beside = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
-  const std::string tried = beside ? fmt::format("{}.part{}", path, getpid()) : path;
-  const int file = open(tried.c_str(), O_WRONLY | O_CLOEXEC | (beside ? O_CREAT : 0), 0666);
-  if (file < 0)
-    throw UsageError(
-        fmt::format("{} {}: it cannot be written: {}", option, path, std::generic_category().message(errno)));
-  close(file);
-  if (beside) unlink(tried.c_str());
+  const std::string why = weir::why_unwritable(path);
+  if (!why.empty()) throw UsageError(fmt::format("{} {}: it cannot be written: {}", option, path, why));
 }
 
 weir::RunResult run_loaded(const weir::Recording& recording, const weir::RunOptions& options, weir::RunHooks* hooks) {

@@ -1,7 +1,6 @@
 // `weir trace --cuda`: any program that uses CUDA.
 #include "trace_cuda.hpp"
 
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +8,10 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "files.hpp"
 #include "program.hpp"
 #include "temporary_file.hpp"
 
@@ -31,17 +28,6 @@ std::string library() {
         "{} is missing: Weir was built where there was no cupti.h, or was not installed whole", made.string()));
   }
   return made.string();
-}
-
-void check_writable(const std::filesystem::path& output) {
-  const std::filesystem::path folder = output.parent_path();
-  std::string why;
-  if (std::filesystem::is_directory(output)) {
-    why = "it is a folder";
-  } else if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    why = std::generic_category().message(errno);
-  }
-  if (!why.empty()) throw UsageError(fmt::format("{}: it cannot be written: {}", output.string(), why));
 }
 
 /// What the processes of the program have said.
@@ -87,7 +73,7 @@ Report read_report(const std::string& path, const std::string& output) {
 
 Exit trace_cuda(const std::vector<std::string>& program, const CudaTraceOptions& options) {
   const std::string output = std::filesystem::absolute(options.output).lexically_normal().string();
-  check_writable(output);
+  check_writable("-o", output);
   for (const char* variable : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"}) {
     if (std::getenv(variable) != nullptr) {
       throw UsageError(

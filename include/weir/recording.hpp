@@ -251,6 +251,9 @@ void save(const Recording& recording, const std::filesystem::path& path,
           SourceLocation where = SourceLocation::current());
 /// The same as text.
 std::string to_json(const Recording& recording);
+/// Why save() could not write a file of that path; empty where it could. What is there stays as it is, and a pipe is not opened:
+/// that would wait for who reads it.
+std::string why_unwritable(const std::filesystem::path& path);
 
 struct LoadOptions {
   std::size_t limit = Recording::default_limit;  ///< of memory, for the recording and for reading it

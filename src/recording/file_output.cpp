@@ -12,17 +12,40 @@
 #include <zlib.h>
 
 #include <weir/error.hpp>
+#include <weir/recording.hpp>
 
-namespace weir::recorded {
+namespace weir {
+
+namespace {
+
+/// A pipe or a terminal takes what comes; a file keeps what it has until the new contents are whole.
+std::filesystem::path written_first(const std::filesystem::path& path, const std::filesystem::file_status& status) {
+  const bool beside = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  return beside ? std::filesystem::path(path.string() + ".part" + std::to_string(getpid())) : path;
+}
+
+std::filesystem::file_status status_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::status(path, ignored);
+}
+
+}  // namespace
+
+std::string why_unwritable(const std::filesystem::path& path) {
+  const std::filesystem::file_status status = status_of(path);
+  if (status.type() == std::filesystem::file_type::fifo) return "";
+  const std::filesystem::path tried = written_first(path, status);
+  const int file = open(tried.c_str(), O_WRONLY | O_CLOEXEC | (tried != path ? O_CREAT : 0), 0666);
+  if (file < 0) return std::generic_category().message(errno);
+  close(file);
+  if (tried != path) unlink(tried.c_str());
+  return "";
+}
+
+namespace recorded {
 
 FileOutput::FileOutput(const char* operation, const std::filesystem::path& path, SourceLocation where)
-    : operation_(operation), path_(path), written_(path), where_(where) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  // A pipe or a terminal takes what comes; a file keeps what it has until the new contents are whole.
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
-    written_ += ".part" + std::to_string(getpid());
-  }
+    : operation_(operation), path_(path), written_(written_first(path, status_of(path))), where_(where) {
   if (path.extension() == ".gz") {
     auto stream = std::make_unique<z_stream>();
     constexpr int with_gzip_head = 15 + 16;
@@ -105,4 +128,6 @@ void FileOutput::finish() {
   }
 }
 
-}  // namespace weir::recorded
+}  // namespace recorded
+
+}  // namespace weir

@@ -1,5 +1,4 @@
 // What the environment asks for when a program first calls Weir: tools that need no change of its code.
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -20,6 +18,7 @@
 #include <weir/check.hpp>
 #include <weir/error.hpp>
 #include <weir/recorder.hpp>
+#include <weir/recording.hpp>
 #include <weir/trace.hpp>
 
 namespace weir::detail {
@@ -41,26 +40,13 @@ bool host_is_measured() {
   return how == "measured";
 }
 
-/// Leaves what is there as it is: the process may not end by exit(), and then nothing takes its place.
-void try_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  // As weir::save does: a file is written beside the old one first.
-  const bool beside = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
-  const std::string tried = beside ? path.string() + ".part" + std::to_string(getpid()) : path.string();
-  const int file = open(tried.c_str(), (beside ? O_WRONLY | O_CREAT : O_WRONLY) | O_CLOEXEC, 0666);
-  if (file < 0)
-    throw std::runtime_error(std::string("it cannot be written: ") + std::generic_category().message(errno));
-  close(file);
-  if (beside) unlink(tried.c_str());
-}
-
 /// Records until the process exits, and saves.
 class RecorderOfProcess {
  public:
   explicit RecorderOfProcess(std::filesystem::path path) : path_(std::move(path)), process_(getpid()) {
     // Now, and not when all is over, it turns out that the file cannot be written.
-    try_file(path_);
+    if (const std::string why = why_unwritable(path_); !why.empty())
+      throw std::runtime_error("it cannot be written: " + why);
     recorder_ = std::make_unique<Recorder>(RecorderOptions{.host_times = host_is_measured()}, SourceLocation{});
   }
   void end() noexcept {

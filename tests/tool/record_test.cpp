@@ -1,9 +1,13 @@
 // `weir record`, and WEIR_RECORD without it: a program becomes a scenario file that runs, and is checked.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -307,6 +311,24 @@ TEST_F(Record, refuses_a_file_that_cannot_be_written_before_the_program_does_any
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("WEIR_RECORD"), std::string::npos) << result.err;
+}
+
+// To look whether it can be written must not open it: the reader would have seen an end.
+TEST_F(Record, goes_into_a_pipe) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] {
+    std::ifstream pipe(path_);
+    read.assign(std::istreambuf_iterator<char>(pipe), {});
+  });
+  const Result result = run({"demo", "prefetch", "--n", "1000"}, {.environment = {"WEIR_RECORD=" + path_.string()}});
+  const int end = open(path_.c_str(), O_WRONLY | O_NONBLOCK);  // lets the reader go if the program did not
+  reader.join();
+  close(end);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json scenario = json::parse(read, nullptr, false);
+  ASSERT_FALSE(scenario.is_discarded()) << read;
+  EXPECT_GT(count(scenario, "launch"), 0u);
 }
 
 TEST_F(Record, refuses_command_lines_that_make_no_sense) {
