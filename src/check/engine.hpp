@@ -44,6 +44,7 @@ struct StreamFact {
   std::string unseen = {};  ///< why others may order it, if they may
   const char* file = "";
   std::uint32_t line = 0;
+  std::string code = {};  ///< what stands for it in mends; empty: its name
 };
 struct BufferFact {
   std::string name;
@@ -261,6 +262,7 @@ class Engine {
   std::vector<std::pair<std::string, std::string>> unseen(const Second& second, const Buffer& buffer,
                                                           const Site& from) const;
   std::string named(std::uint32_t stream) const;
+  const std::string& in_code(std::uint32_t stream) const;
   void warn(FindingKind kind, const Second& second, std::uint32_t buffer, const Runs& runs, std::size_t use);
   void hint(FindingKind kind, const Call& call, std::uint32_t stream, Op op, const std::string& why);
   void report(Finding finding);

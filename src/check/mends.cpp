@@ -11,6 +11,11 @@ bool Engine::covered(const std::vector<Hit>& hits, const Clock& clock) const {
   return std::all_of(hits.begin(), hits.end(), [&](const Hit& hit) { return before(hit.first, clock); });
 }
 
+const std::string& Engine::in_code(std::uint32_t stream) const {
+  const StreamFact& fact = streams_[stream]->fact;
+  return fact.code.empty() ? fact.name : fact.code;
+}
+
 /// A name that no event has.
 std::string Engine::new_event() const {
   for (;;) {
@@ -50,10 +55,10 @@ FindingPart<Mend> Engine::mend(const Second& second, const std::vector<Hit>& hit
     std::string text;
     if (host_second) {
       if (!other.empty()) insert.stream = other;
-      text = (shown.empty() ? other : shown) + ".synchronize();";
+      text = (shown.empty() ? in_code(last.stream) : shown) + ".synchronize();";
     } else {
       insert.other = other;
-      text = named(second.stream) + ".wait(" + (shown.empty() ? other : shown) + ");";
+      text = in_code(second.stream) + ".wait(" + (shown.empty() ? in_code(last.stream) : shown) + ");";
     }
     made.insert.push_back(insert);
     made.code.push_back({true, second.call.file, second.call.line, text});
@@ -87,7 +92,7 @@ FindingPart<Mend> Engine::mend(const Second& second, const std::vector<Hit>& hit
   made.insert.push_back({false, options_.command_text(latest.first.command), "record", first.fact.name, name, "",
                          options_.thread_text(last.thread)});
   made.code.push_back(
-      {false, last.place.file, last.place.line, "auto " + name + " = " + first.fact.name + ".record();"});
+      {false, last.place.file, last.place.line, "auto " + name + " = " + in_code(last.stream) + ".record();"});
   wait_here(name, name, "");
   return made;
 }
@@ -111,9 +116,9 @@ FindingPart<Mend> Engine::mend_inside(const Second& second, const std::vector<Hi
     made.insert.push_back({true, options_.command_text(node.command), "wait", named(node.stream), name, "",
                            options_.thread_text(node.thread)});
     made.code.push_back({false, before_node.file == nullptr ? "" : before_node.file, before_node.line,
-                         "auto " + name + " = " + named(before_node.stream) + ".record();"});
+                         "auto " + name + " = " + in_code(before_node.stream) + ".record();"});
     made.code.push_back(
-        {true, node.file == nullptr ? "" : node.file, node.line, named(node.stream) + ".wait(" + name + ");"});
+        {true, node.file == nullptr ? "" : node.file, node.line, in_code(node.stream) + ".wait(" + name + ");"});
     return made;
   }
   if (before_node.captured || node.captured || before_node.graph != node.graph) return {};

@@ -2,6 +2,8 @@
 #include "checker/live_engine.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <utility>
 
 #include "check/commands.hpp"
@@ -31,6 +33,13 @@ CollectiveCall collective_call(const Collective& op) {
   if (call == "send") made.from = op.rank, made.to = op.peer;
   if (call == "receive") made.from = op.peer, made.to = op.rank;
   return made;
+}
+
+/// Whether the program may call it so: the library makes up names for what has none, and for what it makes or wraps itself.
+bool is_in_the_code(const StreamInfo& stream) {
+  const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.[]", c); };
+  return stream.where && !stream.wrapped && stream.name != std::to_string(stream.id) &&
+         std::all_of(stream.name.begin(), stream.name.end(), fits);
 }
 
 void grow(std::vector<std::uint32_t>& places, std::uint32_t place) {
@@ -90,6 +99,7 @@ std::uint32_t LiveEngine::add(const recorded::Stream& stream, const StreamInfo& 
   if (info.shared.line() != 0) fact.unseen = "its native handle was taken";
   fact.file = info.where.file_name();
   fact.line = info.where.line();
+  if (!is_in_the_code(info)) fact.code = "<stream \"" + fact.name + "\">";
   return engine_.add_stream(fact);
 }
 // The library's events have no names: they are told by where they were recorded.

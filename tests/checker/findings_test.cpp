@@ -98,6 +98,35 @@ TEST(Findings, name_both_lines_of_an_event_that_was_recorded_again) {
   EXPECT_NE(why.find(line(again)), std::string::npos) << why;
 }
 
+// "4.wait(legacy);" would compile nowhere.
+TEST(Findings, have_mends_that_tell_streams_without_a_name_by_their_numbers) {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream apart(device, {.blocking = false, .name = "lanes[0]"}), nameless(device, {.blocking = false});
+  const weir::StreamRef legacy = weir::legacy_stream(device);
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(nameless, 16);
+  weir::launch(apart, 16, Touch{}, weir::inout(a));
+  auto b = weir::zeros<float>(legacy, 16);
+  weir::launch(nameless, 16, Touch{}, weir::inout(b));
+  const std::vector<weir::Finding> found = checker.findings();
+  ASSERT_EQ(found.size(), 2u) << to_text(checker.report());
+  const std::string number = "<stream \"" + nameless.name() + "\">";
+  EXPECT_EQ(found[0].mend.code.at(0).text, "lanes[0].wait(" + number + ");");
+  EXPECT_EQ(found[1].mend.code.at(0).text, number + ".wait(<stream \"legacy\">);");
+}
+
+TEST(Findings, are_suppressed_where_their_memory_has_a_name_with_blanks) {
+  Pair streams;
+  Checker checker({.mode = CheckMode::collect,
+                   .suppressions = "use_before_alloc memory?made?at?findings_test.cpp:* * *  # on purpose\n"
+                                   "* other?name * *  # nothing\n"});
+  auto a = weir::zeros<float>(streams.own, 16);
+  weir::launch(streams.compute, 16, Touch{}, weir::out(a));
+  EXPECT_EQ(checker.errors(), 0u);
+  EXPECT_EQ(checker.report().suppressed, 1u);
+  EXPECT_EQ(checker.report().unmatched_suppressions, std::vector<std::string>{"* other?name * *  # nothing"});
+}
+
 // A part of a finding is there as what it is, and as what it may be.
 TEST(Findings, have_parts_that_are_read_both_ways) {
   Pair streams;
