@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -136,7 +137,10 @@ class CheckerOfProcess {
   explicit CheckerOfProcess(CheckRequest request)
       : request_(std::move(request)), process_(getpid()), checker_(request_.options, SourceLocation{}) {
     // Now, and not when all is over, it turns out that the file cannot be written.
-    if (!request_.json.empty() && !std::ofstream(request_.json)) throw std::invalid_argument(unwritable());
+    // To open a pipe would wait for its reader, who would see an end.
+    std::error_code ignored;
+    const bool tried = !request_.json.empty() && !std::filesystem::is_fifo(request_.json, ignored);
+    if (tried && !std::ofstream(request_.json, std::ios::app)) throw std::invalid_argument(unwritable());
   }
   /// The exit code of the process that would end with `status`.
   int end(int status) noexcept {

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -141,19 +143,18 @@ class Session::State final : public Observer {
   State(const SessionOptions& options, SourceLocation where)
       : options_(options), tape_(options.limit), started_(now()), date_(date_now()), process_(getpid()) {
     // Now, and not when all is over, it turns out that the file cannot be written.
-    if (!options_.file.empty()) {
-      options_.file = std::filesystem::absolute(options_.file);
-      save(unfinished(), options_.file, where);
-    }
+    if (!options_.file.empty()) options_.file = std::filesystem::absolute(options_.file);
+    // What a pipe was given stays, and is all that its reader gets.
+    std::error_code ignored;
+    const bool again = !options_.file.empty() && !std::filesystem::is_fifo(options_.file, ignored);
+    if (again) save(unfinished(), options_.file, where);
     attach(*this, watched, where);
     {
       const detail::LockGuard lock(sessions_mutex);
       sessions.push_back(this);
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
-    if (!options_.file.empty()) {
-      keeper_ = std::make_unique<Keeper>(options_.file, [this] { return unfinished(); });
-    }
+    if (again) keeper_ = std::make_unique<Keeper>(options_.file, [this] { return unfinished(); });
   }
   /// A child has the parent's session, but none of its threads.
   bool inherited() const { return getpid() != process_; }
