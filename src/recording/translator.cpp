@@ -227,6 +227,7 @@ Command Translator::translated(const weir::Command& command, std::vector<Use>& u
   if (const auto* launch = std::get_if<Launch>(&command.op)) {
     made.name = names_.text(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
   }
+  if (const auto* collective = std::get_if<Collective>(&command.op)) made.name = names_.text(collective->call);
   if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) {
     made.op = Op::launch_graph;
     made.target_kind = Target::graph;

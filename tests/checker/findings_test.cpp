@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/check.hpp>
+#include <weir/collectives.hpp>
 #include <weir/weir.hpp>
 
 #include "pair.hpp"
@@ -113,6 +114,22 @@ TEST(Findings, have_mends_that_tell_streams_without_a_name_by_their_numbers) {
   const std::string number = "<stream \"" + nameless.name() + "\">";
   EXPECT_EQ(found[0].mend.code.at(0).text, "lanes[0].wait(" + number + ");");
   EXPECT_EQ(found[1].mend.code.at(0).text, number + ".wait(<stream \"legacy\">);");
+}
+
+TEST(Findings, name_the_collective_that_takes_part) {
+  Pair streams;
+  const auto ranks = weir::communicators({streams.device});
+  auto x = weir::zeros<float>(streams.own, 16), y = weir::zeros<float>(streams.own, 16);
+  weir::synchronize();
+  Checker checker({.mode = CheckMode::collect});
+  weir::all_reduce(streams.own, ranks[0], weir::in(x), weir::out(y));
+  weir::launch(streams.compute, 16, Look{}, weir::in(y));
+  ASSERT_EQ(checker.errors(), 1u) << to_text(checker.report());
+  const weir::Finding found = checker.findings().at(0);
+  EXPECT_EQ(found.first.op, "external");
+  EXPECT_EQ(found.first.name, "all_reduce");
+  EXPECT_NE(to_text(found).find("external all_reduce (use 1, out)"), std::string::npos) << to_text(found);
+  weir::synchronize();
 }
 
 TEST(Findings, are_suppressed_where_their_memory_has_a_name_with_blanks) {
