@@ -66,6 +66,13 @@ struct Stream {
 /// A context and a stream in it.
 using StreamKey = std::pair<std::uint32_t, std::uint32_t>;
 
+/// What CUPTI says that it took itself: nanoseconds, of all threads together.
+struct Overhead {
+  std::uint64_t instrumentation = 0;  ///< of calls, and of what they ask for
+  std::uint64_t resources = 0;        ///< made and given back
+  std::uint64_t buffers = 0;          ///< got, and handed over, with what becomes of the records then
+};
+
 /// All that was told until now.
 struct Collected {
   std::vector<Activity> activities;  ///< in any order
@@ -76,6 +83,7 @@ struct Collected {
   std::uint64_t stopped = 0;
   std::uint64_t dropped = 0;  ///< commands that made room for later ones
   std::uint64_t lost = 0;     ///< records that CUPTI had no room for
+  Overhead overhead;
 };
 
 /// Puts in order what was told: commands with what they depend on, the host's waits, ranges. What is not told of a command,

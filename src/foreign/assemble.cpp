@@ -9,6 +9,7 @@
 #include "foreign/names.hpp"
 #include "foreign/order.hpp"
 #include "foreign/waits.hpp"
+#include "trace/words.hpp"
 
 namespace weir::foreign {
 
@@ -36,7 +37,8 @@ class Assembler {
     add_ranges();
     made_.clock =
         "nanoseconds of CUPTI's clock, as its records have them: on GPUs the device's own stamps, put on that of the "
-        "host";
+        "host" +
+        cost();
     made_.note = note();
     made_.texts = names_.take();
     return std::move(made_);
@@ -221,6 +223,20 @@ class Assembler {
       const std::int64_t end = one->kind == Kind::mark ? moment(one->begin) : -1;
       made_.ranges.push_back({one->name, thread(one->thread), moment(one->begin), end});
     }
+  }
+
+  /// Empty where nothing was told of it.
+  std::string cost() const {
+    std::string words;
+    const auto add = [&](std::uint64_t ns, const char* what) {
+      if (ns == 0) return;
+      words +=
+          (words.empty() ? "; CUPTI itself took " : ", ") + trace::duration_text(static_cast<std::int64_t>(ns)) + what;
+    };
+    add(collected_.overhead.instrumentation, " for instrumentation");
+    add(collected_.overhead.resources, " for resources");
+    add(collected_.overhead.buffers, " for buffers of records");
+    return words + (words.empty() ? "" : ", of all threads together");
   }
 
   std::string note() const {

@@ -53,6 +53,13 @@ void Store::add_lost(std::uint64_t records) {
   rest_.lost += records;
 }
 
+void Store::add_overhead(const Overhead& more) {
+  const detail::LockGuard lock(mutex_);
+  rest_.overhead.instrumentation += more.instrumentation;
+  rest_.overhead.resources += more.resources;
+  rest_.overhead.buffers += more.buffers;
+}
+
 Collected Store::read() const {
   const detail::LockGuard lock(mutex_);
   Collected made = rest_;

@@ -28,6 +28,7 @@ class Store {
   void add_stream(StreamKey id, const Stream& stream);
   void name_stream(StreamKey id, std::string_view name);
   void add_lost(std::uint64_t records);
+  void add_overhead(const Overhead& more);
 
   /// Without its moments.
   Collected read() const;

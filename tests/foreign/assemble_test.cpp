@@ -171,6 +171,18 @@ TEST(Foreign, what_is_not_known_is_said) {
   EXPECT_EQ(timeline.dropped, 3u);
 }
 
+TEST(Foreign, what_cupti_took_is_said) {
+  Made made;
+  EXPECT_EQ(assemble(made.collected).clock.find("took"), std::string::npos) << "nothing was told of it";
+  made.collected.overhead.instrumentation = 1'250'000;
+  made.collected.overhead.buffers = 40'000;
+  const std::string clock = assemble(made.collected).clock;
+  EXPECT_TRUE(
+      clock.ends_with("; CUPTI itself took 1.25 ms for instrumentation, 40 us for buffers of records, of all "
+                      "threads together"))
+      << clock;
+}
+
 TEST(Foreign, streams_have_the_names_that_they_were_given_and_say_their_context_where_there_are_two) {
   Made made;
   made.collected.contexts[2] = {0, 7};

@@ -62,6 +62,15 @@ TEST_F(CudaTrace, has_kernels_with_their_calls_and_the_programs_output_is_its_ow
   EXPECT_EQ(run({"trace", "diff", file(), file()}).exit_code, 0);
 }
 
+TEST_F(CudaTrace, says_what_cupti_took) {
+  ASSERT_EQ(trace("runs").exit_code, 0);
+  const std::string words = "CUPTI itself took 3 us for resources";
+  const Result summary = run({"trace", "summary", file()});
+  EXPECT_NE(summary.out.find(words), std::string::npos) << summary.out;
+  const Result json = run({"trace", "summary", "--json", file()});
+  EXPECT_NE(json.out.find(words), std::string::npos) << json.out;
+}
+
 TEST_F(CudaTrace, is_a_page_or_perfettos_too) {
   EXPECT_EQ(trace("runs", {}, "run.html").exit_code, 0);
   EXPECT_EQ(foreign_test::name_of(weir::trace::load(file("run.html")), 0), "stream 13.Saxpy");

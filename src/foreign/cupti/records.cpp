@@ -2,6 +2,7 @@
 #include "foreign/cupti/records.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "foreign/names.hpp"
@@ -14,6 +15,8 @@ using Kind = Activity::Kind;
 using trace::Lane;
 
 constexpr std::uint32_t first_with_record_numbers = 26;  // that of CUDA 12.8
+constexpr std::uint32_t first_with_overhead_data =
+    26;  // since CUDA 12.6 or before; of those of 12.2 the records are shorter
 
 template <class T>
 const T& as(const CUpti_Activity& record) {
@@ -56,7 +59,10 @@ Lane lane_of(const CUpti_ActivityMemcpy6& told) {
 }  // namespace
 
 Records::Records(Store& store, std::uint32_t version, CallName call_name)
-    : store_(store), has_record_numbers_(version >= first_with_record_numbers), call_name_(std::move(call_name)) {}
+    : store_(store),
+      has_record_numbers_(version >= first_with_record_numbers),
+      has_overhead_data_(version >= first_with_overhead_data),
+      call_name_(std::move(call_name)) {}
 
 std::uint32_t Records::text(const char* name) { return name == nullptr ? trace::none : store_.intern(name); }
 
@@ -75,6 +81,7 @@ void Records::add(const CUpti_Activity& record) {
     case CUPTI_ACTIVITY_KIND_MARKER: return add_marker(as<CUpti_ActivityMarker2>(record));
     case CUPTI_ACTIVITY_KIND_STREAM: return add_stream(as<CUpti_ActivityStream>(record));
     case CUPTI_ACTIVITY_KIND_NAME: return add_name(as<CUpti_ActivityName>(record));
+    case CUPTI_ACTIVITY_KIND_OVERHEAD: return add_overhead(as<CUpti_ActivityOverhead3>(record));
     case CUPTI_ACTIVITY_KIND_CONTEXT: {
       const auto& told = as<CUpti_ActivityContext3>(record);
       return store_.add_context(told.contextId, {told.deviceId, told.nullStreamId});
@@ -201,6 +208,22 @@ void Records::add_stream(const CUpti_ActivityStream& told) {
 void Records::add_name(const CUpti_ActivityName& told) {
   if (told.objectKind != CUPTI_ACTIVITY_OBJECT_STREAM || told.name == nullptr) return;
   store_.name_stream({told.objectId.dcs.contextId, told.objectId.dcs.streamId}, told.name);
+}
+
+void Records::add_overhead(const CUpti_ActivityOverhead3& told) {
+  const std::uint64_t took = std::max(told.start, told.end) - told.start;
+  Overhead made;
+  switch (told.overheadKind) {
+    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION: made.instrumentation = took; break;
+    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE: made.resources = took; break;
+    case CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH:
+    case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST: made.buffers = took; break;
+    case CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL:
+      if (has_overhead_data_) std::free(told.overheadData);  // it is the reader's
+      return;
+    default: return;  // the driver's: a program has them without CUPTI, too
+  }
+  store_.add_overhead(made);
 }
 
 }  // namespace weir::foreign

@@ -35,10 +35,12 @@ class Records {
   void add_marker(const CUpti_ActivityMarker2& told);
   void add_stream(const CUpti_ActivityStream& told);
   void add_name(const CUpti_ActivityName& told);
+  void add_overhead(const CUpti_ActivityOverhead3& told);
   std::uint32_t text(const char* name);
 
   Store& store_;
   const bool has_record_numbers_;
+  const bool has_overhead_data_;
   CallName call_name_;
   std::unordered_map<std::uint64_t, std::uint32_t> calls_;  ///< texts, by domain and number
 };

@@ -43,7 +43,7 @@ void add(const void* record) {
   if (void* const opened = cupti()) function<void(const void*)>(opened, "fake_cupti_add")(record);
 }
 
-/// A kernel, 1 us long, and the call that launched it; behind it a graph.
+/// A kernel, 1 us long, and the call that launched it; behind it a graph. CUPTI takes 3 us.
 void launch(const char* name, std::uint32_t correlation) {
   CUpti_ActivityContext3 context{};
   context.kind = CUPTI_ACTIVITY_KIND_CONTEXT;
@@ -75,6 +75,12 @@ void launch(const char* name, std::uint32_t correlation) {
   graph.streamId = 13;
   graph.correlationId = correlation + 1;
   add(&graph);
+  CUpti_ActivityOverhead3 overhead{};
+  overhead.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+  overhead.overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE;
+  overhead.start = call.start;
+  overhead.end = overhead.start + 3000;
+  add(&overhead);
 }
 
 /// Until what was recorded is in the file.
