@@ -35,6 +35,7 @@ struct Busy {
 struct Cause {
   Held held;
   std::vector<Interval> saved;
+  std::set<std::uint32_t> copies;  ///< of pageable memory: what they held the host from is counted
 };
 
 class Explainer {
@@ -427,19 +428,23 @@ class Explainer {
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;
-    const auto [at, is_new] = all_.try_emplace(key_of(held), Cause{held, {}});
-    auto& [known, saved] = at->second;
+    const auto [at, is_new] = all_.try_emplace(key_of(held), Cause{held, {}, {}});
+    auto& [known, saved, copies] = at->second;
     saved.push_back({held.begin, held.begin + held.saves});
+    const bool is_copy = held.reason == Reason::pageable_copy;
+    // A copy that held the host, and was slow itself, is one.
+    const bool is_counted = is_copy && copies.contains(held.command);
+    if (is_copy && held.by != none) copies.insert(held.by);
     if (is_new) return;
-    const std::uint64_t count = known.count + 1;
+    const std::uint64_t count = known.count + (is_counted ? 0 : 1);
     if (held.end - held.begin > known.end - known.begin) known = std::move(held);
     known.count = count;
   }
   std::vector<Held> sorted() {
     std::vector<Held> made;
     for (auto& [key, cause] : all_) {
-      auto& [held, saved] = cause;
-      held.saves = length(joined(std::move(saved)));
+      Held& held = cause.held;
+      held.saves = length(joined(std::move(cause.saved)));
       add_words(held, timeline_);
       made.push_back(std::move(held));
     }

@@ -161,6 +161,26 @@ TEST(TraceReasons, a_pageable_copy_that_held_the_host_is_told_where_no_copy_of_p
   }
 }
 
+TEST(TraceReasons, a_pageable_copy_that_was_slow_and_held_the_host_counts_once) {
+  for (const bool compared : {false, true}) {
+    Made made;
+    if (compared) made.add(1, Lane::copy_in, 0, 0, 10 * us, {}, 1 << 20);
+    for (int i = 0; i < 3; ++i) {
+      const std::int64_t begin = (1 + 2 * i) * ms;
+      const auto copy = made.add(0, Lane::copy_in, begin, begin, begin + ms, {}, 1 << 20);
+      made.timeline.commands[copy].pageable = true;
+      made.timeline.commands[copy].line = 77;
+      add_wait(made, "pageable copy", copy, begin, begin + ms);
+      made.add(1, Lane::kernel, begin + ms, begin + ms, begin + 2 * ms);
+    }
+    std::vector<Held> told = explain(made.timeline);
+    std::erase_if(told, [](const Held& one) { return one.reason != Reason::pageable_copy; });
+    ASSERT_EQ(told.size(), 1u) << to_text(told, made.timeline);
+    EXPECT_EQ(told[0].line, 77u);
+    EXPECT_EQ(told[0].count, 3u) << compared;
+  }
+}
+
 TEST(TraceReasons, sentences_have_the_beginnings_of_long_names) {
   Made made;
   made.add(0, Lane::copy_in, 0, 0, 10 * us);
