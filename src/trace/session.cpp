@@ -160,16 +160,30 @@ class Session::State final : public Observer {
   bool inherited() const { return getpid() != process_; }
   /// False if it has stopped before, or is the parent's.
   bool stop() {
-    if (inherited() || std::exchange(stopped_, true)) return false;
+    if (inherited() || stopped_) return false;
+    detach(*this);  // first: a host function may not, and then nothing has changed
+    stopped_ = true;
     {
       const detail::LockGuard lock(sessions_mutex);
       std::erase(sessions, this);
       session_count.store(sessions.size(), std::memory_order_relaxed);
     }
-    detach(*this);
     if (keeper_ != nullptr) keeper_->stop();
     return true;
   }
+  /// For the last time, and its file is written. Inside a host function, where the process may end, nobody can detach.
+  void finish() {
+    if (inherited() || stopped_) return;
+    try {
+      stop();
+    } catch (const Error& error) {
+      if (error.errc() != Errc::not_permitted) throw;
+      if (keeper_ != nullptr) keeper_->stop();
+    }
+    if (!options_.file.empty()) save(timeline(), options_.file, {});
+  }
+  /// Nothing is told to it any more.
+  bool stopped() const { return stopped_; }
 
   Timeline timeline() const {
     Told told{tape_.read(), {}, {}, started_, now(), clock_error_.load(std::memory_order_relaxed), cost()};
@@ -359,15 +373,12 @@ Session::Session(const SessionOptions& options, SourceLocation where)
     : state_(std::make_unique<State>(options, where)) {}
 
 Session::~Session() {
-  if (state_->inherited()) {
-    static_cast<void>(state_.release());
-    return;
-  }
   try {
-    if (state_->stop() && !state_->file().empty()) save(state_->timeline(), state_->file(), {});
+    state_->finish();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weir: trace: %s\n", error.what());
   }
+  if (state_->inherited() || !state_->stopped()) static_cast<void>(state_.release());
 }
 
 Timeline Session::timeline() const { return state_->timeline(); }
