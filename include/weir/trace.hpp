@@ -233,9 +233,10 @@ enum class Reason : std::uint8_t {
   priority,        ///< its engine ran what came later, of a stream of higher priority
   rank,            ///< a collective waited for the rank that came last
   replay,          ///< the graph's replay in another stream was not over
+  slow_start,      ///< nothing: it was ready and the device idle, which took its time to begin
   unknown,
 };
-inline constexpr std::size_t reason_count = 14;
+inline constexpr std::size_t reason_count = 15;
 std::string_view to_text(Reason reason);
 
 /// A gap: `command` could have begun at `begin` but for the reason, and began at `end`. Of a copy of pageable memory that was slow

@@ -149,6 +149,7 @@ class Explainer {
   /// First it could not begin, or was not asked for yet; then what it needs was not free.
   void explain(std::uint32_t place) {
     const Command& one = command(place);
+    const std::uint64_t told = told_;
     const auto& [bound, before] = bounds_.latest(place);
     const std::int64_t ready = std::max(one.call, bound.end);
     std::optional<Held> held;
@@ -167,6 +168,22 @@ class Explainer {
       behind_host(place, bound.end, std::min(until, one.call));
     }
     if (held) add(std::move(*held));
+    if (told_ == told) begun_slowly(place, ready);
+  }
+
+  /// Nothing held it, and yet the device did nothing until then.
+  void begun_slowly(std::uint32_t place, std::int64_t ready) {
+    const Command& one = command(place);
+    const std::uint32_t device = device_of(one);
+    const auto gap = gaps_.find({device, one.begin});
+    const bool is_first = command(by_begin_.at(device).front()).begin == one.begin;
+    if (ready < 0 || (gap == gaps_.end() && !is_first)) return;
+    Held held = begun(place, none, is_first ? ready : std::max(ready, gap->second), one.begin);
+    held.reason = Reason::slow_start;
+    held.file = one.file;
+    held.line = one.line;
+    held.saves = held.end - held.begin;
+    add(std::move(held));
   }
 
   std::optional<Held> behind(std::uint32_t place, const Bound& bound, std::int64_t since) const {
@@ -428,6 +445,7 @@ class Explainer {
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
     if (held.saves < least) return;
+    ++told_;
     const auto [at, is_new] = all_.try_emplace(key_of(held), Cause{held, {}, {}});
     auto& [known, saved, copies] = at->second;
     saved.push_back({held.begin, held.begin + held.saves});
@@ -465,6 +483,7 @@ class Explainer {
   std::int64_t last_end_ = 0;
   std::vector<std::int64_t> call_before_;  ///< of each command: its thread's call before; -1 if there was none
   bool one_thread_ = true;                 ///< called all commands
+  std::uint64_t told_ = 0;                 ///< gaps, until now
   std::map<Key, Cause> all_;
 };
 

@@ -45,8 +45,9 @@ std::string command_text(const Timeline& timeline, std::uint32_t place) {
 
 std::string_view to_text(Reason reason) {
   static constexpr std::string_view words[reason_count] = {
-      "event",  "default stream", "stream order", "pageable copy", "host wait", "host late", "engine busy",
-      "memory", "allocation",     "work queue",   "priority",      "rank",      "replay",    "unknown"};
+      "event",     "default stream", "stream order", "pageable copy", "host wait",
+      "host late", "engine busy",    "memory",       "allocation",    "work queue",
+      "priority",  "rank",           "replay",       "slow start",    "unknown"};
   return words[static_cast<std::size_t>(reason)];
 }
 
@@ -211,6 +212,15 @@ void add_words(Held& held, const Timeline& timeline) {
       held.why = one + " waited for " + by + ", another replay of the same graph, which never overlap";
       held.change = "give each stream a graph of its own (Graph::clone), or launch them in one stream";
       break;
+    case Reason::slow_start: {
+      const bool on_cpu = is_cpu(timeline, timeline.streams[command.stream].device);
+      held.why = one + " was ready and the device idle, and nothing held it: " +
+                 (on_cpu ? "no worker took it for " : "the device took ") + duration_text(held.end - held.begin) +
+                 (on_cpu ? "" : " to begin it");
+      held.change = on_cpu ? "fewer and larger commands; or leave the cores to the workers, if other threads have them"
+                           : "submit it while the device is at work, or make many short commands fewer, or a graph";
+      break;
+    }
     case Reason::unknown: break;
   }
 }

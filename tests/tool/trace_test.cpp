@@ -1,13 +1,17 @@
 // `weir trace`, `--trace` of demos, and WEIR_TRACE: a program becomes a timeline, its numbers, and its reasons.
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <weir/trace.hpp>
 
 #include "tool.hpp"
 
@@ -85,6 +89,48 @@ TEST_F(Trace, explains_what_holds_demos_on_a_simulated_device) {
     for (const json& one : reasons) {
       EXPECT_NE(one["reason"], "unknown") << demo;
       EXPECT_GT(one["line"], 0) << demo;
+    }
+  }
+}
+
+/// What held each command, by its place: without lines, and with a name of its own, none is one with another.
+std::map<std::string, weir::trace::Reason> reasons_of(weir::trace::Timeline timeline) {
+  for (std::uint32_t i = 0; i < timeline.commands.size(); ++i) {
+    weir::trace::Command& one = timeline.commands[i];
+    one.file = weir::trace::none;
+    if (one.lane == weir::trace::Lane::order) continue;
+    one.name = static_cast<std::uint32_t>(timeline.texts.size());
+    timeline.texts.push_back(std::to_string(i));
+  }
+  for (weir::trace::HostWait& wait : timeline.waits) wait.file = weir::trace::none;
+  std::map<std::string, weir::trace::Reason> made;
+  for (const weir::trace::Held& held : explain(timeline)) {
+    made.emplace(timeline.name_of(timeline.commands[held.command]), held.reason);
+  }
+  return made;
+}
+
+TEST_F(Trace, explains_each_of_the_ten_longest_idle_times_of_every_demo) {
+  const std::vector<std::string> few = {"--repeat", "1"};
+  const std::vector<std::pair<std::string, std::vector<std::string>>> demos = {
+      {"vadd", few},          {"normalize", few}, {"prefetch", few},
+      {"default-stream", {}}, {"overlap", {}},    {"heat", {"--repeat", "1", "--size", "256"}}};
+  for (const std::string device : {"sim:h200", "cpu"}) {
+    for (const auto& [demo, more] : demos) {
+      if (demo == "heat" && device != "cpu") continue;  // simulated devices have no collectives
+      std::vector<std::string> arguments = {"demo", "--small", demo, "--device", device, "--trace", path_};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const Result result = run(arguments);
+      ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+      const auto reasons = reasons_of(weir::trace::load(path_));
+      const json gaps = printed({"trace", "summary", path_, "--json"})["idle_gaps"];
+      EXPECT_GE(gaps.size(), 10u) << demo << " on " << device;
+      for (std::size_t i = 0; i < gaps.size() && i < 10; ++i) {
+        const std::int64_t idle = gaps[i]["end_ns"].get<std::int64_t>() - gaps[i]["begin_ns"].get<std::int64_t>();
+        const auto reason = reasons.find(gaps[i]["before"]["command"].dump());
+        EXPECT_TRUE(idle < 1000 || (reason != reasons.end() && reason->second != weir::trace::Reason::unknown))
+            << demo << " on " << device << ": " << gaps[i].dump();
+      }
     }
   }
 }

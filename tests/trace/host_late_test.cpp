@@ -16,6 +16,7 @@ using trace_test::held_of;
 using trace_test::Lane;
 using trace_test::Made;
 using trace_test::only_of;
+using trace_test::Tie;
 using weir::trace::Held;
 using weir::trace::Reason;
 
@@ -66,6 +67,25 @@ TEST(TraceReasons, what_a_host_does_after_a_longer_wait_is_told_beside_it) {
   EXPECT_EQ(held[1].saves, 1 * ms);
   EXPECT_EQ(held[1].line, made.timeline.commands[late].line);
   EXPECT_NE(held[1].why.find("since the wait at made.cpp:77"), std::string::npos) << held[1].why;
+}
+
+TEST(TraceReasons, a_device_that_was_idle_before_what_was_ready_began_slowly) {
+  Made made(3);
+  const auto first = made.add(0, Lane::kernel, 10 * us, 16 * us, 20 * us);
+  const auto second = made.add(0, Lane::kernel, 17 * us, 23 * us, 30 * us, {{first, Tie::stream_order}});
+  const auto beside = made.add(1, Lane::kernel, 18 * us, 26 * us, 40 * us);
+  made.add(1, Lane::kernel, 19 * us, 40 * us + 900, 50 * us, {{beside, Tie::stream_order}});
+  const std::vector<Held> told = explain(made.timeline);
+  ASSERT_EQ(told.size(), 2u) << to_text(told, made.timeline);
+  EXPECT_EQ(told[0].command, first) << "what the device took is since the call";
+  EXPECT_EQ(told[0].saves, 6 * us);
+  EXPECT_EQ(told[1].command, second);
+  EXPECT_EQ(told[1].begin, 20 * us) << "or since it was idle";
+  EXPECT_EQ(told[1].saves, 3 * us);
+  for (const Held& one : told) EXPECT_EQ(one.reason, Reason::slow_start);
+  EXPECT_EQ(told[1].why,
+            "c1 (s0) was ready and the device idle, and nothing held it: the device took 3 us to begin it");
+  EXPECT_TRUE(held_of(made.timeline, beside).empty()) << "the device was at work";
 }
 
 }  // namespace

@@ -288,8 +288,12 @@ TEST(TraceReasons, a_full_cpu_is_told_though_its_workers_take_a_while) {
     EXPECT_NE(held[0].why.find("kept the device full"), std::string::npos) << held[0].why;
   }
   EXPECT_EQ(held_on("rank1 cpu:0", Lane::kernel, later).size(), 1u) << "of a merged timeline";
-  EXPECT_TRUE(held_on("sim:0", Lane::kernel, later).empty()) << "another device goes on at once";
-  EXPECT_TRUE(held_on("cpu:0", Lane::kernel, 4 * ms).empty()) << "it was idle for long before";
+  const std::vector<Held> elsewhere = held_on("sim:0", Lane::kernel, later);
+  ASSERT_EQ(elsewhere.size(), 1u);
+  EXPECT_EQ(elsewhere[0].reason, Reason::slow_start) << "another device goes on at once";
+  const std::vector<Held> idle = held_on("cpu:0", Lane::kernel, 4 * ms);
+  ASSERT_EQ(idle.size(), 1u);
+  EXPECT_EQ(idle[0].reason, Reason::slow_start) << "it was idle for long before";
 }
 
 TEST(TraceReasons, a_worker_that_is_slow_to_begin_was_not_held_by_what_ended_meanwhile) {

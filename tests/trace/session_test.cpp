@@ -351,11 +351,12 @@ TEST(TraceSession, of_simulated_devices_has_calls_and_waits_by_their_virtual_clo
   EXPECT_GE(timeline.duration, second.end);
   EXPECT_NE(timeline.clock.find("virtual clock"), std::string::npos);
   const std::vector<weir::trace::Held> held = explain(timeline);
-  ASSERT_EQ(held.size(), 1u);
+  ASSERT_EQ(held.size(), 2u);
   EXPECT_EQ(held[0].reason, Reason::host_late);
   EXPECT_EQ(held[0].line, line);
   EXPECT_GT(held[0].saves, 8 * ms);
   EXPECT_LT(held[0].saves, 10 * ms);
+  EXPECT_EQ(held[1].reason, Reason::slow_start) << "of the first one, from its call";
 }
 
 // Two kernels of a graph, by the clock of their launch.
