@@ -1,4 +1,6 @@
 // Devices of old: the text on CUDA streams, every time exact.
+#include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -6,8 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/recorder.hpp>
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
+#include <weir/weir.hpp>
 
 namespace {
 
@@ -188,6 +192,46 @@ TEST(OlderDevices, C10_what_synchronises_implicitly_keeps_streams_apart_there_bu
     for (const char* profile : {fermi, kepler, cc30}) EXPECT_EQ(run(text, profile).overlap("K0", "K1"), 0);
     const bool legacy = std::string(between).find("\"l\"") != std::string::npos;
     EXPECT_EQ(run(text, "h200").overlap("K0", "K1") > 0, !legacy);
+  }
+}
+
+struct Nothing {
+  void operator()(std::size_t) const {}
+};
+
+TEST(OlderDevices, C10_whatever_the_legacy_stream_is_given_keeps_streams_apart_there) {
+  weir::sim::set_cost("legacy 6 ms", {.ns = 6e6});
+  const auto work = [](weir::StreamRef stream) {
+    weir::launch(stream, weir::Extent{.size = 1, .name = "legacy 6 ms"}, Nothing{});
+  };
+  for (const std::string profile : {cc30, "h200"}) {
+    const weir::Device device = weir::device("sim:" + profile);
+    const weir::StreamRef legacy = weir::legacy_stream(device);
+    const weir::Stream s(device, {.blocking = false}), t(device, {.blocking = false});
+    const weir::Event event(device), timed_before = t.record();
+    const weir::TimedEvent timed(device);
+    const weir::Graph graph = weir::capture(s, [&] { weir::host_call(s, [] {}); });
+    const std::pair<const char*, std::function<void()>> uses[] = {
+        {"nothing", [] {}},
+        {"a record", [&] { legacy.record(event); }},
+        {"a timed record", [&] { legacy.record(timed); }},
+        {"a wait for an event", [&] { legacy.wait(timed_before); }},
+        {"a graph", [&] { graph.launch(legacy); }},
+    };
+    for (const auto& [name, use] : uses) {
+      device.synchronize();
+      weir::sim::host_work(std::chrono::milliseconds(1));
+      const auto begin = weir::host_now(device);
+      weir::Recorder recorder;
+      work(s);
+      use();
+      work(t);
+      device.synchronize();
+      const double ms = std::chrono::duration<double, std::milli>(weir::host_now(device) - begin).count();
+      const bool separates = profile == cc30 && std::string(name) != "nothing";
+      EXPECT_NEAR(ms, separates ? 12 : 6, 0.2) << name << " on " << profile;
+      EXPECT_NEAR(weir::sim::predict(recorder.finish(), {profile, {}, false}).makespan_us / 1000, ms, 0.2) << name;
+    }
   }
 }
 

@@ -133,8 +133,12 @@ void Simulation::legacy_rules(std::uint32_t command, std::uint32_t stream) {
 /// A record or a wait in the legacy stream is a command like others: behind all blocking streams, and before what they are
 /// given next.
 void Simulation::enter_legacy(std::uint32_t stream, std::uint32_t call) {
-  const std::uint32_t made = add_command(call, none, stream, program_.streams[stream].device, now_, 0);
+  const std::uint32_t device = program_.streams[stream].device;
+  const bool separates = profile_.implicit_synchronization != 0;
+  if (separates) separate(device, call, now_);
+  const std::uint32_t made = add_command(call, none, stream, device, now_, 0);
   enter_stream(made, stream);
+  if (separates) separate(device, call, now_);
   one_less(made, 0, Cause::host, none);
 }
 
@@ -242,6 +246,9 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   clocks_[call.thread] += branches * profile_.host.graph_branch_us;
   host_ += branches * profile_.host.graph_branch_us;
   const double arrival = clocks_[call.thread] + profile_.start.kernel_us + branches * profile_.start.graph_branch_us;
+  const bool separates =
+      profile_.implicit_synchronization != 0 && program_.streams[call.stream].kind == Stream::Kind::legacy;
+  if (separates) separate(device, number, clocks_[call.thread]);
   const std::uint32_t first = add_command(number, none, none, device, issued, arrival);
   // The beginning is not the stream's last command: the end is.
   enter_stream(first, call.stream);
@@ -286,6 +293,7 @@ void Simulation::launch_graph(const Call& call, std::uint32_t number, double iss
   state.tail.assign(1, {last, Cause::order, 0});
   graphs_last_[call.target] = last;
   if (program_.streams[call.stream].kind == Stream::Kind::legacy) devices_[device].legacy = last;
+  if (separates) separate(device, number, clocks_[call.thread]);
   ++state.unfinished;
   one_less(last, 0, Cause::host, none);
 }
