@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <weir/device.hpp>
 #include <weir/error.hpp>
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
@@ -112,6 +113,17 @@ std::string host_of(const Options& options) {
   return how;
 }
 
+/// What the program would be told when it opens the device.
+void check_costs(const std::string& device) {
+  const char* const costs = std::getenv("WEIR_SIM_COSTS");
+  if (costs == nullptr || *costs == '\0') return;
+  try {
+    static_cast<void>(weir::device(device));
+  } catch (const weir::Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
 LoadedProgram run_simulated(const Session& session, const Options& options, const std::string& device,
                             const std::string& host) {
   Switches switches;
@@ -144,6 +156,7 @@ Exit predict(const Session& session, const Options& options) {
   LoadedProgram ended{weir::Recording(), 0};
   if (runs) {
     predicted(weir::Recording(), how);  // a wrong profile or setting is told before the program runs
+    check_costs(device);
     ended = run_simulated(session, options, device, host);
     how.by_bytes = how.by_bytes || simulates_nothing(ended.recording);
   }

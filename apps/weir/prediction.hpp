@@ -24,10 +24,9 @@ std::string to_json(const Predicted& predicted, const weir::sim::Prediction* pla
 /// "6.582 ms"
 std::string duration(double us);
 
-/// By the name's end: .json has trace events, .svg a picture of lanes. Throws UsageError for others, std::runtime_error where it
-/// cannot be written.
+/// By the name's end: .json has trace events, .svg a picture of lanes. Throws std::runtime_error where it cannot be written.
 void write_timeline(const Predicted& predicted, const std::string& path);
-/// Throws UsageError unless the name's end is one of these.
+/// To be called first. Throws UsageError unless the name's end is one of these, std::runtime_error where it cannot be written.
 void check_timeline(const std::string& path);
 
 }  // namespace tool

@@ -1,9 +1,11 @@
 // Timelines of predictions: trace events for viewers, and pictures of lanes.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -141,18 +143,30 @@ std::string picture(const Predicted& predicted) {
 
 }  // namespace
 
+namespace {
+std::runtime_error cannot_be_written(const std::string& path) {
+  return std::runtime_error(fmt::format("--timeline {}: it cannot be written", path));
+}
+}  // namespace
+
 void check_timeline(const std::string& path) {
   if (!path.ends_with(".json") && !path.ends_with(".svg"))
     throw UsageError(fmt::format("--timeline {}: its name ends in .json or .svg", path));
+  // What is there stays until there is something to write; a pipe is opened once.
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_other(status)) return;
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  if (!std::ofstream(path, std::ios::app)) throw cannot_be_written(path);
+  if (!there) std::filesystem::remove(path, ignored);
 }
 
 void write_timeline(const Predicted& predicted, const std::string& path) {
-  check_timeline(path);
   const std::string text = path.ends_with(".svg") ? picture(predicted) : trace(predicted).line() + "\n";
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw std::runtime_error(fmt::format("--timeline {}: it cannot be written", path));
+  if (!file) throw cannot_be_written(path);
 }
 
 }  // namespace tool

@@ -129,7 +129,7 @@ void Graphs::begin_capture(std::uint32_t stream) {
 void Graphs::end_capture(const recorded::Command& command) {
   const auto found = std::find_if(captures_.begin(), captures_.end(),
                                   [&](const Capture& one) { return one.origin == command.stream; });
-  if (found == captures_.end()) return;
+  if (found == captures_.end()) throw std::string("its stream captures nothing");
   graphs_[command.target] = std::move(found->graph);
   captures_.erase(found);
 }

@@ -1,5 +1,8 @@
 #include "predict/tasks.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include "backends/sim/model/kernel_task.hpp"
 
 namespace weir::predict {
@@ -25,7 +28,7 @@ Task Tasks::make(Op op, std::span<const recorded::Use> uses, const std::optional
       return task;
     case Op::host_function:
       task.work = Work::host_function;
-      task.fixed_us = cost ? cost->ns.value_or(cost->block_ns.value_or(0)) / 1000 : 0;
+      task.fixed_us = cost ? std::max(cost->ns.value_or(0), cost->block_ns.value_or(0)) / 1000 : 0;
       return task;
     default: return task;
   }
@@ -34,6 +37,7 @@ Task Tasks::make(Op op, std::span<const recorded::Use> uses, const std::optional
 Task Tasks::kernel(std::span<const recorded::Use> uses, const std::optional<recorded::Cost>& cost) const {
   sim::model::KernelCost known;
   if (cost) {
+    if (cost->blocks == 0 || cost->threads == 0) throw std::string("a kernel has one block and one thread at least");
     known = {cost->ns, cost->block_ns, {}, cost->blocks, cost->threads, cost->shared_bytes};
     if (cost->bytes) known.bytes = static_cast<double>(*cost->bytes);
     return sim::model::kernel_task(profile_, known);

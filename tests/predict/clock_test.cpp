@@ -237,6 +237,8 @@ TEST(SimulatedClock, only_calls_and_named_work_move_the_hosts_time) {
   EXPECT_NE(weir::host_now(weir::device("cpu")), weir::host_now(weir::device("cpu")) + milliseconds(1));
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [] { weir::sim::host_work(milliseconds(-1)); }, {"host_work"}));
   EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [] { weir::sim::set_cost("", {}); }, {"set_cost"}));
+  for (const weir::recorded::Cost& none : {weir::recorded::Cost{.blocks = 0}, weir::recorded::Cost{.threads = 0}})
+    EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [&] { weir::sim::set_cost("K", none); }, {"one block", "'K'"}));
   for (const double ns : {-1.0, std::nan(""), HUGE_VAL}) {
     EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [=] { weir::sim::set_cost("K", {.ns = ns}); }, {"'K'"})) << ns;
     EXPECT_TRUE(fails_with(weir::Errc::invalid_value, [=] { weir::sim::set_cost("K", {.block_ns = ns}); }, {"'K'"}));

@@ -62,6 +62,8 @@ TEST_F(ProfileFiles, C5_a_file_is_a_device_as_good_as_those_inside) {
   EXPECT_EQ(with("h200", "mine"), "");
   EXPECT_EQ(weir::sim::predict(weir::parse_recording(scenario(one_kernel)), {path_.string(), {}, false, false}).profile,
             "mine");
+  EXPECT_NE(refusal(one_kernel, {path_.string() + std::string("\0.json", 6), {}, false, false}), "")
+      << "another file's name, though it begins with this one's";
 }
 
 TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) {
@@ -91,6 +93,8 @@ TEST_F(ProfileFiles, unknown_missing_and_senseless_members_are_refused_by_name) 
       {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": 1.5", "device.sms.value: it is a whole number"},
       {"\"sms\": {\"value\": 132", "\"sms\": {\"value\": \"132\"", "device.sms.value: it is a number"},
       {"\"sms\": {\"value\": 132, ", "\"sms\": {", "device.sms"},
+      {"\"source\": \"data sheet\"", "\"source\": \"\"", "device.memory_bytes.source: it is a text, which says"},
+      {"\"name\": \"h200\"", "\"name\": \"h\\u0000\"", "a text holds no character 0"},
       {"\"unit\": \"GB/s\"", "\"unit\": \"MB/s\"", "it is \"GB/s\""},
       {"\"spread\": [", "\"spread\": [1e9, ", "it is the least and the greatest value"},
       {"\"hop\": {", "\"hops\": {", "hops: there is no such member"},
@@ -120,6 +124,11 @@ TEST(Refusals, programs_that_the_device_cannot_run) {
   expect_in(
       refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"blocks":1,"block_ns":1,"shared_bytes":1000000}})", {}),
       "1000000 bytes of shared memory fit on no multiprocessor");
+  for (const char* none : {R"("blocks":0)", R"("blocks":1,"threads":0)"}) {
+    expect_in(refusal(std::string(R"({"op":"launch","id":"k","stream":"s","cost":{"block_ns":1,)") + none + "}}", {}),
+              "k: a kernel has one block and one thread at least");
+  }
+  expect_in(refusal(R"({"op":"end_capture","id":"e","stream":"s","graph":"g"})", {}), "e: its stream captures nothing");
   expect_in(refusal(R"({"op":"take","id":"mine","name":"never"})", {}), "the wait of command mine never ends");
   expect_in(refusal(R"({"op":"launch","id":"k","stream":"s","cost":{"block_ns":1,"blocks":4294967296}})", {}),
             "k: 4294967296 blocks are more than the model counts");

@@ -224,6 +224,8 @@ TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
       {R"({"kernels": [{"name": "Digest", "cost": {"ns": 5}}]})", "kernels.0.cost: costs have ns, block_ns"},
       {"", "it cannot be read, or is empty"},
       {R"({"kernels": [{"name": "Digest", "blocks": 1.5}]})", "kernels.0.blocks: it is no whole number"},
+      {R"({"kernels": [{"name": "Digest", "blocks": 0}]})", "kernels.0.blocks: a kernel has one at least"},
+      {R"({"kernels": [{"name": "Digest", "threads": 0}]})", "kernels.0.threads: a kernel has one at least"},
       {"kernels", "parse error"}};
   for (const auto& [costs, message] : wrong) {
     const Result refused = with(costs);

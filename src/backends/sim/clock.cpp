@@ -454,6 +454,9 @@ void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocatio
     if (ns < 0) throw refuse("a duration is below 0");
     if (!std::isfinite(ns)) throw refuse("a duration is no finite number");
   }
+  for (const auto& count : {cost.blocks, cost.threads}) {
+    if (count == 0) throw refuse("a kernel has one block and one thread at least");
+  }
   model::KernelCost known{cost.ns, cost.block_ns, {}, cost.blocks, cost.threads, cost.shared_bytes};
   if (cost.bytes) known.bytes = static_cast<double>(*cost.bytes);
   the_clock().set_cost(kernel, known);

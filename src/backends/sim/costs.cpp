@@ -43,6 +43,10 @@ void take(model::KernelCost& cost, std::string_view field, double value, const s
     if (value != std::floor(value) || value > 1e15) throw path + ": it is no whole number";
     return static_cast<std::uint64_t>(value);
   };
+  const auto one_or_more = [&] {
+    if (value == 0) throw path + ": a kernel has one at least";
+    return whole();
+  };
   if (!(value >= 0)) throw path + ": it is below 0";
   if (field == "ns") {
     cost.ns = value;
@@ -51,9 +55,9 @@ void take(model::KernelCost& cost, std::string_view field, double value, const s
   } else if (field == "bytes") {
     cost.bytes = value;
   } else if (field == "blocks") {
-    cost.blocks = whole();
+    cost.blocks = one_or_more();
   } else if (field == "threads") {
-    cost.threads = whole();
+    cost.threads = one_or_more();
   } else if (field == "shared_bytes") {
     cost.shared_bytes = whole();
   } else {

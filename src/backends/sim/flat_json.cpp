@@ -123,6 +123,7 @@ class Reader {
     std::string made;
     for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
       if (static_cast<unsigned char>(text_[at_]) < ' ') fail("a text goes on over its line");
+      if (text_.substr(at_, 6) == "\\u0000") fail("a text holds no character 0");
       if (text_[at_] == '\\') ++at_;  // what it stands for is nobody's business: such texts are for people
       if (at_ < text_.size()) made += text_[at_];
     }

@@ -104,7 +104,7 @@ class ProfileReader {
       if (leaf.text != field->unit) fault(leaf.path, "it is \"" + std::string(field->unit) + "\"");
     } else if (part == "source") {
       seen |= source;
-      if (!leaf.is_text) fault(leaf.path, "it is a text");
+      if (!leaf.is_text || leaf.text.empty()) fault(leaf.path, "it is a text, which says where the value is from");
     } else if (part == "spread" || part.starts_with("spread.")) {
       if (part != "spread.0" && part != "spread.1") fault(path + ".spread", "it is the least and the greatest value");
       if (!leaf.is_number) fault(leaf.path, "it is a number");
@@ -141,6 +141,7 @@ Profile load_profile(const std::string& name) {
     for (const std::string& one : profile_names()) names += (names.empty() ? "" : ", ") + one;
     throw "there is no profile \"" + name + "\": there are " + names + ", and files whose names end in .json";
   }
+  if (name.find('\0') != std::string::npos) throw std::string("the name of a file holds no character 0");
   std::ifstream file(name, std::ios::binary);
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

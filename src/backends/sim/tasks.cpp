@@ -49,7 +49,8 @@ void add_shape(const Launch& launch, model::KernelCost& cost) {
   if (cooperative || cost.block_ns) {
     if (!cost.threads)
       cost.threads = launch.threads != 0 ? launch.threads : launch.block != 0 ? launch.block : usual_threads;
-    if (!cost.blocks) cost.blocks = cooperative ? elements : (elements + *cost.threads - 1) / *cost.threads;
+    if (!cost.blocks)
+      cost.blocks = std::max<std::uint64_t>(1, cooperative ? elements : (elements + *cost.threads - 1) / *cost.threads);
   }
   if (!cost.shared_bytes && launch.shared_bytes != 0) cost.shared_bytes = launch.shared_bytes;
 }
