@@ -242,11 +242,18 @@ class DeviceClock : public Observer {
 
   /// The host thread's time, as it has it for a device.
   virtual Time now(int device, std::uint32_t thread) = 0;
-  /// Whether what the stream was given is over by the device's time: to ask takes the thread time while it is not. True for
-  /// streams of other devices.
-  virtual bool done(StreamId stream, std::uint32_t thread) = 0;
-  /// The same of an event's last record.
-  virtual bool done_event(std::uint64_t event, std::uint32_t thread) = 0;
+  struct Answer {
+    bool done;
+    /// What host_work() said, with HostWork::may_be_taken_back: the thread's time is as if it had not.
+    std::chrono::nanoseconds taken_back{0};
+  };
+  /// done(): whether what a stream was given, or an event's last record, is over by the device's time. To ask takes the thread
+  /// time while it is not. True for streams and events of other devices.
+  virtual Answer done(const HostWait& question) = 0;
+  /// Said of a question that was answered with true: the program is told no all the same, for the work has not run for real.
+  virtual void late(const HostWait& question) = 0;
+  /// Whether what the thread does now, if it is host_work(), may be taken back.
+  virtual bool may_take_back(std::uint32_t thread) = 0;
   /// Between the last records of two timed events. Throws not_ready where one is not over by the device's time.
   virtual Milliseconds elapsed(std::uint64_t start, std::uint64_t end, std::uint32_t thread, SourceLocation where) = 0;
 

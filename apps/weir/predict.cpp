@@ -165,8 +165,9 @@ Exit predict(const Session& session, const Options& options) {
   if (runs && simulates_nothing(recording) && recording.size() > 0)
     prediction.estimated.emplace_back(
         "no stream of a simulated device was used: all of it is predicted as if it were one");
-  const Predicted shown{recording, prediction, runs ? session.program.front() : options.files.front(), device,
-                        host == "measured"};
+  const Predicted shown{
+      recording, prediction,         runs ? session.program.front() : options.files.front(),
+      device,    host == "measured", runs ? numbers_without_questions(recording) : std::vector<std::size_t>()};
   std::optional<weir::sim::Prediction> as_it_is;
   if (!how.set.empty()) {
     how.set.clear();

@@ -26,7 +26,7 @@ std::string percent(double part, double whole) { return fmt::format("{:.0f} %", 
 
 std::string where(const Predicted& predicted, std::size_t command) {
   const weir::SourceLocation location = predicted.recording.where(command, predicted.file.c_str());
-  return fmt::format("{}:{} ({})", location.file_name(), location.line(), predicted.recording.id(command));
+  return fmt::format("{}:{} ({})", location.file_name(), location.line(), id_of(predicted, command));
 }
 
 /// Of a cause, the command that the path spends most time with.
@@ -106,7 +106,7 @@ std::string gained(const Prediction& prediction) {
 // Lists may have a million elements: they are written as they go, not as values first.
 
 std::string id_json(const Predicted& predicted, std::size_t command) {
-  return command == no_command ? "null" : "\"" + predicted.recording.id(command) + "\"";
+  return command == no_command ? "null" : "\"" + id_of(predicted, command) + "\"";
 }
 
 std::string path_json(const Predicted& predicted) {
@@ -136,6 +136,22 @@ std::string commands_json(const Predicted& predicted) {
 }
 
 }  // namespace
+
+std::string id_of(const Predicted& predicted, std::size_t command) {
+  const bool named = predicted.recording.command(command).id != weir::recorded::none;
+  if (named || predicted.numbers.empty()) return predicted.recording.id(command);
+  return "#" + std::to_string(predicted.numbers[command]);
+}
+
+std::vector<std::size_t> numbers_without_questions(const weir::Recording& recording) {
+  std::vector<std::size_t> numbers;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < recording.size(); ++i) {
+    numbers.push_back(next);
+    if (recording.command(i).op != weir::recorded::Op::query) ++next;
+  }
+  return numbers;
+}
 
 std::string duration(double us) {
   if (us >= 1e6) return fmt::format("{:.4g} s", us / 1e6);

@@ -1,7 +1,9 @@
 // Predictions as the tool shows them: text, JSON, and timelines.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
@@ -15,7 +17,14 @@ struct Predicted {
   std::string file;
   std::string device;
   bool host_measured = false;
+  /// Of each command, for those without an id; empty: their places.
+  std::vector<std::size_t> numbers = {};
 };
+
+/// "#12", or the id that the file gives it.
+std::string id_of(const Predicted& predicted, std::size_t command);
+/// Of a program's commands: how many questions it asks may depend on how fast it runs, so they are not counted.
+std::vector<std::size_t> numbers_without_questions(const weir::Recording& recording);
 
 /// `plain`: the prediction without --set, or null.
 std::string to_text(const Predicted& predicted, const weir::sim::Prediction* plain);

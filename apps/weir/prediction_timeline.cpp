@@ -46,7 +46,7 @@ std::string escaped(const std::string& text) {
 std::string name_of(const Predicted& predicted, const PredictedCommand& command) {
   if (command.command == no_command) return std::string(weir::sim::name_of(command.engine));
   const weir::recorded::Command& made = predicted.recording.command(command.command);
-  const std::string id = predicted.recording.id(command.command);
+  const std::string id = id_of(predicted, command.command);
   return made.name == weir::recorded::none ? id : id + " " + predicted.recording.text(made.name);
 }
 

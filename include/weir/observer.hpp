@@ -58,7 +58,7 @@ struct HostWait {
   enum class Kind : std::uint8_t { all, device, stream, event, command };
   enum class Source : std::uint8_t {
     synchronize,      ///< a call of that name, AutoSynchronize, ScopedTimer; Array::to_host for a stream of its array
-    query,            ///< done() that was true
+    query,            ///< done() that was true; for asked(), that was not
     unpin,            ///< weir::unpin waits for all devices
     to_dlpack,        ///< exporting host memory waits for the streams that use it
     pageable_copy,    ///< a copy or fill that returns when done, as in Array::to_host
@@ -112,9 +112,12 @@ struct HandOffCall {
 
 /// The host computes for that time, as weir::sim::host_work() tells simulated devices.
 struct HostWork {
-  std::chrono::nanoseconds time;
+  std::chrono::nanoseconds time;  ///< below 0: so much of what may be taken back does not count
   SourceLocation where;
   std::uint32_t thread;  ///< as in Command
+  /// The thread was told that work is not done that is, by the device's time. A loop that asks again would have ended: if the
+  /// thread does, what it is said to have worked meanwhile is taken back, before anything else is told of it.
+  bool may_be_taken_back = false;
 };
 
 /// A node of a graph. It, and what it points to, is valid during the call.
@@ -184,6 +187,9 @@ class Observer {
 
   /// The host has waited, and what it waited for was done.
   virtual void waited(const HostWait&) {}
+  /// done() was false, by the virtual clock of a simulated device: of other devices nothing is told, for when their work ends
+  /// differs from run to run.
+  virtual void asked(const HostWait&) {}
   virtual void accessed(const HostAccess&) {}
   virtual void handed(const HandOffCall&) {}
   virtual void worked(const HostWork&) {}

@@ -22,7 +22,7 @@ namespace weir::sim {
 /// Tells the clock of simulated devices that the calling thread computes for this long: otherwise it does not know what a program
 /// does between its calls, unless WEIR_SIM_HOST=measured makes it count real time. Observers are told. Without simulated devices
 /// it does nothing; nor does it in host functions, whose times come from the profile and from what set_cost() says of their
-/// lines. Throws invalid_value. Any thread.
+/// lines. In a loop that asks done() and goes on only because the real work is late it does not count. Throws invalid_value. Any thread.
 void host_work(std::chrono::nanoseconds time, SourceLocation where = SourceLocation::current());
 
 /// What launches of a kernel cost on simulated devices from here on: `kernel` is the name that the launch was given, or the

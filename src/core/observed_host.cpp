@@ -36,6 +36,17 @@ void tell_wait_now(HostWait wait) noexcept {
   if (watched(Watch::times)) report_translated();
 }
 
+bool ask_clock(DeviceClock& clock, HostWait& question) noexcept {
+  question.thread = thread_number();
+  const DeviceClock::Answer answer = clock.done(question);
+  if (answer.taken_back.count() != 0) {
+    const HostWork none{-answer.taken_back, question.where, question.thread};
+    tell(Watch::host, [&](Observer& observer) { observer.worked(none); });
+  }
+  if (!answer.done) tell(Watch::host, [&](Observer& observer) { observer.asked(question); });
+  return answer.done;
+}
+
 void tell_failed_wait(HostWait wait, const Error& error) noexcept {
   const Errc code = error.errc();
   if (code != Errc::kernel_failed && code != Errc::host_function_failed && code != Errc::device_failed) return;
@@ -96,7 +107,9 @@ void host_work(std::chrono::nanoseconds time, SourceLocation where) {
     throw Error(Errc::invalid_value, "weir::sim::host_work", std::to_string(time.count()) + " ns", "it is below 0",
                 where);
   if (detail::thread_state == detail::ThreadState::running) return;
-  const HostWork work{time, where, detail::thread_number()};
+  const std::uint32_t thread = detail::thread_number();
+  detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire);
+  const HostWork work{time, where, thread, clock != nullptr && clock->may_take_back(thread)};
   detail::tell(Watch::host, [&](Observer& observer) { observer.worked(work); });
 }
 

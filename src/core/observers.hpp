@@ -109,6 +109,22 @@ inline void tell_wait(const HostWait& wait) noexcept {
   if (watched(Watch::host)) [[unlikely]]
     tell_wait_now(wait);
 }
+/// Asks the clock of simulated devices, and tells what it answered unless that is yes.
+bool ask_clock(DeviceClock& clock, HostWait& question) noexcept;
+/// done(), as it is for real, and by that clock; tells the answer.
+template <class Done>
+bool answer(HostWait question, Done&& done) {
+  DeviceClock* clock = device_clock.load(std::memory_order_acquire);
+  if (clock != nullptr && !ask_clock(*clock, question)) [[unlikely]]
+    return false;
+  if (!done()) {
+    if (clock != nullptr) [[unlikely]]
+      clock->late(question);
+    return false;
+  }
+  tell_wait(question);
+  return true;
+}
 /// Waits, and tells that it did, also where it throws a failure.
 template <class F>
 void wait_told(HostWait wait, F&& f) {

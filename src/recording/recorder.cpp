@@ -105,6 +105,7 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   }
   Recording take() {
     end();
+    stop();
     const std::lock_guard lock(mutex_);
     taken_ = true;
     Recording& recording = sink.recording;

@@ -15,6 +15,16 @@
 
 namespace weir::recorded {
 
+namespace {
+
+/// Asked at the same line.
+bool same(const HostWait& one, const HostWait& other) {
+  return one.kind == other.kind && one.stream == other.stream && one.event_id == other.event_id &&
+         one.where.line() == other.where.line() && std::string_view(one.where.file_name()) == other.where.file_name();
+}
+
+}  // namespace
+
 void Translator::start(Watch watch, SourceLocation where) {
   attaching_ = true;
   attach(*this, watch, where);
@@ -23,6 +33,7 @@ void Translator::start(Watch watch, SourceLocation where) {
 
 void Translator::submitted(const weir::Command& command) {
   keep([&] {
+    settle(command.thread);
     arrive(command.thread, std::nullopt, command.where);
     add(command);
     leave(command.thread);
@@ -34,11 +45,51 @@ void Translator::waited(const HostWait& wait) {
   if (as_the_copy_says && !extras_.host_times) return;
   keep([&] {
     if (!as_the_copy_says) {
+      // A yes counts as asked for until then.
+      const auto pending = pending_.find(wait.thread);
+      if (pending != pending_.end() && wait.source == HostWait::Source::query && same(pending->second.question, wait))
+        pending->second.times = 0;
+      settle(wait.thread);
       if (wait.began != Time()) arrive(wait.thread, wait.began, wait.where);
       add(wait);
     }
     leave(wait.thread);
   });
+}
+
+/// Loops ask again and again: of those that end with a yes, the first no is kept, which older devices check launches for.
+void Translator::asked(const HostWait& question) {
+  if (!extras_.costs) return;
+  keep([&] {
+    Pending& pending = pending_[question.thread];
+    if (same(pending.question, question) && pending.works.empty()) {
+      if (!extras_.host_times) ++pending.times;  // else it is in the real time
+      return;
+    }
+    settle(pending);
+    arrive(question.thread, std::nullopt, question.where);
+    add(question, false);
+    leave(question.thread);
+    pending.question = question;
+  });
+}
+
+void Translator::settle(std::uint32_t thread) {
+  if (const auto found = pending_.find(thread); found != pending_.end()) settle(found->second);
+}
+
+void Translator::settle(Pending& pending) {
+  const Pending all = std::exchange(pending, {});
+  for (std::size_t i = 0; i < all.times; ++i) add(all.question, false);
+  for (const HostWork& work : all.works) add_work(work.time, work.thread, work.where);
+}
+
+void Translator::take_back(Pending& pending, std::chrono::nanoseconds time) {
+  for (; time.count() > 0 && !pending.works.empty(); pending.works.pop_back()) time -= pending.works.back().time;
+}
+
+void Translator::stop() {
+  for (auto& [thread, pending] : pending_) keep([&, &one = pending] { settle(one); });
 }
 
 void Translator::accessed(const HostAccess& access) {
@@ -49,6 +100,7 @@ void Translator::handed(const HandOffCall& call) {
   keep([&] {
     const Name name = names_.text("handoff" + std::to_string(call.hand_off));
     if (call.command != 0) return sink_.gave(call.command, name);
+    settle(call.thread);
     arrive(call.thread, std::nullopt, call.where);
     Command made = begun(call.gives ? Op::give : Op::take, call.thread, call.where);
     made.target_kind = Target::hand_off;
@@ -60,7 +112,13 @@ void Translator::handed(const HandOffCall& call) {
 
 void Translator::worked(const HostWork& work) {
   if (!extras_.costs || extras_.host_times) return;
-  keep([&] { add_work(work.time, work.thread, work.where); });
+  keep([&] {
+    Pending& pending = pending_[work.thread];
+    if (work.may_be_taken_back) return pending.works.push_back(work);
+    if (work.time.count() < 0) return take_back(pending, -work.time);
+    settle(pending);
+    add_work(work.time, work.thread, work.where);
+  });
 }
 
 void Translator::add_work(std::chrono::duration<double, std::nano> time, std::uint32_t thread, SourceLocation where) {
@@ -249,10 +307,10 @@ void Translator::add_order(const weir::Command& command) {
   }
 }
 
-void Translator::add(const HostWait& wait) {
+void Translator::add(const HostWait& wait, bool answer) {
   const bool query = wait.source == HostWait::Source::query;
   Command made = begun(query ? Op::query : Op::synchronize, wait.thread, wait.where);
-  made.flag = query;
+  made.flag = query && answer;
   switch (wait.kind) {
     case HostWait::Kind::all: made.target_kind = Target::all; break;
     case HostWait::Kind::device:

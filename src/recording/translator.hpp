@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,6 +27,7 @@ class Translator : public Observer {
  public:
   void submitted(const weir::Command& command) override;
   void waited(const HostWait& wait) override;
+  void asked(const HostWait& question) override;
   void accessed(const HostAccess& access) override;
   void handed(const HandOffCall& call) override;
   void worked(const HostWork& work) override;
@@ -52,6 +54,8 @@ class Translator : public Observer {
   Translator(Sink& sink, Extras extras)
       : sink_(sink), extras_(extras), names_(sink), objects_(sink, names_, extras.for_people) {}
   void start(Watch watch, SourceLocation where);
+  /// What threads did last, and may still have been for nothing, stands.
+  void stop();
 
   /// Runs what adds commands, if they are kept; never throws.
   virtual void keep(const Work& add) noexcept = 0;
@@ -74,6 +78,17 @@ class Translator : public Observer {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+  /// What a host thread did since its last command, where that is known only by what it does next.
+  struct Pending {
+    HostWait question = {};       ///< its last command asks this
+    std::size_t times = 0;        ///< and so often more
+    std::vector<HostWork> works;  ///< that may be taken back
+  };
+  /// The thread does something else than to ask again: all that is pending stands.
+  void settle(std::uint32_t thread);
+  void settle(Pending& pending);
+  /// Of the last works, so much.
+  static void take_back(Pending& pending, std::chrono::nanoseconds time);
   /// As Objects::stream(), and the command that makes it comes first.
   std::uint32_t stream(StreamId id);
   std::uint32_t make(StreamId id, SourceLocation where);
@@ -85,7 +100,7 @@ class Translator : public Observer {
   void add(const weir::Command& command);
   void add_order(const weir::Command& command);
   void name_maker(const weir::Command& command, Command& made, const std::vector<Use>& uses);
-  void add(const HostWait& wait);
+  void add(const HostWait& wait, bool answer = true);
   void add(const HostAccess& access);
   void fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t device);
 
@@ -99,6 +114,7 @@ class Translator : public Observer {
   std::vector<Use> uses_of_command_;
   Command last_alloc_;
   std::unordered_map<std::uint32_t, Time> left_;  ///< when a thread's last call ended
+  std::map<std::uint32_t, Pending> pending_;      ///< by threads
   std::atomic<bool> attaching_{false};            ///< streams that other threads open meanwhile count as open before
 };
 

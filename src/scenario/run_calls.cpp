@@ -241,8 +241,9 @@ void RunState::query(const recorded::Command& command, SourceLocation where) {
   };
   if (!command.flag) {
     // Only simulated devices answer as the recorded one did, and what was not done then is not to be known as done now.
-    const bool simulated = command.target_kind != Target::event && stream(command.stream).device().backend() == "sim";
-    if (simulated) static_cast<void>(done());
+    const Device asked = command.target_kind == Target::event ? events_[command.target].ref.device(where)
+                                                              : stream(command.stream).device();
+    if (asked.backend() == "sim") static_cast<void>(done());
     return;
   }
   while (!done()) std::this_thread::yield();

@@ -278,6 +278,44 @@ TEST_F(PredictVerb, what_is_wrong_about_the_command_line_is_told_before_a_progra
     EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
     EXPECT_FALSE(std::filesystem::exists(ran)) << message;
   }
+  const std::string costs = (folder_ / "costs.json").string();
+  std::ofstream(costs) << R"({"kernels": [{"name": "K", "blocks": 0}]})";
+  const Result wrong_costs =
+      tool_test::run({"predict", "--", "touch", ran}, {.environment = {"WEIR_SIM_COSTS=" + costs}});
+  EXPECT_EQ(wrong_costs.exit_code, 2);
+  EXPECT_NE(wrong_costs.err.find("costs.json: kernels.0.blocks: a kernel has one at least"), std::string::npos)
+      << wrong_costs.err;
+  const Result no_place = tool_test::run({"predict", "--timeline", "/nowhere/t.svg", "--", "touch", ran});
+  EXPECT_EQ(no_place.exit_code, 3);
+  EXPECT_NE(no_place.err.find("--timeline /nowhere/t.svg: it cannot be written"), std::string::npos) << no_place.err;
+  EXPECT_FALSE(std::filesystem::exists(ran));
+}
+
+TEST_F(PredictVerb, a_timeline_that_is_there_stays_until_there_is_another_one) {
+  const std::string picture = (folder_ / "t.svg").string();
+  std::ofstream(picture) << "as it was";
+  const std::vector<std::string> fails = {"predict", "--timeline", picture, "--set", "sms=0", file_};
+  EXPECT_EQ(tool_test::run(fails).exit_code, 2);
+  EXPECT_EQ(content(picture), "as it was");
+  std::filesystem::remove(picture);
+  EXPECT_EQ(tool_test::run(fails).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(picture));
+}
+
+// A loop asks as often as it turns, which is no reason for its kernels to have other numbers.
+TEST_F(PredictVerb, ids_of_a_programs_commands_do_not_count_its_questions) {
+  const auto of = [&](const std::string& question) {
+    std::ofstream(file_) << R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"non_blocking"}],
+      "buffers":[],"program":[{"op":"launch","stream":"s","name":"K","cost":{"ns":1000}},)" +
+                                question + R"({"op":"launch","stream":"s","name":"K","cost":{"ns":1000}}]})";
+    const Result result =
+        tool_test::run({"predict", "--json", "--", tool_test::tool_path(), "run", "--device", "sim:h200", file_});
+    return json::parse(result.out.substr(result.out.find("{\"format\":\"weir.prediction")))["commands"];
+  };
+  const json plain = of(""), asks = of(R"({"op":"query","stream":"s","answer":true},)");
+  ASSERT_EQ(plain.size(), 2u);
+  ASSERT_EQ(asks.size(), 2u);
+  for (const int i : {0, 1}) EXPECT_EQ(asks[i]["id"], plain[i]["id"]);
 }
 
 TEST_F(PredictVerb, host_work_is_what_the_environment_says_unless_told_otherwise) {

@@ -14,6 +14,7 @@
 
 #include "backends/sim/costs.hpp"
 #include "backends/sim/online_model.hpp"
+#include "backends/sim/polling_loop.hpp"
 #include "backends/sim/tasks.hpp"
 #include "thread_safety.hpp"
 
@@ -82,19 +83,32 @@ class Clock final : public detail::DeviceClock {
 
   Time now(int, std::uint32_t thread) override {
     const LockGuard guard(mutex_);
-    return time_at(clocks_[arrive(thread)]);
+    const std::uint32_t place = arrive(thread);
+    loop_of(place).seen();
+    return time_at(clocks_[place]);
   }
 
-  bool done(StreamId stream, std::uint32_t thread) override {
+  Answer done(const HostWait& question) override {
     const LockGuard guard(mutex_);
-    OnlineModel* model = model_of(stream);
-    return model == nullptr || model->query_stream(stream, arrive(thread), clocks_);
+    const bool event = question.kind == HostWait::Kind::event;
+    OnlineModel* model = event ? model_of_event(question.event_id) : model_of(question.stream);
+    Answer answer{true};
+    if (model == nullptr) return answer;
+    const std::uint32_t thread = arrive(question.thread);
+    PollingLoop& loop = loop_of(thread);
+    answer.taken_back = loop.ask(question, clocks_[thread]);
+    answer.done = event ? model->query_event(question.event_id, thread, clocks_)
+                        : model->query_stream(question.stream, thread, clocks_);
+    if (!host_measured_) loop.answered(question, answer.done);
+    return answer;
   }
-
-  bool done_event(std::uint64_t event, std::uint32_t thread) override {
+  void late(const HostWait& question) override {
     const LockGuard guard(mutex_);
-    OnlineModel* model = model_of_event(event);
-    return model == nullptr || model->query_event(event, arrive(thread), clocks_);
+    loop_of(place_of(question.thread)).late(question);
+  }
+  bool may_take_back(std::uint32_t thread) override {
+    const LockGuard guard(mutex_);
+    return loop_of(place_of(thread)).may_take_back();
   }
 
   Milliseconds elapsed(std::uint64_t start, std::uint64_t end, std::uint32_t thread, SourceLocation where) override {
@@ -102,6 +116,7 @@ class Clock final : public detail::DeviceClock {
     OnlineModel *from = model_of_event(start), *to = model_of_event(end);
     // A thread that comes later than others have waited is there now.
     double now = clocks_[place_of(thread)];
+    loop_of(place_of(thread)).seen();
     for (const OnlineModel* model : {from, to}) now = std::max(now, model != nullptr ? model->now() : 0);
     for (const bool starts : {true, false}) {
       OnlineModel* model = starts ? from : to;
@@ -173,6 +188,7 @@ class Clock final : public detail::DeviceClock {
   void submitted(const Command& command) override {
     if (command.graph != 0) return;  // it is recorded, and does not run
     const LockGuard guard(mutex_);
+    if (command.thread != 0) loop_of(place_of(command.thread)).end();
     if (const auto* alloc = std::get_if<Alloc>(&command.op)) return allocated(*alloc, command.thread);
     if (std::holds_alternative<Free>(command.op)) return;
     OnlineModel* model = model_of(command.stream);
@@ -212,6 +228,7 @@ class Clock final : public detail::DeviceClock {
     }
     // Who asked has paid for it already; copies that wait are such calls in the model, too.
     if (wait.source == HostWait::Source::query || wait.source == HostWait::Source::pageable_copy) return;
+    loop_of(thread).end();
     switch (wait.kind) {
       case HostWait::Kind::all:
         for (const auto& model : models_) model->synchronize_all(thread, clocks_);
@@ -238,12 +255,16 @@ class Clock final : public detail::DeviceClock {
 
   void worked(const HostWork& work) override {
     const LockGuard guard(mutex_);
-    if (host_measured_) return;  // it is in the real time
-    clocks_[place_of(work.thread)] += std::chrono::duration<double, std::micro>(work.time).count();
+    if (host_measured_) return;         // it is in the real time
+    if (work.time.count() < 0) return;  // done() took it back
+    const std::uint32_t thread = place_of(work.thread);
+    loop_of(thread).work(work.time, clocks_[thread]);
+    clocks_[thread] += std::chrono::duration<double, std::micro>(work.time).count();
   }
 
   void handed(const HandOffCall& call) override {
     const LockGuard guard(mutex_);
+    if (call.thread != 0) loop_of(place_of(call.thread)).end();
     if (call.gives) {
       Given& given = given_[call.hand_off];
       given = {};
@@ -324,6 +345,11 @@ class Clock final : public detail::DeviceClock {
     Time& left = left_[place];
     if (left != Time() && now > left) clocks_[place] += std::chrono::duration<double, std::micro>(now - left).count();
     left = std::max(left, now);
+  }
+
+  PollingLoop& loop_of(std::uint32_t place) WEIR_NEEDS(mutex_) {
+    if (loops_.size() <= place) loops_.resize(place + 1);
+    return loops_[place];
   }
 
   OnlineModel* model_of(StreamId stream) WEIR_NEEDS(mutex_) {
@@ -415,7 +441,8 @@ class Clock final : public detail::DeviceClock {
   std::unordered_map<StreamId, OnlineModel*> streams_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, OnlineModel*> graphs_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<std::uint32_t, std::uint32_t> threads_ WEIR_GUARDED_BY(mutex_);
-  std::vector<double> clocks_ WEIR_GUARDED_BY(mutex_);  ///< of the threads, in microseconds since the epoch
+  std::vector<double> clocks_ WEIR_GUARDED_BY(mutex_);      ///< of the threads, in microseconds since the epoch
+  std::vector<PollingLoop> loops_ WEIR_GUARDED_BY(mutex_);  ///< of the threads
   std::unordered_map<std::uint64_t, Given> given_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<CommandId, Known> functions_ WEIR_GUARDED_BY(mutex_);
   bool times_watched_ WEIR_GUARDED_BY(mutex_) = false;

@@ -63,13 +63,9 @@ Device EventRef::device(SourceLocation where) const {
 bool EventRef::done(SourceLocation where) const {
   EventState& state = state_of(*this, "weir::Event::done", where);
   detail::check_host_wait("weir::Event::done", "event", where);
-  const HostWait wait = wait_for(state, id_, where, HostWait::Source::query);
-  if (detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire)) [[unlikely]] {
-    if (!clock->done_event(id_, detail::thread_number())) return false;
-  }
-  if (!(detail::is_imported(state) ? detail::imported_done(state, where) : state.done())) return false;
-  detail::tell_wait(wait);
-  return true;
+  return detail::answer(wait_for(state, id_, where, HostWait::Source::query), [&] {
+    return detail::is_imported(state) ? detail::imported_done(state, where) : state.done();
+  });
 }
 
 void detail::synchronize(EventRef event, const char* operation, SourceLocation where) {

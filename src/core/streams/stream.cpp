@@ -127,12 +127,8 @@ void StreamRef::synchronize(SourceLocation where) const {
 bool StreamRef::done(SourceLocation where) const {
   StreamState& stream = state_of(*this, "weir::Stream::done", where);
   detail::check_stream_wait(stream, "weir::Stream::done", where);
-  if (detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire)) [[unlikely]] {
-    if (!clock->done(id_, detail::thread_number())) return false;
-  }
-  if (!stream.queue->done()) return false;
-  detail::tell_wait(detail::stream_wait(stream, id_, where, HostWait::Source::query));
-  return true;
+  return detail::answer(detail::stream_wait(stream, id_, where, HostWait::Source::query),
+                        [&] { return stream.queue->done(); });
 }
 void* StreamRef::native(SourceLocation where) const {
   StreamState& state = state_of(*this, "weir::Stream::native", where);
