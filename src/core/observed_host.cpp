@@ -36,7 +36,7 @@ void tell_wait_now(HostWait wait) noexcept {
   if (watched(Watch::times)) report_translated();
 }
 
-bool ask_clock(DeviceClock& clock, HostWait& question) noexcept {
+bool ask_clock(DeviceClock& clock, HostWait& question) {
   question.thread = thread_number();
   const DeviceClock::Answer answer = clock.done(question);
   if (answer.taken_back.count() != 0) {

@@ -110,7 +110,7 @@ inline void tell_wait(const HostWait& wait) noexcept {
     tell_wait_now(wait);
 }
 /// Asks the clock of simulated devices, and tells what it answered unless that is yes.
-bool ask_clock(DeviceClock& clock, HostWait& question) noexcept;
+bool ask_clock(DeviceClock& clock, HostWait& question);
 /// done(), as it is for real, and by that clock; tells the answer.
 template <class Done>
 bool answer(HostWait question, Done&& done) {
