@@ -49,13 +49,17 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     ++watching;
   }
   void end() {
-    if (std::exchange(ended_, true) || !here()) return;
-    --watching;
+    if (ended_ || !here()) return;
+    // Inside a host function this throws, and nothing has changed.
     if (options_.mode == CheckMode::throw_error) detach(static_cast<OrderPolicy&>(*this));
     detach(static_cast<Observer&>(*this));
+    ended_ = true;
+    --watching;
     keep_late([this] { engine.finish(); });
     if (options_.mode != CheckMode::collect) print(totals(report()));
   }
+
+  bool ended() const { return ended_ || !here(); }
 
   CheckReport report() const {
     if (!here()) return {};
@@ -264,7 +268,14 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
 Checker::Checker(const CheckOptions& options, SourceLocation where) : state_(std::make_unique<State>(options, where)) {
   state_->begin(where);
 }
-Checker::~Checker() { state_->end(); }
+Checker::~Checker() {
+  try {
+    state_->end();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir: check: %s\n", error.what());
+  }
+  if (!state_->ended()) static_cast<void>(state_.release());  // it is attached still
+}
 std::vector<Finding> Checker::findings() const { return state_->report().findings; }
 std::size_t Checker::errors() const { return state_->errors(); }
 CheckStatistics Checker::statistics() const { return state_->statistics(); }

@@ -1,10 +1,11 @@
-// The checker of a process that forks, or whose disk is full.
+// The checker of a process that forks, whose disk is full, or whose host functions end it.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -138,6 +139,26 @@ TEST(CheckedProcess, loses_nothing_on_a_full_disk) {
   EXPECT_TRUE(WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 66) << outcome.output;
   EXPECT_NE(outcome.output.find("WEIR_CHECK: '/dev/full' cannot be written"), std::string::npos) << outcome.output;
   EXPECT_EQ(count(outcome.output, "hazard: use_before_alloc"), 1u) << outcome.output;
+}
+
+TEST(CheckedProcess, goes_on_when_a_host_function_ends_its_checker) {
+  for (const weir::CheckMode mode : {weir::CheckMode::collect, weir::CheckMode::throw_error}) {
+    const weir::Stream s(weir::device("cpu"));
+    auto checker = std::make_unique<weir::Checker>(weir::CheckOptions{.mode = mode});
+    weir::Errc errc{};
+    weir::host_call(s, [&] {
+      try {
+        checker->finish();
+      } catch (const weir::Error& error) {
+        errc = error.errc();
+      }
+      checker.reset();
+    });
+    s.synchronize();
+    EXPECT_EQ(errc, weir::Errc::not_permitted);
+    weir::launch(s, 1, [](std::size_t) {});  // nobody is told who is gone
+    s.synchronize();
+  }
 }
 
 }  // namespace
