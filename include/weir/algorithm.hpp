@@ -187,11 +187,11 @@ constexpr bool begin_with_arrays() {
 }
 /// What calls with something else in an array's place meet: overloads that say so.
 template <std::size_t count, class... A>
-concept lack_arrays = sizeof...(A) >= count && !begin_with_arrays<count, A...>();
+concept lack_arrays = sizeof...(A) < count || !begin_with_arrays<count, A...>();
 template <std::size_t count, class... A>
 constexpr void refuse_no_arrays() {
   static_assert(
-      begin_with_arrays<count, A...>(),
+      !lack_arrays<count, A...>,
       "algorithms take a weir::Array or Slice, as it is, for each operand and for the result: make one of a host "
       "range, as with weir::from, and read results by to_host()");
 }
@@ -372,6 +372,17 @@ void exclusive_scan(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<T>&
          detail::ExclusiveChunk<T, Op>{op, init}, in(x, stream.where), in(totals, stream.where), out(y, stream.where));
 }
 
+/// Do not compile, and say what to write.
+template <class X>
+void for_each(StreamArg, const ArrayBase<X>&) {
+  static_assert(!std::is_same_v<X, X>,
+                "weir::for_each calls a function for each element: weir::for_each(stream, x, function)");
+}
+template <class X, class Y>
+void transform(StreamArg, const ArrayBase<X>&, const ArrayBase<Y>&) {
+  static_assert(!std::is_same_v<X, X>,
+                "weir::transform calls a function for each element: weir::transform(stream, x, y, function)");
+}
 template <class... A>
   requires detail::lack_arrays<1, A...>
 void for_each(StreamArg, const A&...) { detail::refuse_no_arrays<1, A...>(); }
@@ -379,7 +390,7 @@ template <class... A>
   requires detail::lack_arrays<sizeof...(A) == 4 ? 3 : 2, A...>
 void transform(StreamArg, const A&...) { detail::refuse_no_arrays<sizeof...(A) == 4 ? 3 : 2, A...>(); }
 template <class... A>
-  requires detail::lack_arrays<2, A...>
+  requires(sizeof...(A) != 1 && detail::lack_arrays<2, A...>)
 void reduce(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }
 template <class... A>
   requires detail::lack_arrays<2, A...>

@@ -237,6 +237,24 @@ class ArrayBase : public detail::ArrayTag {
     detail::require(storage_, "weir::Array::slice", where);
     return Slice<T>(storage_, view_.slice(ranges, where));
   }
+  /// Do not compile, and say what to write.
+  template <std::integral A>
+  Slice<T> slice(A) const {
+    static_assert(!std::is_same_v<A, A>, "a slice has an end: x.slice(lo, x.size()) for all from lo on");
+  }
+  template <std::integral... I>
+  T& operator()(I...) const {
+    static_assert(sizeof...(I) > max_rank,
+                  "elements of a weir::Array on the host: x.host_view()(row, column), of host memory; in kernels views "
+                  "have them");
+  }
+  template <class To>
+    requires(!std::is_convertible_v<To&, StreamRef> && !std::is_convertible_v<To&, SourceLocation>)
+  void to_host(To&&) const {
+    static_assert(!std::is_same_v<To, To>,
+                  "x.to_host() returns the elements: values = x.to_host(); weir::copy(values, x) writes to a range");
+  }
+
   Slice<T> transposed(SourceLocation where = SourceLocation::current()) const {
     detail::check_call("weir::Array::transposed", where);
     detail::require(storage_, "weir::Array::transposed", where);

@@ -30,6 +30,17 @@ class EventRef {
   /// which stays with the stream until the stream or its device is synchronised.
   void synchronize(SourceLocation where = SourceLocation::current()) const;
 
+  /// Do not compile, and say what to write.
+  template <class S>
+  void record(const S&) const {
+    static_assert(!std::is_same_v<S, S>, "streams record events: stream.record(event)");
+  }
+  template <class S>
+  void wait(const S&) const {
+    static_assert(!std::is_same_v<S, S>,
+                  "streams wait for events: stream.wait(event); the host waits by event.synchronize()");
+  }
+
   /// For the library.
   EventRef(detail::EventState* state, std::uint64_t id) : state_(state), id_(id) {}
   detail::EventState* state() const { return state_; }

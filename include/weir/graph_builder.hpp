@@ -4,6 +4,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -192,6 +193,7 @@ class GraphBuilder {
   /// `node` runs after `before`. Throws graph_cycle, naming the nodes of the cycle, if `before` runs after `node` already.
   void depends(Node node, Node before, SourceLocation where = SourceLocation::current());
   void depends(Node node, std::initializer_list<Node> before, SourceLocation where = SourceLocation::current());
+  void depends(Node node, std::span<const Node> before, SourceLocation where = SourceLocation::current());
 
   /// Instantiates what was built so far; the builder may go on, for another graph with the same nodes and more.
   Graph build(SourceLocation where = SourceLocation::current()) const;

@@ -157,6 +157,12 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   launch(stream, Extent{.size = bins, .name = "histogram"}, detail::AddTiles{}, in(partial, where), out(counts, where));
 }
 
+/// Do not compile, and say what to write.
+template <class X, class N>
+void histogram(StreamArg, const ArrayBase<X>&, const ArrayBase<N>&) {
+  static_assert(!std::is_same_v<X, X>,
+                "weir::histogram needs the bounds of its bins: weir::histogram(stream, x, counts, lower, upper)");
+}
 template <class... A>
   requires detail::lack_arrays<2, A...>
 void histogram(StreamArg, const A&...) { detail::refuse_no_arrays<2, A...>(); }

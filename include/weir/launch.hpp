@@ -202,7 +202,7 @@ void launch(StreamArg stream, ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::launch(stream.stream, extent.extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
 template <std::integral I, std::size_t N, detail::index_is_auto F, class... A>
-  requires(N > 1)
+  requires(N > 1 && N <= max_rank)
 void launch(StreamArg stream, const I (&extent)[N], F&& kernel, A&&... arguments) {
   if constexpr (detail::runs_over<N, std::decay_t<F>, A&&...>()) {
     detail::launch(stream.stream, Extent{detail::shape_of(extent)}, stream.where, static_cast<F&&>(kernel),
@@ -215,6 +215,22 @@ void launch(StreamArg, E&&, A&&...) {
   static_assert(std::is_convertible_v<E, ExtentArg>,
                 "weir::launch needs how many elements there are, before the kernel: weir::launch(stream, n, kernel, "
                 "arguments...), or {rows, columns} for n");
+}
+template <std::integral I, std::size_t N, class F, class... A>
+  requires(N > max_rank)
+void launch(StreamArg, const I (&)[N], F&&, A&&...) {
+  static_assert(N <= max_rank, "a launch has at most four dimensions");
+}
+template <class None = void>
+void launch(StreamArg, ExtentArg) {
+  static_assert(!std::is_same_v<None, None>,
+                "weir::launch needs a kernel behind the size: weir::launch(stream, n, kernel, arguments...)");
+}
+template <class F>
+  requires(!std::is_convertible_v<const F&, StreamArg> && !std::is_convertible_v<const F&, ExtentArg> &&
+           (std::is_class_v<F> || std::is_function_v<F>))
+void launch(const F&, StreamArg, ...) {
+  static_assert(!std::is_same_v<F, F>, "the stream comes first: weir::launch(stream, n, kernel, arguments...)");
 }
 template <std::floating_point N, class F, class... A>
   requires detail::may_be_kernel<F>
@@ -234,6 +250,12 @@ void launch(ExtentArg extent, F&& kernel, A&&... arguments) {
 template <class F, class... A>
 void launch_blocks(StreamArg stream, const BlockExtent& extent, F&& kernel, A&&... arguments) {
   detail::launch_blocks(stream.stream, extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+template <class None = void>
+void launch_blocks(StreamArg, const BlockExtent&) {
+  static_assert(!std::is_same_v<None, None>,
+                "weir::launch_blocks needs a kernel behind the blocks: weir::launch_blocks(stream, {.blocks = 8, "
+                ".threads = 256}, kernel, arguments...)");
 }
 template <class E, class... A>
   requires(!std::is_convertible_v<E, BlockExtent> &&

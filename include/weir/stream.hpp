@@ -16,9 +16,16 @@
 
 namespace weir {
 
+class StreamRef;
+
 namespace detail {
 struct StreamState;
-}
+/// Braces around an event and a stream.
+struct EventAndStream {
+  EventAndStream(EventRef, StreamRef);
+  EventAndStream(StreamRef, EventRef);
+};
+}  // namespace detail
 
 /// A non-owning handle of a stream; every function takes one. Thread rule: any thread, several at once (R205).
 /// Every call throws Error(invalid_handle) for a stream that was moved from or destroyed, and Error(not_permitted) inside a
@@ -58,6 +65,29 @@ class StreamRef {
   bool done(SourceLocation where = SourceLocation::current()) const;
   /// The backend's own handle (a cudaStream_t); null on the CPU.
   void* native(SourceLocation where = SourceLocation::current()) const;
+
+  /// Do not compile, and say what to write.
+  template <class D>
+    requires std::is_same_v<D, Device>
+  void wait(const D&) const {
+    static_assert(
+        !std::is_same_v<D, D>,
+        "a weir::Stream waits for streams and events: stream.wait(other_stream); the host waits for a device by "
+        "device.synchronize()");
+  }
+  template <class None = void>
+  void wait(const detail::EventAndStream&) const {
+    static_assert(!std::is_same_v<None, None>, "stream.wait({...}) takes either events or streams: a call for each");
+  }
+  template <class None = void>
+  bool query() const {
+    static_assert(!std::is_same_v<None, None>, "whether a weir::Stream's work is done: stream.done()");
+    return false;
+  }
+  template <class None = void>
+  void sync() const {
+    static_assert(!std::is_same_v<None, None>, "the host waits for a weir::Stream by stream.synchronize()");
+  }
 
   friend bool operator==(StreamRef a, StreamRef b) { return a.id_ == b.id_; }
 

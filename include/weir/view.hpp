@@ -71,6 +71,11 @@ class View {
     check(0, static_cast<std::size_t>(i));
     return data_[static_cast<std::ptrdiff_t>(i) * stride_[0]];
   }
+  template <class I>
+    requires(R > 1 && std::is_integral_v<I>)
+  WEIR_KERNEL constexpr T& operator[](I) const {
+    static_assert(!std::is_same_v<I, I>, "an element of a weir::View of several dimensions: view(row, column)");
+  }
   WEIR_KERNEL constexpr T& operator[](const Index<R>& index) const { return data_[offset(index)]; }
   template <class... I>
     requires(sizeof...(I) == R)

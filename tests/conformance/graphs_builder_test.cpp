@@ -38,6 +38,22 @@ TEST_P(GraphsBuilder, NodesRunInTheOrderOfTheirDependencies) {  // R149
   EXPECT_EQ(x.to_host(), std::vector<int>(16, 30));
 }
 
+TEST_P(GraphsBuilder, ANodeDependsOnAsManyAsAVectorHas) {  // R149
+  auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  const auto last = b.launch(named("last"), Times{}, weir::in(x), weir::out(x), 10);
+  std::vector<weir::Node> before;
+  b.depends(last, before);
+  before.push_back(b.launch(named("first"), Plus{}, weir::inout(x), 3));
+  before.push_back(b.empty());
+  b.depends(last, before);
+  weir::Graph graph = b.build();
+  EXPECT_EQ(graph.nodes()[last.index()].depends, before);
+  graph.launch(s);
+  EXPECT_EQ(x.to_host(), std::vector<int>(16, 30));
+}
+
 TEST_P(GraphsBuilder, IndependentNodesOverlap) {  // R149
   Meeting meeting(3);
   weir::GraphBuilder b(device());

@@ -310,8 +310,10 @@ inline constexpr bool is_host_only_kernel<HostOnly<F>> = true;
 
 template <class F>
 constexpr void check_kernel() {
+  static_assert(!std::is_base_of_v<StreamRef, F>,
+                "the stream comes first: weir::launch(stream, n, kernel, arguments...)");
   static_assert(
-      std::is_copy_constructible_v<F>,
+      std::is_copy_constructible_v<F> || std::is_base_of_v<StreamRef, F>,
       "a kernel is copied to its device: make the functor copyable, and pass arrays as arguments, not as members");
 #if defined(__CUDACC__)
   static_assert(

@@ -144,9 +144,15 @@ ControlScope GraphBuilder::control(const ArrayBase<std::int32_t>& condition, Con
   return ControlScope(stream(), condition, kind, bodies, operation, where);
 }
 
-void GraphBuilder::depends(Node node, Node before, SourceLocation where) { depends(node, {before}, where); }
+void GraphBuilder::depends(Node node, Node before, SourceLocation where) {
+  depends(node, std::span<const Node>(&before, 1), where);
+}
 
 void GraphBuilder::depends(Node node, std::initializer_list<Node> before, SourceLocation where) {
+  depends(node, std::span<const Node>(before.begin(), before.size()), where);
+}
+
+void GraphBuilder::depends(Node node, std::span<const Node> before, SourceLocation where) {
   State& state = begin("weir::GraphBuilder::depends", where);
   const auto& nodes = state.form().nodes;
   const auto check = [&](Node one) {
