@@ -190,7 +190,7 @@ CudaQueue* CudaDevice::take_kept(Kept& kept) {
 /// Its stream is gone and another one gets it. The lock is held.
 void CudaDevice::keep_failure_of(CudaQueue& queue) {
   failures_.reserve(failures_.size() + 1);
-  if (auto error = queue.failures().lose()) failures_.emplace_back(&queue, std::move(error));
+  if (auto error = queue.failures().lose()) failures_.emplace_back(&queue.failures(), std::move(error));
 }
 
 CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
@@ -208,26 +208,6 @@ CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
     queues_.push_back(queue);
   }
   queue->open(options);
-  return *queue;
-}
-
-CudaQueue& CudaDevice::wrap_queue(cudaStream_t stream, const QueueOptions& options) {
-  start({});
-  const detail::LockGuard guard(queues_mutex_);
-  CudaQueue* queue = nullptr;
-  const auto free = std::find_if(free_wrappers_.begin(), free_wrappers_.end(),
-                                 [](CudaQueue* q) { return q->progress() == Answer::done; });
-  if (free != free_wrappers_.end()) {
-    queue = *free;
-    keep_failure_of(*queue);
-    free_wrappers_.erase(free);
-  } else {
-    queues_.reserve(queues_.size() + 1);
-    queue = new CudaQueue(*this);
-    queues_.push_back(queue);
-  }
-  queue->open(options);
-  queue->wrap(stream);
   return *queue;
 }
 
@@ -290,14 +270,14 @@ void CudaDevice::synchronize(const char* operation, SourceLocation where) {
   }
   const detail::LockGuard guard(queues_mutex_);
   if (!failures_.empty()) {
-    const auto [queue, error] = std::move(failures_.front());
+    const auto [state, error] = std::move(failures_.front());
     failures_.erase(failures_.begin());
-    queue->failures().forget(*error);
+    state->forget(*error);
     detail::throw_seen(*error);
   }
   // A later failure is left to who waits for it: once it is taken, what is pending behind it would run.
   for (const QueueEnd& end : ends) {
-    if (const auto error = end.queue->failures().take(end.place)) detail::throw_seen(*error);
+    if (const auto error = end.failures->take(end.place)) detail::throw_seen(*error);
   }
 }
 
@@ -326,8 +306,9 @@ std::vector<CudaDevice::QueueEnd> CudaDevice::mark_ends(const char* operation, S
   ends.reserve(queues.size());
   for (CudaQueue* queue : queues) {
     try {
-      const std::uint64_t place = queue->failures().place();
-      ends.push_back({queue, place, queue->mark_end(operation, where)});
+      FailureState& failures = queue->failures();
+      const std::uint64_t place = failures.place();
+      ends.push_back({queue, &failures, place, queue->mark_end(operation, where)});
     } catch (const Error&) {
       if (throws) throw;
     }

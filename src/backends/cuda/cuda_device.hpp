@@ -15,6 +15,7 @@
 #include "backends/cuda/streams/capture_gate.hpp"
 #include "backends/cuda/streams/device_clock.hpp"
 #include "backends/cuda/streams/end_mark.hpp"
+#include "backends/cuda/streams/failures.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/times_memory.hpp"
 #include "thread_safety.hpp"
@@ -184,11 +185,14 @@ class CudaDevice {
   Kept& kept(bool blocking, int priority) WEIR_NEEDS(queues_mutex_);
   CudaQueue* take_kept(Kept& kept) WEIR_NEEDS(queues_mutex_);
   void keep_failure_of(CudaQueue& queue) WEIR_NEEDS(queues_mutex_);
+  bool shares_failures(const CudaQueue& queue) const WEIR_NEEDS(queues_mutex_);
+  FailureState& failures_for(cudaStream_t stream, const CudaQueue& queue) WEIR_NEEDS(queues_mutex_);
   void use_again_if_free(CudaEvent& event) noexcept WEIR_NEEDS(events_mutex_);
   void rest(Kept& kept) WEIR_NEEDS(queues_mutex_);
   struct QueueEnd {
     CudaQueue* queue;
-    std::uint64_t place;  ///< of its failures: later ones are of work that is not waited for
+    FailureState* failures;  ///< the queue's at that time
+    std::uint64_t place;     ///< of its failures: later ones are of work that is not waited for
     EndMark mark;
   };
   std::vector<QueueEnd> mark_ends(const char* operation, SourceLocation where, bool throws);
@@ -225,7 +229,8 @@ class CudaDevice {
   std::vector<CudaQueue*> queues_ WEIR_GUARDED_BY(queues_mutex_);
   std::deque<Kept> kept_ WEIR_GUARDED_BY(queues_mutex_);
   std::vector<CudaQueue*> free_wrappers_ WEIR_GUARDED_BY(queues_mutex_);
-  std::vector<std::pair<CudaQueue*, std::shared_ptr<const Error>>> failures_
+  std::vector<std::unique_ptr<FailureState>> more_failure_states_ WEIR_GUARDED_BY(queues_mutex_);  ///< of wrappers
+  std::vector<std::pair<FailureState*, std::shared_ptr<const Error>>> failures_
       WEIR_GUARDED_BY(queues_mutex_);  ///< of queues that are used again
 
   detail::Mutex capture_queues_mutex_;

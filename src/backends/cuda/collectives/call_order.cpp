@@ -103,7 +103,7 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   const auto parts = call.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& part = *static_cast<NcclPart*>(parts[i].own.get());
-    const FailureState& failures = part.queue().failures();
+    const FailureState& failures = part.failures();
     if (auto failure = failures.failure_at(part.behind)) {
       post(worker(), [call = CallRef(call), i, failure = std::move(failure)] { call->fail_part(i, failure); });
       return Answer::is_over;

@@ -242,7 +242,7 @@ void Handing::go_on() {
       if (target.beside) part.queue().come_behind(target.end->get(), handing, where_);
       part.set_handed();
     }
-    part.queue().failures().set_tag(part.place(), transport_.tag());
+    part.failures().set_tag(part.place(), transport_.tag());
     last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end};
   }
 }

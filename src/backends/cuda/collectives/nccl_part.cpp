@@ -62,10 +62,10 @@ void Parts::end() noexcept {
 
 void let_all_parts_go() noexcept { Parts::instance().end(); }
 
-NcclPart::NcclPart(CudaQueue& queue) : queue_(queue) {
+NcclPart::NcclPart(CudaQueue& queue) : queue_(queue), failures_(queue.failures()) {
   Parts::instance().add(*this);
   try {
-    place_ = queue.failures().open_place();
+    place_ = failures_.open_place();
   } catch (...) {
     Parts::instance().remove(*this);
     throw;
@@ -98,10 +98,9 @@ void NcclPart::hold(SourceLocation where) {
 
 bool NcclPart::let_go(const std::shared_ptr<const Error>& failure) noexcept {
   if (over_.exchange(true, std::memory_order_seq_cst)) return false;
-  const FailureState& failures = queue_.failures();
-  if (failure && !failures.failed() && failures.is_unsettled(place_)) detail::note_unseen(failure);
+  if (failure && !failures_.failed() && failures_.is_unsettled(place_)) detail::note_unseen(failure);
   try {
-    queue_.failures().settle(place_, failure);  // first: what runs next looks at the failures
+    failures_.settle(place_, failure);  // first: what runs next looks at the failures
   } catch (...) {
     // Without memory for the list of those that depend on it the streams stay in doubt.
   }

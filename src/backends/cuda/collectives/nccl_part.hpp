@@ -16,6 +16,7 @@ namespace weir::cuda {
 struct NcclRanks;
 
 class CudaQueue;
+class FailureState;
 struct SignalWord;
 
 class NcclPart {
@@ -34,6 +35,7 @@ class NcclPart {
   NcclPart& operator=(const NcclPart&) = delete;
 
   CudaQueue& queue() const { return queue_; }
+  FailureState& failures() const { return failures_; }
   std::uint64_t place() const { return place_; }
   State state() const { return state_.load(std::memory_order_acquire); }
   bool over() const { return over_.load(std::memory_order_seq_cst); }
@@ -71,6 +73,7 @@ class NcclPart {
   void reach_word() noexcept;
 
   CudaQueue& queue_;
+  FailureState& failures_;  ///< the queue's when it was called
   std::uint64_t place_;
   std::atomic<State> state_{State::deferred};
   std::atomic<bool> marked_{false};

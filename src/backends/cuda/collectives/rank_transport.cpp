@@ -23,7 +23,7 @@ class ToldArrival final : public Reached {
     part_.ready_nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                                   std::memory_order_release);
     const NcclPart& own = part_of(part_);
-    std::shared_ptr<const Error> failure = own.queue().failures().failure_at(own.behind);
+    std::shared_ptr<const Error> failure = own.failures().failure_at(own.behind);
     if (!failure && answer != cudaSuccess) failure = lost_device(own);
     call_->arrived(part_, std::move(failure));
   }

@@ -193,7 +193,7 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched)
   last_guarded_ = guarded_graph != nullptr;
   launched_ = true;
   for (CudaEvent* event : graph_->recorded_events()) {
-    event->queue.store(nullptr, std::memory_order_relaxed);
+    event->failures.store(nullptr, std::memory_order_relaxed);
     event->recorder.store(nullptr, std::memory_order_relaxed);
     event->recorded.store(true, std::memory_order_release);
   }

@@ -22,15 +22,15 @@ detail::Mutex& failure_places_lock() {
 }  // namespace
 
 CudaEvent::FailurePlace CudaEvent::failure_place() const {
-  if (queue.load(std::memory_order_acquire) == nullptr) return {};
+  if (failures.load(std::memory_order_acquire) == nullptr) return {};
   const detail::LockGuard guard(failure_places_lock());
-  return {queue.load(std::memory_order_relaxed), place.load(std::memory_order_relaxed)};
+  return {failures.load(std::memory_order_relaxed), place.load(std::memory_order_relaxed)};
 }
 
 void CudaEvent::set_failure_place(const FailurePlace& now) {
   const detail::LockGuard guard(failure_places_lock());
   place.store(now.place, std::memory_order_relaxed);
-  queue.store(now.queue, std::memory_order_release);
+  failures.store(now.failures, std::memory_order_release);
 }
 
 void CudaEvent::close() noexcept { CudaDevice::at(device).close_event(*this); }
@@ -45,8 +45,8 @@ bool CudaEvent::done() {
 }
 
 bool CudaEvent::passed() {
-  // With a queue, something before the record may have failed, or may yet.
-  return queue.load(std::memory_order_acquire) == nullptr && done();
+  // With failures, something before the record may have failed, or may yet.
+  return failures.load(std::memory_order_acquire) == nullptr && done();
 }
 
 void CudaEvent::synchronize(const char* operation, SourceLocation where) {
@@ -54,9 +54,9 @@ void CudaEvent::synchronize(const char* operation, SourceLocation where) {
   const DeviceScope scope(device);
   CudaDevice& its_device = CudaDevice::at(device);
   check(its_device.wait_for(native.load(std::memory_order_acquire)), operation, its_device.name(), where);
-  if (const auto source = failure_place(); source.queue != nullptr) {
+  if (const auto source = failure_place(); source.failures != nullptr) {
     // It throws, and leaves the failure to the stream.
-    const auto error = source.queue->failures().failure_at(source.place);
+    const auto error = source.failures->failure_at(source.place);
     if (error) detail::throw_seen(*error);
   }
 }
@@ -135,7 +135,7 @@ CudaEvent& CudaDevice::open_event(bool timed) {
 
 void CudaDevice::close_event(CudaEvent& event) noexcept {
   event.recorded.store(false, std::memory_order_relaxed);
-  event.queue.store(nullptr, std::memory_order_relaxed);
+  event.failures.store(nullptr, std::memory_order_relaxed);
   const detail::LockGuard guard(events_mutex_);
   event.closed = true;
   use_again_if_free(event);

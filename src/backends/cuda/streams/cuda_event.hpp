@@ -14,12 +14,13 @@
 namespace weir::cuda {
 
 class CudaQueue;
+class FailureState;
 
 struct CudaEvent final : detail::EventState {
   std::atomic<cudaEvent_t> native{nullptr};  ///< taken from the stock at the first record
   std::atomic<bool> recorded{false};
   /// Of the last record, if something in it may fail; with its place under a lock.
-  std::atomic<CudaQueue*> queue{nullptr};
+  std::atomic<FailureState*> failures{nullptr};
   std::atomic<std::uint64_t> place{0};
   /// Of the last record, for who follows its events in their order; null: nobody knows.
   std::atomic<CudaQueue*> recorder{nullptr};
@@ -59,9 +60,9 @@ struct CudaEvent final : detail::EventState {
     return polls.load(std::memory_order_acquire) == 0 ? made(where) : replaced(where);
   }
 
-  /// Where the last record is in a queue that may fail before it; null: nowhere.
+  /// Where the last record is in a stream that may fail before it; null: nowhere.
   struct FailurePlace {
-    CudaQueue* queue = nullptr;
+    FailureState* failures = nullptr;
     std::uint64_t place = 0;
   };
   FailurePlace failure_place() const;

@@ -52,9 +52,9 @@ cudaStream_t CudaQueue::make_stream(SourceLocation where) {
 }
 
 void CudaQueue::ensure_flag(SourceLocation where) {
-  if (failures_.has_flag()) return;
+  if (failures().has_flag()) return;
   volatile unsigned long long* flag = device_.stocks().take_flag(where);
-  if (!failures_.set_flag(flag)) device_.stocks().give_flag(flag);  // another thread was first
+  if (!failures().set_flag(flag)) device_.stocks().give_flag(flag);  // another thread was first
 }
 
 void CudaQueue::record(detail::EventState& state, SourceLocation where) {
@@ -78,10 +78,10 @@ void CudaQueue::record(detail::EventState& state, SourceLocation where) {
     if (pending) record_one(pending.get());
     legacy_work_seen_.store(legacy_work, std::memory_order_relaxed);
   }
-  if (failures_.in_doubt()) [[unlikely]] {
-    event.set_failure_place({this, failures_.place()});
-  } else if (event.queue.load(std::memory_order_relaxed) != nullptr) {
-    event.queue.store(nullptr, std::memory_order_release);
+  if (failures().in_doubt()) [[unlikely]] {
+    event.set_failure_place({&failures(), failures().place()});
+  } else if (event.failures.load(std::memory_order_relaxed) != nullptr) {
+    event.failures.store(nullptr, std::memory_order_release);
   }
   event.recorder.store(this, std::memory_order_relaxed);
   event.recorded.store(true, std::memory_order_release);
@@ -99,14 +99,20 @@ void CudaQueue::wait(detail::EventState& state, SourceLocation where) {
                                         [&] { return cudaStreamWaitEvent(queue, native, cudaEventWaitDefault); });
   check(answer, "weir::Stream::wait", label_, where);
   waited_.store(true, std::memory_order_relaxed);
-  if (const auto source = event.failure_place(); source.queue != nullptr) [[unlikely]] {
+  if (const auto source = event.failure_place(); source.failures != nullptr) [[unlikely]] {
     ensure_flag(where);
-    failures_.depend_on(source.queue->failures_, source.place);
+    failures().depend_on(*source.failures, source.place);
   }
 }
 
-void CudaQueue::wrap(cudaStream_t stream) {
-  if (stream == nullptr) stream = cudaStreamLegacy;
+bool CudaQueue::stands_for(cudaStream_t stream) const {
+  if (stream == cudaStreamLegacy) return legacy_handle();
+  if (stream == cudaStreamPerThread || ended()) return false;  // the one is another stream in each thread
+  return stream_.load(std::memory_order_acquire) == stream;
+}
+
+void CudaQueue::wrap(cudaStream_t stream, FailureState& failures) {
+  failures_.store(&failures, std::memory_order_release);
   of_current_device_ = stream == cudaStreamLegacy || stream == cudaStreamPerThread;
   legacy_handle_.store(stream == cudaStreamLegacy, std::memory_order_relaxed);
   if (stream == cudaStreamLegacy) device_.note_legacy_handle();
@@ -273,10 +279,10 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
 
 void CudaQueue::synchronize(const char* operation, SourceLocation where) {
   const std::uint64_t place =
-      failures_.place();  // before the wait: what fails later has commands behind it that are pending
+      failures().place();  // before the wait: what fails later has commands behind it that are pending
   wait_for_all(operation, where);
-  failures_.settle_tagged(place);
-  if (const auto error = failures_.take(place)) detail::throw_seen(*error);
+  failures().settle_tagged(place);
+  if (const auto error = failures().take(place)) detail::throw_seen(*error);
 }
 
 void CudaQueue::settle() noexcept {

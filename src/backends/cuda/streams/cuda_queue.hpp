@@ -36,8 +36,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   explicit CudaQueue(CudaDevice& device) : device_(device) {}
 
   void open(const QueueOptions& options);
-  /// For a foreign stream, null being the legacy default stream, and when its owner may take it away again: work that it has taken stays known by an event.
-  void wrap(cudaStream_t stream);
+  /// For a foreign stream, and when its owner may take it away again: work that it has taken stays known by an event.
+  void wrap(cudaStream_t stream, FailureState& failures);
   void unwrap() noexcept;
 
   void submit(const Command& command) override;
@@ -76,7 +76,12 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The library's own: no user's later command goes there.
   bool internal() const { return internal_; }
   int priority() const { return priority_; }
-  FailureState& failures() { return failures_; }
+  /// The native stream's: whoever else wraps that has the same.
+  FailureState& failures() const { return *failures_.load(std::memory_order_acquire); }
+  /// Whether its commands are in this stream's order, as another queue's may be.
+  bool stands_for(cudaStream_t stream) const;
+  /// The foreign stream may be gone.
+  bool ended() const { return ended_.load(std::memory_order_relaxed); }
   /// The graph that commands go to now, instead of being executed; null outside of captures.
   DriverGraph* capture() const { return capture_; }
   void set_capture(DriverGraph* graph) { capture_ = graph; }
@@ -176,7 +181,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
 
   // What commands that are submitted now must heed: the failures of the queue, or of the graph that they are captured into.
   bool in_doubt() const;
-  bool skips_all() const { return capture_ == nullptr && failures_.skips_all(); }
+  bool skips_all() const { return capture_ == nullptr && failures().skips_all(); }
   detail::DeviceGuard guard() const;
 
   // queue_launch.cpp
@@ -253,7 +258,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   bool captured_ WEIR_GUARDED_BY(mutex_) = false;
   bool retires_at_end_ WEIR_GUARDED_BY(mutex_) = false;  ///< of the capture
   std::atomic<cudaStream_t> behind_words_{nullptr};      ///< waits for other backends, where this stream itself cannot
-  FailureState failures_;
+  FailureState own_failures_;
+  std::atomic<FailureState*> failures_{&own_failures_};
   CommandTimes times_;
   DeferredParts deferred_;
   std::atomic<bool> handle_known_{false};  ///< others than Weir may have it

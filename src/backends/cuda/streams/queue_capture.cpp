@@ -9,11 +9,11 @@
 
 namespace weir::cuda {
 
-bool CudaQueue::in_doubt() const { return capture_ != nullptr ? capture_->in_doubt() : failures_.in_doubt(); }
+bool CudaQueue::in_doubt() const { return capture_ != nullptr ? capture_->in_doubt() : failures().in_doubt(); }
 
 detail::DeviceGuard CudaQueue::guard() const {
   if (capture_ != nullptr) return capture_->guard();
-  return failures_.in_doubt() ? failures_.guard() : detail::DeviceGuard{nullptr, 0};
+  return failures().in_doubt() ? failures().guard() : detail::DeviceGuard{nullptr, 0};
 }
 
 void CudaQueue::begin_capture(SourceLocation where) {

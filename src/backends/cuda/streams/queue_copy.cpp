@@ -262,7 +262,7 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy, const C
 void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
   const std::size_t bytes = bytes_of(copy.from_layout);
   const bool waits = bytes > detail::most_taken_bytes;
-  if (failures_.skips_all()) {
+  if (failures().skips_all()) {
     if (waits) synchronize(copying, command.where);
     return;
   }
@@ -277,7 +277,7 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
     return copy_on_host(command, staged, true);
   }
   const bool plain = is_dense(copy.to_layout) && is_dense(copy.from_layout);
-  if (plain && bytes <= most_embedded_bytes && copy.to_device == device_.index() && !failures_.in_doubt()) {
+  if (plain && bytes <= most_embedded_bytes && copy.to_device == device_.index() && !failures().in_doubt()) {
     const cudaStream_t queue = stream(command.where);
     const DeviceScope scope(device_.index());
     check(cudaMemcpyAsync(copy.to, copy.from, bytes, cudaMemcpyDefault, queue), copying, label_, command.where);
@@ -306,16 +306,16 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
   }
   const std::size_t bytes = bytes_of(copy.to_layout);
   if (bytes >= least_staged_out && is_dense(copy.to_layout) && is_dense(copy.from_layout)) {
-    if (failures_.skips_all()) throw_skipped(copying, command.where);
+    if (failures().skips_all()) throw_skipped(copying, command.where);
     return copy_staged(command, copy, StagedWay::out);
   }
   PinnedMemory& pinned = PinnedMemory::instance();
   void* memory = pinned.take_for_staging(bytes + SkippedMark::bytes, copying, command.where);
   const Copy staged = through(copy, memory).first;
   try {
-    if (failures_.skips_all()) throw_skipped(copying, command.where);
+    if (failures().skips_all()) throw_skipped(copying, command.where);
     std::optional<SkippedMark> mark;
-    if (failures_.in_doubt()) {
+    if (failures().in_doubt()) {
       // Before the copy: another thread may be told of the failure between both, and what is behind that runs.
       mark.emplace(static_cast<char*>(memory) + bytes);
       copy_on_device(command, mark->copy());
@@ -334,7 +334,7 @@ void CudaQueue::copy_to_pageable(const Command& command, const Copy& copy) {
 /// What the copy should have brought is not there, and whoever asked for it must hear so, if another thread was told already.
 void CudaQueue::throw_skipped(const char* operation, SourceLocation where) {
   synchronize(operation, where);
-  if (const auto error = failures_.last_taken()) detail::throw_seen(*error);
+  if (const auto error = failures().last_taken()) detail::throw_seen(*error);
   throw Error(Errc::host_function_failed, operation, label_, "what comes before it in its stream failed", where);
 }
 

@@ -97,7 +97,7 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
   const cudaStream_t queue = stream(command.where);
   check_no_foreign_capture(operation, command.where);
   ensure_flag(command.where);
-  if (failures_.skips_all()) {
+  if (failures().skips_all()) {
     delete function;
     return;
   }
@@ -109,15 +109,15 @@ void CudaQueue::submit_call(const Command& command, detail::HostFunction* functi
     return call_without_driver(command, function, std::move(times));
   }
   auto call =
-      std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, std::move(times), behind_waits});
-  call->place = failures_.open_place();
+      std::make_unique<Call>(Call{nullptr, &failures(), 0, command.where, label_, std::move(times), behind_waits});
+  call->place = failures().open_place();
   call->function.reset(function);
   if (behind_waits != nullptr) behind_waits->fetch_add(1, std::memory_order_relaxed);
   const cudaError_t answer = in_context([&] { return driver().launch_host_function(queue, &run_call, call.get()); },
                                         [&] { return cudaLaunchHostFunc(queue, &run_call, call.get()); });
   if (answer != cudaSuccess) {
     static_cast<void>(call->function.release());  // still the caller's
-    failures_.settle(call->place, nullptr);
+    failures().settle(call->place, nullptr);
     if (behind_waits != nullptr) behind_waits->fetch_sub(1, std::memory_order_relaxed);
     refuse(answer, operation, label_, command.where);
   }
@@ -130,8 +130,8 @@ void CudaQueue::call_without_driver(const Command& command, detail::HostFunction
   constexpr const char* operation = "weir::host_call";
   const cudaStream_t queue = stream(command.where);
   StockEvent turn(device_, false, command.where);
-  auto call = std::make_unique<Call>(Call{nullptr, &failures_, 0, command.where, label_, std::move(times)});
-  std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, command.where);
+  auto call = std::make_unique<Call>(Call{nullptr, &failures(), 0, command.where, label_, std::move(times)});
+  std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures(), command.where);
   const CudaSignal& word = *signal;
   call->place = word.place();
   auto when_reached = std::make_unique<CallWhenReached>(std::move(call), std::move(signal), std::move(turn));

@@ -52,7 +52,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   const detail::DeviceCode* code = code_of(kernel);
   const cudaStream_t stream = stream_.load(std::memory_order_acquire);
   const LoadedCode* loaded = code != nullptr && stream != nullptr ? device_.known(*code) : nullptr;
-  if (loaded == nullptr || failures_.in_doubt() || (of_current_device_ && several_devices) || size > most_grid_x)
+  if (loaded == nullptr || failures().in_doubt() || (of_current_device_ && several_devices) || size > most_grid_x)
       [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
     return;

@@ -124,8 +124,8 @@ class GiveBehindReplay final : public GiveWhenReached {
 /// Takes the signal unless it throws.
 template <class Give>
 void send(std::unique_ptr<Give> give, const void* order, CudaEvent& event, std::unique_ptr<detail::Signal>& signal) {
-  if (const auto source = event.failure_place(); source.queue != nullptr) {
-    give->depend_on(source.queue->failures(), source.place);
+  if (const auto source = event.failure_place(); source.failures != nullptr) {
+    give->depend_on(*source.failures, source.place);
   }
   give->set(std::move(signal));
   Give& sent = *give;
@@ -285,7 +285,7 @@ std::unique_ptr<detail::Signal> CudaQueue::wait_for_signal(const Command& comman
   const cudaStream_t queue = stream(where);
   ensure_flag(where);
   const DeviceScope scope(device_.index());
-  std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures_, where);
+  std::unique_ptr<CudaSignal> signal = Signals::instance().make(failures(), where);
   check(
       legacy_ || wrapped() ? wait_aside(signal->word(), signal->count(), where) : signal->hold(queue, device_.index()),
       operation, label_, where);
