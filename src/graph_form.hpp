@@ -36,7 +36,7 @@ class Payload {
 
   /// Other arguments for the same kernel, in place: for executables whose replays have copies of them, where no other graph
   /// has the payload (NodePayload::sole).
-  void take_arguments(const Launch& launch);
+  void take_arguments(const void* closure);
 
   const Op& op() const { return op_; }
   SourceLocation where() const { return where_; }
@@ -177,7 +177,10 @@ void exchange_all(GraphForm& form, std::vector<NodeChange>& changes, F&& update)
 
 class GraphExecutable {
  public:
+  /// `copies_arguments`: update_arguments() is for it.
+  explicit GraphExecutable(bool copies_arguments = false) : copies_arguments_(copies_arguments) {}
   virtual ~GraphExecutable() = default;
+  bool copies_arguments() const { return copies_arguments_; }
   /// The payload or the enabled flag of a node changed; replays that are launched from here on use it.
   /// Throws what the driver refuses, before anything has changed; the core then puts the form back.
   virtual void update(const GraphForm& form, std::size_t node) = 0;
@@ -188,13 +191,16 @@ class GraphExecutable {
   virtual void close() noexcept = 0;
   /// A shorter way for what is updated most: the arguments of a launch whose kernel, extent and arrays stay, with a payload
   /// that is the node's alone. If it can, it calls payload.take_arguments(), later replays use them, and it returns true; else nothing has changed.
-  virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const Launch& /*launch*/) { return false; }
+  virtual bool update_arguments(std::size_t /*node*/, Payload& /*payload*/, const void* /*closure*/) { return false; }
   /// Whether replays do what the form does not know of, as foreign work that the driver captured.
   virtual bool does_more() { return false; }
   /// What replays do of which the form does not know, as foreign work that the driver captured: for a copy as a child graph.
   virtual std::shared_ptr<const void> beyond_form() { return nullptr; }
   /// For a graph with the same nodes: what Backend::instantiate() wants as the driver's graph; null where the form says all.
   virtual void* driver_copy(SourceLocation /*where*/) { return nullptr; }
+
+ private:
+  const bool copies_arguments_;
 };
 
 /// What a GraphLaunch op points to.

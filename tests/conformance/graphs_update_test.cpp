@@ -20,6 +20,25 @@ struct Minus {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x, int value) const { x[i] -= value; }
 };
 
+/// Of a view: how many elements, and how far they are from each other.
+struct TellView {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const int> of, weir::View<int> to, int more) const {
+    if (i == 0) to[0] = 100 * static_cast<int>(of.stride(0)) + static_cast<int>(of.size(0)) + more;
+  }
+};
+
+/// What the last launch of a graph was told to use.
+class UsesOfLaunches : public weir::Observer {
+ public:
+  UsesOfLaunches() { weir::attach(*this); }
+  ~UsesOfLaunches() override { weir::detach(*this); }
+  void submitted(const weir::Command& command) override {
+    if (std::holds_alternative<weir::GraphLaunch>(command.op)) last.assign(command.uses.begin(), command.uses.end());
+  }
+
+  std::vector<weir::Region> last;
+};
+
 class GraphsUpdate : public AnyDevice {
  protected:
   weir::Stream s{device()};
@@ -41,6 +60,69 @@ TEST_P(GraphsUpdate, ALaunchsArguments) {
   s.synchronize();
   EXPECT_EQ(x.to_host(), std::vector<int>(16, 11));
   EXPECT_EQ(y.to_host(), std::vector<int>(16, 5));
+}
+
+TEST_P(GraphsUpdate, ArgumentsAgainAndAgainWithOtherPartsOfTheArray) {
+  const auto x = weir::zeros<int>(s, 16);
+  const auto y = weir::zeros<int>(s, 1);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  const auto node = b.launch(1, TellView{}, weir::in(x), weir::out(y), 0);
+  weir::Graph graph = b.build();
+  const auto replayed = [&](const auto& part, int more) {
+    graph.update(node, weir::in(part), weir::out(y), more);
+    graph.launch(s);
+    return y.to_host()[0];
+  };
+  EXPECT_EQ(replayed(x, 1000), 1116);
+  EXPECT_EQ(replayed(x, 2000), 2116);
+  EXPECT_EQ(replayed(x.slice(0, 8), 1000), 1108);
+  EXPECT_EQ(replayed(x.slice(0, 8), 2000), 2108);
+  EXPECT_EQ(replayed(x.slice({{0, 16, 2}}), 2000), 2208);
+  EXPECT_EQ(replayed(x.slice({{0, 16, 2}}), 3000), 3208);
+  EXPECT_EQ(replayed(x, 3000), 3116);
+}
+
+TEST_P(GraphsUpdate, ArgumentsOfArraysThatWereFreedAreRefused) {
+  auto x = weir::zeros<int>(s, 16);
+  weir::GraphBuilder b(device());
+  const auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  graph.update(node, weir::inout(x), 2);
+  graph.update(node, weir::inout(x), 3);
+  s.synchronize();
+  x.free();
+  EXPECT_TRUE(fails_with(Errc::already_freed, [&] { graph.update(node, weir::inout(x), 4); }));
+  const auto moved = std::move(x);
+  EXPECT_TRUE(fails_with(Errc::invalid_handle, [&] { graph.update(node, weir::inout(x), 4); }));
+}
+
+TEST_P(GraphsUpdate, WhatALaunchDoesToTheSameArray) {
+  const auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  const auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  graph.update(node, weir::inout(x), 2);
+  graph.update(node, weir::accumulate(x), 2);
+  UsesOfLaunches uses;
+  graph.launch(s);
+  ASSERT_EQ(uses.last.size(), 1u);
+  EXPECT_EQ(uses.last[0].access, weir::Access::accumulate);
+}
+
+TEST_P(GraphsUpdate, ArgumentsInsideAHostFunctionAreRefused) {
+  const auto x = weir::zeros<int>(s, 16);
+  s.synchronize();
+  weir::GraphBuilder b(device());
+  const auto node = b.launch(16, Plus{}, weir::inout(x), 1);
+  weir::Graph graph = b.build();
+  graph.update(node, weir::inout(x), 2);
+  std::atomic<bool> refused{false};
+  weir::host_call(s,
+                  [&] { refused = fails_with(Errc::not_permitted, [&] { graph.update(node, weir::inout(x), 3); }); });
+  s.synchronize();
+  EXPECT_TRUE(refused);
 }
 
 TEST_P(GraphsUpdate, ALaunchOfACapturedGraph) {

@@ -206,7 +206,7 @@ const void* GraphEdit::functor(std::string_view type) const {
 /// Other arguments of the same launch, without a new payload.
 bool GraphEdit::take_arguments(const Command& command) {
   const FormNode& node = graph_.form.nodes[node_];
-  if (!node.payload.sole()) return false;
+  if (!graph_.executable->copies_arguments() || !node.payload.sole()) return false;
   const auto* launch = std::get_if<Launch>(&command.op);
   const auto* before = std::get_if<Launch>(&node.payload->op());
   if (launch == nullptr || before == nullptr || launch->kernel != before->kernel || launch->kernel->copy != nullptr ||
@@ -217,7 +217,7 @@ bool GraphEdit::take_arguments(const Command& command) {
   }
   // The form's payloads are made here, as objects that may change.
   auto& payload = const_cast<Payload&>(*node.payload);
-  return graph_.executable->update_arguments(node_, payload, *launch);
+  return graph_.executable->update_arguments(node_, payload, launch->closure);
 }
 
 void GraphEdit::take(const Command& command) {
@@ -235,6 +235,33 @@ void GraphEdit::take(const Command& command) {
     throw;
   }
 }
+
+WEIR_NOT_ANALYSED ArgumentEdit::ArgumentEdit(const Graph& of, Node node, const Kernel& kernel) noexcept {
+  auto* const graph = static_cast<CoreGraph*>(of.state());
+  const bool plain = thread_state == ThreadState::free && hooks.load(std::memory_order_relaxed) == 0;
+  if (!plain || graph == nullptr || !graph->executable->copies_arguments()) return;
+  if (node.graph() != graph->family || node.index() >= graph->form.nodes.size()) return;
+  graph->edit_mutex.lock();
+  graph_ = graph;
+  node_ = node.index();
+  const FormNode& form = graph->form.nodes[node_];
+  if (form.kind != NodeKind::launch || form.device != graph->on->index || !form.payload.sole()) return;
+  const Payload& payload = *form.payload;
+  const auto* const launch = std::get_if<Launch>(&payload.op());
+  if (launch == nullptr || launch->kernel != &kernel || !same_line(form.where, payload.where())) return;
+  closure_ = launch->closure;
+  uses_ = payload.uses().data();
+  device_ = graph->on;
+}
+
+WEIR_NOT_ANALYSED bool ArgumentEdit::take(const void* closure) {
+  auto& payload = const_cast<Payload&>(*graph_->form.nodes[node_].payload);  // as above
+  const bool taken = graph_->executable->update_arguments(node_, payload, closure);
+  end();
+  return taken;
+}
+
+WEIR_NOT_ANALYSED void ArgumentEdit::end() noexcept { std::exchange(graph_, nullptr)->edit_mutex.unlock(); }
 
 void GraphEdit::check_taken() const {
   if (taken_) return;

@@ -63,9 +63,9 @@ void Payload::own_closure(Launch& launch) {
 
 void Payload::give_function_back() noexcept { static_cast<void>(function_.release()); }
 
-void Payload::take_arguments(const Launch& launch) {
+void Payload::take_arguments(const void* closure) {
   auto& own = std::get<Launch>(op_);
-  std::memcpy(const_cast<void*>(own.closure), launch.closure, own.kernel->closure_bytes);
+  std::memcpy(const_cast<void*>(own.closure), closure, own.kernel->closure_bytes);
 }
 
 void Payload::keep(Storage& storage) {

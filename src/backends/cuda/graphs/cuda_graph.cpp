@@ -62,7 +62,7 @@ constinit std::atomic<std::size_t> CudaGraph::buried{0};
 
 CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<DriverGraph> graph,
                      SourceLocation where)
-    : device_(device), graph_(std::move(graph)) {
+    : GraphExecutable(true), device_(device), graph_(std::move(graph)) {
   collect();
   if (!graph_) {
     graph_ = std::make_unique<DriverGraph>(device);
@@ -318,15 +318,15 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
   return true;
 }
 
-bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) {
+bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const void* closure) {
   const detail::LockGuard guard(mutex_);
   Applied& applied = applied_[node];
-  if (!applied.told && !prepare_to_tell(node, launch)) return false;
+  if (!applied.told && !prepare_to_tell(node, *launch_of(&payload))) return false;
   Told& told = *applied.told;
-  told.launch.take(launch);
+  told.launch.take(closure);
   const ContextScope scope(applied.device);
   if (driver().update_kernel_node(instance_.get(), told.node, &told.parameters) != CUDA_SUCCESS) return false;
-  payload.take_arguments(launch);
+  payload.take_arguments(closure);
   applied.stale = true;
   guarded_made_ = false;
   return true;

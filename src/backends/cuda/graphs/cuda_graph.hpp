@@ -35,7 +35,7 @@ class CudaGraph final : public detail::GraphExecutable {
 
   void update(const detail::GraphForm& form, std::size_t node) override;
   void update_all(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) override;
-  bool update_arguments(std::size_t node, detail::Payload& payload, const Launch& launch) override;
+  bool update_arguments(std::size_t node, detail::Payload& payload, const void* closure) override;
   void close() noexcept override;
   bool does_more() override;
   std::shared_ptr<const void> beyond_form() override;

@@ -34,7 +34,7 @@ struct PreparedLaunch {
   PreparedLaunch& operator=(const PreparedLaunch&) = delete;
 
   /// The same launch with other arguments.
-  void take(const Launch& launch);
+  void take(const void* closure);
 
   CUfunction function;
   unsigned grid_x = 0;
@@ -49,7 +49,9 @@ struct PreparedLaunch {
 
  private:
   /// As in detail::DeviceCount.
-  std::uint64_t plain_elements(const Launch& launch) const;
+  std::uint64_t plain_elements(const void* closure) const;
+
+  const Kernel& kernel_;
 };
 
 }  // namespace weir::cuda

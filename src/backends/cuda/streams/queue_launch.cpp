@@ -80,7 +80,7 @@ void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::si
 }
 
 PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, const detail::DeviceGuard& doubt)
-    : function(code.function.load(std::memory_order_relaxed)), guard(doubt) {
+    : function(code.function.load(std::memory_order_relaxed)), guard(doubt), kernel_(*launch.kernel) {
   const std::size_t elements = launch.extent.count();
   std::size_t blocks = elements;
   if (launch.kernel->rank == 0) {
@@ -99,20 +99,20 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
                  : launch.kernel->rank == 0 ? static_cast<void*>(&sizes)
                                             : &count;
   arguments[2] = &guard;
-  take(launch);
+  take(launch.closure);
 }
 
-void PreparedLaunch::take(const Launch& launch) {
-  arguments[1] = const_cast<void*>(launch.closure);
-  if (launch.kernel->rank == 0) return;
-  count.plain = plain_elements(launch);
+void PreparedLaunch::take(const void* closure) {
+  arguments[1] = const_cast<void*>(closure);
+  if (kernel_.rank == 0) return;
+  count.plain = plain_elements(closure);
   count.careful = guard.times != nullptr && count.plain != 0 ? 1 : 0;
   extent.plain = extent.narrow != 0 ? count.plain : 0;
   extent.careful = extent.plain != 0 ? count.careful : 0;
 }
 
-std::uint64_t PreparedLaunch::plain_elements(const Launch& launch) const {
-  if (grid_y != 1 || guard.failed_at != nullptr || !is_dense(*code_of(*launch.kernel), launch.closure)) return 0;
+std::uint64_t PreparedLaunch::plain_elements(const void* closure) const {
+  if (grid_y != 1 || guard.failed_at != nullptr || !is_dense(*code_of(kernel_), closure)) return 0;
   if (guard.times == nullptr) return count.count;
   constexpr unsigned noting = 1 + detail::ending_blocks;
   return grid_x > noting ? std::uint64_t{grid_x - noting} * threads : 0;
