@@ -131,6 +131,29 @@ TEST_P(CapturesAndHousekeeping, blocks_that_leave_the_cache_are_not_lost) {
   EXPECT_LE(pool.statistics().reserved, before);
 }
 
+// Before memory is said to be out, what is kept and what was put off goes back: of the captured stream, too, were it allowed.
+TEST_P(CapturesAndHousekeeping, another_thread_runs_out_of_memory_and_tries_again) {
+  { auto y = weir::zeros<int>(stream, 1 << 20); }
+  auto pinned = std::make_unique<weir::Array<int>>(weir::empty<int>(weir::pinned, 16));
+  hold(stream);
+  weir::copy(stream, x, *pinned);
+  weir::fill(stream, x, 0);
+  capture_while(stream, x, [&] {
+    on_another_thread([&] {
+      pinned.reset();
+      const weir::Stream other(gpu(), {.blocking = false});
+      const std::uint64_t before = fake_cuda::calls("cudaMallocFromPoolAsync");
+      fake_cuda::fail_call("cudaMallocFromPoolAsync", 1, cudaErrorMemoryAllocation);
+      const auto z = weir::full(other, 1 << 23, 7);
+      fake_cuda::fail_nothing();
+      EXPECT_EQ(fake_cuda::calls("cudaMallocFromPoolAsync"), before + 2) << "it was not tried again";
+      other.synchronize();
+      EXPECT_EQ(z.slice(5, 6).to_host(other).at(0), 7);
+    });
+    gate.open();
+  });
+}
+
 TEST_P(CapturesAndHousekeeping, unpinning_waits_for_what_was_before) {
   std::vector<int> host(16, 3);
   auto pin = std::make_unique<weir::ScopedPin>(host);
