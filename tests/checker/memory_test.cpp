@@ -1,5 +1,6 @@
 // The checker's memory: ranges of the host that meet, arrays that DLPack takes elsewhere or brings, the words for new arrays,
 // streams that fail.
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -163,6 +164,19 @@ TEST(CheckedMemory, of_arrays_that_are_older_is_theirs_through_raw_views_too) {
   weir::launch(streams.compute, 100, Look{}, weir::in(b));
   ASSERT_EQ(checker.findings().size(), 2u) << to_text(checker.report());
   EXPECT_EQ(checker.findings().at(1).bytes, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{200, 240}}));
+}
+
+// What has their addresses next is other memory, of which nothing is known.
+TEST(CheckedMemory, of_arrays_that_are_older_is_theirs_until_they_are_gone) {
+  Pair streams;
+  std::optional<weir::Array<float>> a = weir::zeros<float>(streams.own, 100);
+  const weir::View<float> raw = a->view();
+  weir::synchronize();
+  Checker checker({.mode = CheckMode::collect});
+  weir::launch(streams.own, 100, Touch{}, weir::inout(*a));
+  a.reset();
+  weir::launch(streams.compute, 10, Touch{}, weir::inout(weir::View<float>(raw.data() + 20, 10)));
+  EXPECT_EQ(checker.findings().size(), 0u) << to_text(checker.report());
 }
 
 // A fill of pageable memory returns when it is done, and one of pinned memory does not: so nothing orders what follows.

@@ -194,6 +194,19 @@ TEST_F(CollectivesFailures, a_group_with_a_call_that_is_refused_makes_none) {
   ranks.synchronize();
 }
 
+TEST_F(CollectivesFailures, a_group_that_an_exception_leaves_makes_no_call) {
+  s0.synchronize();
+  try {
+    weir::CollectiveGroup group;
+    weir::barrier(s0, c0);
+    throw std::runtime_error("on purpose");
+  } catch (const std::runtime_error&) {
+    EXPECT_TRUE(s0.done()) << "a part of it waits for a rank that does not come";
+  }
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  ranks.synchronize();
+}
+
 // Bytes of a transposed square are those of the square, and its elements come in another order.
 TEST_F(CollectivesFailures, the_same_memory_in_another_order_is_not_in_place) {
   const auto both = [&](const auto& x, const auto& y) {

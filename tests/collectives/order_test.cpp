@@ -72,6 +72,24 @@ TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
   for (const auto& each : x) EXPECT_EQ(each.to_host(), ints(8, 1));
 }
 
+// What has one place in each stream is behind what stands there, whatever the unit's other streams have come to.
+TEST(CollectivesOrder, a_group_follows_the_streams_of_all_its_calls) {
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+  Gate gate;
+  gate.hold(ranks.streams[1]);
+  weir::fill(ranks.streams[1], x[1], 5);
+  {
+    weir::CollectiveGroup group;
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  }
+  EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return !ranks.streams[0].done(); }));
+  gate.open();
+  ranks.synchronize();
+  EXPECT_EQ(x[0].to_host(), ints(8, 6));
+}
+
 TEST(CollectivesOrder, a_communicator_is_ordered_like_a_stream_whatever_the_streams) {
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);

@@ -118,6 +118,10 @@ WEIR_SCENE(ipc_exports) {
     gone = weir::export_array(y);
   }
   test.say(gone);
+  auto freed = weir::empty<float>(s, 10, pool);
+  const weir::ArrayHandle given_back = weir::export_array(freed);
+  freed.free();  // its object lives on
+  test.say(given_back);
   test.await_nod();
 }
 
@@ -143,8 +147,10 @@ TEST_P(IpcArrays, that_are_gone_or_of_other_elements_are_errors) {
   const auto handle = peer->hear<weir::ArrayHandle>();
   const auto gone = peer->hear<weir::ArrayHandle>();
   const std::string process = "array of process " + std::to_string(peer.pid());
-  EXPECT_TRUE(fails_with(Errc::already_freed, [&] { static_cast<void>(weir::import_array<float>(device(), gone)); },
-                         {"weir::import_array", process, "arrays_test.cpp"}));
+  for (const auto& one : {gone, peer->hear<weir::ArrayHandle>()}) {
+    EXPECT_TRUE(fails_with(Errc::already_freed, [&] { static_cast<void>(weir::import_array<float>(device(), one)); },
+                           {"weir::import_array", process, "arrays_test.cpp"}));
+  }
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { static_cast<void>(weir::import_array<int>(device(), handle)); },
                          {process, "float32", "int32 were asked for"}));
   EXPECT_TRUE(fails_with(Errc::invalid_value, [&] { static_cast<void>(weir::import_array<double>(device(), handle)); },

@@ -40,6 +40,11 @@ TEST(TraceReasons, a_host_that_was_late_is_told_with_what_it_did_instead) {
   Made waits = begun();
   add_wait(waits, "s0", 0, 1 * us, 12 * us);
   EXPECT_NE(why_of(waits).find("; its thread had called nothing since the wait at made.cpp:77"), std::string::npos);
+  Made others = begun();
+  add_wait(others, "s0", 0, 1 * us, 12 * us);
+  others.timeline.waits.back().thread = 2;
+  EXPECT_NE(why_of(others).find("; its thread had called nothing since made.cpp:1"), std::string::npos)
+      << "the wait is another thread's";
   Made named = begun();
   for (const auto& [name, thread, begin, end] : {std::tuple("epoch", 1u, 0, 200), std::tuple("load", 1u, 11, 88),
                                                  std::tuple("short", 1u, 20, 30), std::tuple("other", 2u, 9, 95)}) {

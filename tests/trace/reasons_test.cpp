@@ -140,6 +140,20 @@ TEST(TraceReasons, a_pageable_copy_that_was_slow_itself_is_told_beside_what_pinn
   }
 }
 
+// What shared the link with others says little of what pinned memory can do.
+TEST(TraceReasons, a_pageable_copy_is_beside_the_best_of_pinned_ones_that_are_no_larger) {
+  Made made(1);
+  const auto best = made.add(0, Lane::copy_in, 0, 0, 10 * us, {}, 1 << 20);
+  const auto shared = made.add(0, Lane::copy_in, 1 * us, 10 * us, 90 * us, {{best, Tie::stream_order}}, 1 << 21);
+  const auto slow = made.add(0, Lane::copy_in, 2 * us, 90 * us, 170 * us, {{shared, Tie::stream_order}}, 1 << 21);
+  made.timeline.commands[slow].pageable = true;
+  std::vector<Held> told = explain(made.timeline);
+  std::erase_if(told, [](const Held& one) { return one.reason != Reason::pageable_copy; });
+  ASSERT_EQ(told.size(), 1u) << to_text(told, made.timeline);
+  EXPECT_EQ(told[0].command, slow);
+  EXPECT_EQ(told[0].saves, 60 * us);
+}
+
 TEST(TraceReasons, a_pageable_copy_that_held_the_host_is_told_where_no_copy_of_pinned_memory_was_recorded) {
   for (const bool on_cpu : {false, true}) {
     Made made(1);
@@ -185,11 +199,13 @@ TEST(TraceReasons, sentences_have_the_beginnings_of_long_names) {
   Made made;
   made.add(0, Lane::copy_in, 0, 0, 10 * us);
   const auto held = made.add(1, Lane::copy_in, 0, 10 * us, 20 * us);
-  std::string name = "kernel<";
-  for (int i = 0; i < 50; ++i) name += "\xc3\xa4\xc3\xb6\xc3\xbc";
-  made.timeline.commands[held].name = made.text(name);
-  EXPECT_EQ(only_of(made.timeline, held).why,
-            name.substr(0, 77) + "... (s1) was ready, but c0 (s0) kept its copy engine busy");
+  for (const std::size_t end : {77u, 76u}) {  // behind a character, and inside one
+    std::string name = end == 77 ? "kernel<" : "kernels<";
+    for (int i = 0; i < 50; ++i) name += "\xc3\xa4\xc3\xb6\xc3\xbc";
+    made.timeline.commands[held].name = made.text(name);
+    EXPECT_EQ(only_of(made.timeline, held).why,
+              name.substr(0, end) + "... (s1) was ready, but c0 (s0) kept its copy engine busy");
+  }
 }
 
 TEST(TraceReasons, kernels_run_beside_each_other_and_copies_of_one_engine_do_not) {
