@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -365,17 +366,30 @@ std::optional<SocketError> heard_by(int rank, int port, Socket listening = Socke
   return std::nullopt;
 }
 
-/// Connected, and let in by rank 0.
-Connection let_in_as(int rank, int port) {
+/// Connected to rank 0, and whether it lets this one in.
+std::pair<Connection, bool> comes_as(std::uint64_t rank, int port, std::uint64_t job = 0) {
   const auto until = RankClock::now() + std::chrono::seconds(20);
   Connection connection(weir::detail::connect_to("127.0.0.1", port, until));
-  connection.queue({Type::hello,
-                    {weir::detail::rank_protocol, static_cast<std::uint64_t>(rank), 4, 0, 1, 0},
-                    {"secret", "there", ""}});
+  connection.queue({Type::hello, {weir::detail::rank_protocol, rank, 4, job, 1, 0}, {"secret", "there", ""}});
   std::optional<ControlMessage> answer;
   while (!answer && connection.move() && RankClock::now() < until) answer = connection.reader().next();
-  EXPECT_TRUE(answer && answer->type == Type::alive);
-  return connection;
+  return {std::move(connection), answer && answer->type == Type::alive};
+}
+Connection let_in_as(std::uint64_t rank, int port) {
+  auto [connection, let_in] = comes_as(rank, port);
+  EXPECT_TRUE(let_in);
+  return std::move(connection);
+}
+
+TEST(ControlJoin, a_rank_that_is_there_and_one_of_another_job_are_not_let_in) {
+  auto [listening, port] = weir::detail::listen_at("127.0.0.1", 0);
+  std::thread rank0([at = std::move(listening), port = port]() mutable { heard_by(0, port, std::move(at)); });
+  const Connection first = let_in_as(1, port);
+  EXPECT_FALSE(comes_as(1, port).second);
+  EXPECT_FALSE(comes_as(2, port, 7).second);
+  EXPECT_FALSE(comes_as(4, port).second);
+  let_in_as(2, port);  // and gone, so that nobody waits for rank 3
+  rank0.join();
 }
 
 TEST(ControlJoin, a_rank_that_is_gone_before_all_have_come_is_told_to_the_others_at_once) {
