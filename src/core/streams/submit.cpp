@@ -90,8 +90,8 @@ template <ClosureCopy kind>
 
 /// What is told of beside times goes into its queue by the shortest way, as if nobody were told.
 template <ClosureCopy kind>
-[[gnu::noinline]] bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void* closure,
-                                                std::size_t size, const LaunchSite& site) {
+bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
+                              const LaunchSite& site) {
   StreamState* state = stream.state();
   const std::uint32_t now = hooks.load(std::memory_order_relaxed);
   constexpr auto slower = static_cast<std::uint32_t>(Watch::times) | policies | launch_blocking | captures_watched;
@@ -114,6 +114,14 @@ template <ClosureCopy kind>
       *state, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);
   return true;
 }
+
+/// Of its own, so that the hot path needs no stack frame.
+template <ClosureCopy kind>
+[[gnu::noinline]] void submit_plain_launch_slowly(StreamRef stream, const Kernel& kernel, const void* closure,
+                                                  std::size_t size, const LaunchSite& site) {
+  if (submit_plain_launch_told<kind>(stream, kernel, closure, size, site)) return;
+  submit_plain_launch_hooked(stream, kernel, closure, size, site);
+}
 }  // namespace
 
 template <ClosureCopy kind>
@@ -123,8 +131,7 @@ void submit_plain_launch(StreamRef stream, const Kernel& kernel, const void* clo
   if (thread_state != ThreadState::free || state == nullptr ||
       state->id.load(std::memory_order_relaxed) != stream.id() || hooks.load(std::memory_order_relaxed) != 0)
       [[unlikely]] {
-    if (submit_plain_launch_told<kind>(stream, kernel, closure, size, site)) return;
-    submit_plain_launch_hooked(stream, kernel, closure, size, site);
+    submit_plain_launch_slowly<kind>(stream, kernel, closure, size, site);
     return;
   }
   enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site);

@@ -15,10 +15,9 @@ const std::atomic<std::uint64_t> no_default_stream{0};
 
 CpuQueue::CpuQueue(CpuDevice& device, Role role)
     : device_(device), pool_(device.pool()), legacy_(role == Role::legacy) {
-  Chunk* chunk = take_chunk(0);
-  producer_.chunk = consumer_.chunk = chunk;
-  producer_.write = consumer_.read = chunk->begin();
-  producer_.write_end = chunk->end();
+  consumer_.chunk = take_chunk(0);
+  consumer_.read = consumer_.chunk->begin();
+  producer_.write_in(*consumer_.chunk);
   producer_.default_tail = &no_default_stream;
 }
 
@@ -41,7 +40,7 @@ void CpuQueue::open(const QueueOptions& options) {
   } else {
     producer_.default_tail = &no_default_stream;
   }
-  producer_.default_seen.store(0, std::memory_order_relaxed);
+  std::atomic_ref(producer_.default_seen).store(0, std::memory_order_relaxed);
 }
 
 void CpuQueue::follow(Queue& other, StreamId) {

@@ -34,10 +34,19 @@ struct QueueParts {
   struct Producer {
     std::byte* write = nullptr;
     std::byte* write_end = nullptr;
+    std::byte* plain_end = nullptr;  ///< the last place where a plain launch may begin: by one comparison
     Chunk* chunk = nullptr;
     const std::atomic<std::uint64_t>* default_tail;  ///< the legacy queue's; one that stays 0 where that orders nothing
-    std::atomic<std::uint64_t> default_seen{0};      ///< the legacy queue's tail that this one waits for already
-    std::uint64_t patience = 0;                      ///< the backlog at which producers are held back
+    /// The legacy queue's tail that this one waits for already. Written under the lock, by atomic_ref; read without it, too.
+    std::uint64_t default_seen = 0;
+    std::uint64_t patience = 0;  ///< the backlog at which producers are held back
+
+    void write_in(Chunk& next) {
+      chunk = &next;
+      write = next.begin();
+      write_end = next.end();
+      plain_end = write_end - most_plain_bytes;
+    }
   };
   struct Listed {
     CpuQueue* next = nullptr;  ///< guarded by the pool's lock
@@ -166,9 +175,9 @@ class CpuQueue final : public Queue, private QueueStrand {
   std::byte* next_chunk(std::size_t bytes);
   void note_formality();
   void hold_back();
+  /// The lock is held.
   bool default_stream_is_new() const {
-    return producer_.default_tail->load(std::memory_order_seq_cst) !=  // D2 of the strand
-           producer_.default_seen.load(std::memory_order_acquire);
+    return producer_.default_tail->load(std::memory_order_seq_cst) != producer_.default_seen;  // D2 of the strand
   }
   void order_with_default_stream();
   void collect_blocking_queues();
@@ -178,7 +187,14 @@ class CpuQueue final : public Queue, private QueueStrand {
   void schedule();
   void submit_launch(const Command& command, const Launch& launch);
   template <std::size_t room>
-  void launch_plain(const Kernel& kernel, const void* closure, std::size_t size, const detail::LaunchSite& site);
+  static std::size_t write_plain(std::byte* at, const Kernel& kernel, const void* closure, std::size_t size,
+                                 const detail::LaunchSite& site);
+  template <std::size_t room>
+  void launch_locked(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
+                     const detail::LaunchSite& site);
+  template <std::size_t room>
+  void launch_plain(StreamId stream, const Kernel& kernel, const void* closure, std::size_t size,
+                    const detail::LaunchSite& site);
   void submit_launch_shaped(const Command& command, const Launch& launch);
   void submit_copy(const Command& command, const Copy& copy);
   std::uint64_t append_copy(const Command& command, const Copy& copy, bool owns_source);

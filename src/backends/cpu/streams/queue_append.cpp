@@ -1,4 +1,4 @@
-// The producers' side of a queue: from commands to records. The hot path of every asynchronous call on the CPU.
+// The producers' side of a queue: from commands to records. Launches have a file of their own.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,12 +12,12 @@
 #include "backends/cpu/streams/cpu_event.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/streams/cpu_signal.hpp"
+#include "backends/cpu/streams/queue_append.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cpu {
 
 namespace {
-constexpr std::size_t ahead = 256;  ///< how far before they are written records are asked for, in bytes
 constexpr std::uint64_t usual_patience = 8192;
 // A consumer that is kept from its core for a moment must not look held up: its backlog would grow meanwhile.
 constexpr auto stall_patience = std::chrono::milliseconds(1);
@@ -30,116 +30,10 @@ constexpr int busy_looks = 64;
 }
 }  // namespace
 
-/// A record of type R at the end of the queue's memory, with its header filled in. The lock is held.
-template <class R>
-inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag) {
-  const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
-  std::byte* at = producer_.write;
-  if (at + bytes > producer_.write_end) [[unlikely]]
-    at = next_chunk(bytes);
-  R* record = reinterpret_cast<R*>(at);
-  record->where = command.where;
-  record->head = cpu::Record::heading(kind, bytes, flag);
-  record->id = command.id;
-  return record;
-}
-
-/// Makes the record that ends at `end` visible, keeping the lock. Returns the command's number.
-inline std::uint64_t CpuQueue::publish_record(std::byte* end) {
-  producer_.write = end;
-  return publish();
-}
-
-/// The producers' lock. However it is given back, also when an exception is on its way, somebody has the queue then if it
-/// has work: a wait may have been written before what failed.
-class ProducerLock {
- public:
-  explicit ProducerLock(CpuQueue& queue) : queue_(queue) { queue_.lock(); }
-  ~ProducerLock() {
-    if (held_ && queue_.unlock()) queue_.schedule();
-  }
-  ProducerLock(const ProducerLock&) = delete;
-  ProducerLock& operator=(const ProducerLock&) = delete;
-
-  /// A wait that nothing stands before need not go by way of a worker: the queue is parked at once.
-  void unlock_and_park() {
-    held_ = false;
-    queue_.pool_.note_host();
-    if (queue_.unlock_and_acquire()) queue_.park_head();
-  }
-  /// Nobody is woken for it.
-  void unlock_quietly(int level) {
-    held_ = false;
-    if (queue_.unlock() && queue_.list()) queue_.pool_.push_quietly(&queue_, level);
-  }
-
- private:
-  CpuQueue& queue_;
-  bool held_ = true;
-};
-
-/// The hot path: nobody else appending, room in the chunk, nothing new in the default stream, and a closure that is empty
-/// or copied in one piece of `room` bytes. Without a stack frame: every other case is a tail call.
-template <std::size_t room>
-[[gnu::always_inline]] inline void CpuQueue::launch_plain(const Kernel& kernel, const void* closure, std::size_t size,
-                                                          const detail::LaunchSite& site) {
-  constexpr std::size_t bytes = round_record(sizeof(LaunchRecord) + room);
-  if (!try_lock()) [[unlikely]] {
-    launch(0, kernel, closure, size, site);
-    return;
-  }
-  std::byte* at = producer_.write;
-  if (at + bytes > producer_.write_end || default_stream_is_new()) [[unlikely]] {
-    unlock_unchanged();
-    launch(0, kernel, closure, size, site);
-    return;
-  }
-  auto* record = reinterpret_cast<LaunchRecord*>(at);
-  std::memcpy(static_cast<void*>(&record->where), &site.where, sizeof site.where);  // in one piece, padding and all
-  record->head = cpu::Record::heading(RecordKind::launch, bytes);
-  record->kernel = &kernel;
-  record->size = size;
-  static_assert(sizeof(LaunchRecord) % 16 == 0, "the closure follows at once");
-  if constexpr (room != 0) std::memcpy(at + sizeof(LaunchRecord), closure, room);
-  prefetch_to_write(at + ahead);
-  producer_.write = at + bytes;
-  if (publish_and_unlock()) [[unlikely]]
-    schedule();
-}
-
-void CpuQueue::launch_empty(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                            const detail::LaunchSite& site) {
-  launch_plain<0>(kernel, closure, size, site);
-}
-void CpuQueue::launch_32(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                         const detail::LaunchSite& site) {
-  launch_plain<32>(kernel, closure, size, site);
-}
-void CpuQueue::launch_64(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                         const detail::LaunchSite& site) {
-  launch_plain<64>(kernel, closure, size, site);
-}
-
-/// For closures of any kind, and whatever is in the way of the others: from there a tail call, with everything in the
-/// registers where it is.
-void CpuQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
-                      const detail::LaunchSite& site) {
-  Command command;
-  command.where = site.where;
-  command.op = Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr};
-  submit_launch(command, std::get<Launch>(command.op));
-}
-
 [[gnu::noinline]] void CpuQueue::schedule() {
   if (!list()) return;
   pool_.note_host();
   pool_.push(this, level());
-}
-
-/// Waits for what the default stream's rules put before the next command. The lock is held.
-inline void CpuQueue::order_with_default_stream() {
-  if (default_stream_is_new()) [[unlikely]]
-    collect_blocking_queues();
 }
 
 void CpuQueue::collect_blocking_queues() {
@@ -149,7 +43,7 @@ void CpuQueue::collect_blocking_queues() {
     const std::uint64_t last = tail_giving_way(legacy);
     if (!legacy.reached(last) || legacy.failures_.failed_relaxed()) write_wait(legacy, last, implied);
     // With release: who finds nothing new here has also seen what was found finished just now.
-    producer_.default_seen.store(2 * last, std::memory_order_release);
+    std::atomic_ref(producer_.default_seen).store(2 * last, std::memory_order_release);
     return;
   }
   device_.for_each_queue([&](CpuQueue& queue) {
@@ -182,11 +76,6 @@ void CpuQueue::note_formality() {
   formalities_to_.store(next, std::memory_order_release);  // with finished()
 }
 
-/// Whether or not it is used, what fits now needs no memory later. The lock is held.
-inline void CpuQueue::make_room(std::size_t bytes) {
-  if (producer_.write + bytes > producer_.write_end) next_chunk(bytes);
-}
-
 std::byte* CpuQueue::next_chunk(std::size_t bytes) {
   hold_back();
   Chunk* chunk;
@@ -198,9 +87,8 @@ std::byte* CpuQueue::next_chunk(std::size_t bytes) {
   auto* link = reinterpret_cast<Record*>(producer_.write);
   link->head = Record::heading(RecordKind::next_chunk, 0);
   producer_.chunk->next = chunk;
-  producer_.chunk = chunk;
-  producer_.write_end = chunk->end();
-  return producer_.write = chunk->begin();
+  producer_.write_in(*chunk);
+  return producer_.write;
 }
 
 /// Producers that are faster than the consumer wait for it while it advances, so that memory stays flat. Behind a command
@@ -252,55 +140,6 @@ void CpuQueue::submit(const Command& command) {
       [&](const External& call) { submit_call(command, call.function, true); },
       [&](const GraphLaunch& launch) { submit_graph(command, *static_cast<CpuGraph*>(launch.graph->executable)); },
       [&](const Collective& collective) { submit_collective(command, *collective.part); });
-}
-
-void CpuQueue::submit_launch(const Command& command, const Launch& launch) {
-  const Kernel& kernel = *launch.kernel;
-  if (kernel.rank != 1 || kernel.copy != nullptr || kernel.closure_align > 16 || launch.name != nullptr ||
-      command.id != 0) [[unlikely]] {
-    submit_launch_shaped(command, launch);
-    return;
-  }
-  const ProducerLock guard(*this);
-  order_with_default_stream();
-  auto* record = begin_record<LaunchRecord>(command, RecordKind::launch, kernel.closure_bytes);
-  record->kernel = &kernel;
-  record->size = launch.extent[0];
-  if (kernel.closure_bytes != 0) std::memcpy(trailing(record, 16), launch.closure, kernel.closure_bytes);
-  publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
-}
-
-void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch) {
-  const Kernel& kernel = *launch.kernel;
-  const std::size_t alignment = kernel.closure_align > 16 ? kernel.closure_align : 16;
-  const std::size_t extra = kernel.closure_bytes + alignment;
-  const auto place_closure = [&](void* at) {
-    if (kernel.copy != nullptr) {
-      kernel.copy(at, launch.closure);  // may throw: nothing is published yet
-    } else {
-      std::memcpy(at, launch.closure, kernel.closure_bytes);
-    }
-  };
-  const ProducerLock guard(*this);
-  order_with_default_stream();
-  std::byte* end;
-  if (kernel.rank == 0) {
-    auto* record = begin_record<LaunchBlocksRecord>(command, RecordKind::launch_blocks, extra);
-    record->kernel = &kernel;
-    record->name = launch.name;
-    record->sizes = detail::block_sizes(launch.extent, launch.thread_shape);
-    record->shared_bytes = launch.shared_bytes;
-    place_closure(trailing(record, alignment));
-    end = reinterpret_cast<std::byte*>(record) + record->bytes();
-  } else {
-    auto* record = begin_record<LaunchManyRecord>(command, RecordKind::launch_many, extra);
-    record->kernel = &kernel;
-    record->name = launch.name;
-    record->extent = launch.extent;
-    place_closure(trailing(record, alignment));
-    end = reinterpret_cast<std::byte*>(record) + record->bytes();
-  }
-  publish_record(end);
 }
 
 std::uint64_t CpuQueue::append_copy(const Command& command, const Copy& copy, bool owns_source) {
@@ -487,7 +326,9 @@ std::uint64_t CpuQueue::mark() {
   if (legacy_) {
     return append_empty(Origin{});
   }
-  if (!default_stream_is_new()) return tail();
+  // Acquire, with the release behind the wait that was written.
+  const std::uint64_t seen = std::atomic_ref(producer_.default_seen).load(std::memory_order_acquire);
+  if (producer_.default_tail->load(std::memory_order_seq_cst) == seen) return tail();  // D2
   const ProducerLock guard(*this);
   order_with_default_stream();
   return tail();

@@ -9,7 +9,7 @@
 namespace weir::cpu {
 
 namespace {
-constexpr std::size_t most_free_chunks = 4096;
+constexpr std::size_t most_free_chunks = 2048;
 
 struct FreeChunks {
   SpinLock lock;

@@ -139,10 +139,11 @@ void* trailing(R* record, std::size_t alignment) {
 }
 static_assert(sizeof(LaunchRecord) <= 64, "an empty launch takes at most one cache line");
 constexpr std::size_t round_record(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
+constexpr std::size_t most_plain_bytes = sizeof(LaunchRecord) + 64;  ///< of a launch that takes the hot path
 
 /// A piece of a queue's memory. Consumers give chunks back to producers.
 struct alignas(64) Chunk {
-  static constexpr std::size_t usual_bytes = 4096;
+  static constexpr std::size_t usual_bytes = 8192;
 
   Chunk* next;
   std::size_t bytes;  ///< of the whole chunk; others than usual_bytes are not recycled
