@@ -90,6 +90,9 @@ void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t c
     return;
   }
   const int shares = static_cast<int>(std::min(static_cast<std::size_t>(width_), count));
+  // A piece for every worker, if that is not very little: who has none would take part in the next loop alone, on memory that
+  // another worker has in its cache.
+  chunk = std::clamp(count / static_cast<std::size_t>(shares), chunk / 4 + 1, chunk);
   ParallelLoop loop(body, context, count, shares, 0, 0, {chunk, longest_piece * chunk});
   share(loop, runner, (count + chunk - 1) / chunk);
 }
@@ -112,11 +115,14 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   double spent = 0;
   std::size_t done = 0;
   std::size_t step = likely_short ? own_end - first : 1;
-  for (; first + done < own_end && spent < probe_nanoseconds; step *= 16) {
+  while (first + done < own_end && spent < probe_nanoseconds) {
     const std::size_t end = std::min(done + step, own_end - first);
     body(context, first + done, first + end, runner);
     done = end;
     spent = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    // Not far beyond what is wanted: the others are called when this is over, and where there are many the share is small.
+    const double wanted = (probe_nanoseconds - spent) * static_cast<double>(done) / std::max(spent, 1.0);
+    step = std::clamp(static_cast<std::size_t>(std::max(wanted, 1.0)), std::size_t{1}, 16 * step);
   }
   const std::size_t left = count - done;
   if (left == 0) return;

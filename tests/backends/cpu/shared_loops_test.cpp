@@ -1,0 +1,69 @@
+// How a loop is shared in a pool: by how many, and when they are called.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "backends/cpu/workers/worker_pool.hpp"
+#include "support/gate.hpp"
+
+namespace weir_test {
+namespace {
+
+using weir::cpu::Runner;
+using weir::cpu::WorkerPool;
+
+constexpr std::size_t piece = 1 << 20;
+
+struct Meeting {
+  int all;
+  std::atomic<int> here{0};
+  std::atomic<int> gave_up{0};
+};
+void meet(void* context, std::size_t, std::size_t, Runner&) {
+  auto& meeting = *static_cast<Meeting*>(context);
+  ++meeting.here;
+  if (!eventually([&] { return meeting.here == meeting.all; })) ++meeting.gave_up;
+}
+
+TEST(SharedLoops, half_a_piece_for_each_worker_is_shared_by_all_of_them) {
+  constexpr int workers = 8;
+  auto& pool = *new WorkerPool(workers);  // the monitor knows it until the process ends
+  Meeting meeting{workers};
+  Runner runner;
+  pool.run_split(&meet, &meeting, workers * piece / 2, piece, runner);
+  EXPECT_EQ(meeting.here, workers);
+  EXPECT_EQ(meeting.gave_up, 0);
+  pool.stop();
+}
+
+/// The lengths of what a loop is run in, each of whose elements takes two microseconds.
+void note_and_compute(void* context, std::size_t begin, std::size_t end, Runner&) {
+  static_cast<std::vector<std::size_t>*>(context)->push_back(end - begin);
+  const auto until = std::chrono::steady_clock::now() + (end - begin) * std::chrono::microseconds(2);
+  while (std::chrono::steady_clock::now() < until) {
+  }
+}
+
+// The cost is known after three microseconds. Where the thread loses its core meanwhile it is so after one element, and the
+// second length is that of a shared part: one try of some has to do.
+TEST(SharedLoops, others_are_called_once_the_cost_is_known_and_not_a_long_step_later) {
+  auto& pool = *new WorkerPool(2);
+  pool.stop();  // nobody comes: all lengths are this thread's
+  std::size_t second_step = piece;
+  for (int tries = 0; tries < 100 && second_step > 2; ++tries) {
+    std::vector<std::size_t> lengths;
+    Runner runner;
+    pool.run_parallel(&note_and_compute, &lengths, 512, runner, &pool);
+    ASSERT_GT(lengths.size(), 2u);
+    EXPECT_EQ(lengths[0], 1u);
+    second_step = std::min(second_step, lengths[1]);
+  }
+  EXPECT_LE(second_step, 2u);
+}
+
+}  // namespace
+}  // namespace weir_test
