@@ -459,18 +459,6 @@ TEST(TraceReasons, of_1000_timelines_save_no_more_than_commands_were_held_and_no
   EXPECT_GT(told, 1000u);
 }
 
-TEST(TraceNumbers, a_critical_path_goes_only_through_what_had_ended) {
-  Made made;
-  const auto before = made.add(0, Lane::kernel, 0, 0, 20 * us);
-  const auto other = made.add(1, Lane::kernel, 0, 0, 50 * us);
-  const auto order =
-      made.add(0, Lane::order, 1 * us, 50 * us, 50 * us, {{before, Tie::stream_order}, {other, Tie::default_stream}});
-  const auto last = made.add(0, Lane::kernel, 2 * us, 21 * us, 60 * us, {{order, Tie::stream_order}});
-  const weir::trace::Summary summary = summarize(made.timeline);
-  EXPECT_EQ(summary.critical_path, (std::vector<std::uint32_t>{before, last}));
-  EXPECT_EQ(summary.critical, 59 * us);
-}
-
 // Rank 0 is ready at 10 us, rank 1 at 40.
 TEST(TraceCollectives, have_a_critical_path_that_goes_on_with_the_last_rank) {
   Made made;
@@ -495,18 +483,6 @@ TEST(TraceCollectives, have_a_critical_path_that_goes_on_with_the_last_rank) {
   for (const Held& one : explain(made.timeline)) {
     EXPECT_NE(one.reason, Reason::stream_order) << "the workers do collectives, too";
   }
-}
-
-TEST(TraceNumbers, say_the_best_copy_only_where_one_counted_and_none_was_beside_it) {
-  const auto text_of = [](std::int64_t length, bool at_once) {
-    Made made;
-    made.add(0, Lane::copy_in, 0, 10 * us, 10 * us + length, {}, 4000);
-    if (at_once) made.add(1, Lane::copy_in, 0, 10 * us, 10 * us + length, {}, 4000);
-    return to_text(summarize(made.timeline), made.timeline);
-  };
-  EXPECT_NE(text_of(2 * us, false).find("2.00 (2.00)\n"), std::string::npos) << text_of(2 * us, false);
-  EXPECT_NE(text_of(500, false).find("8.00\n"), std::string::npos) << text_of(500, false);
-  EXPECT_NE(text_of(2 * us, true).find("4.00\n"), std::string::npos) << text_of(2 * us, true);
 }
 
 }  // namespace
