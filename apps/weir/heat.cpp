@@ -312,7 +312,7 @@ void add_heat(const Command& demo, Session& session) {
   const auto options = std::make_shared<HeatOptions>();
   command.number("--size", options->size, "Rows and columns of the plate");
   command.number("--steps", options->steps, "Steps of time in each run");
-  command.number("--ranks", options->ranks, "Ranks; 0: one for each device, two at least");
+  command.number("--ranks", options->ranks, "Ranks; 0: one for each device, on a CPU two at least");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
   add_demo_options(command, session);
   command.when_given([&session, options] {
