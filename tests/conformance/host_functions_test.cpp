@@ -200,6 +200,33 @@ TEST_P(HostFunctions, R90_a_function_behind_a_failure_is_not_called_but_destroye
   EXPECT_TRUE(eventually([&] { return destroyed.value() == 1; }));
 }
 
+struct AddOneToAll {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+//  s: x=0 [host] [x+=1] [y=x] [y[..]=7]  again with a host function that throws: all of them skipped
+TEST_P(HostFunctions, R90_what_is_large_runs_behind_one_that_ends_well_and_is_skipped_behind_one_that_throws) {
+  constexpr std::size_t count = 1 << 18;
+  weir::Stream s(device());
+  const auto x = weir::zeros<int>(s, count), y = weir::zeros<int>(s, count), z = weir::zeros<int>(s, count);
+  for (const bool fails : {false, true, false}) {
+    Gate gate;
+    gate.hold(s);  // so that all of it is submitted while nobody knows
+    weir::host_call(s, [fails] {
+      if (fails) throw std::runtime_error("burst");
+    });
+    weir::launch(s, count, AddOneToAll{}, weir::inout(x));
+    weir::copy(s, y, x);
+    weir::fill(s, z, fails ? 7 : 3);
+    gate.open();
+    const auto error = error_of([&] { s.synchronize(); });
+    EXPECT_EQ(error.has_value(), fails);
+  }
+  EXPECT_EQ(x.to_host(), std::vector<int>(count, 2));
+  EXPECT_EQ(y.to_host(), std::vector<int>(count, 2));
+  EXPECT_EQ(z.to_host(), std::vector<int>(count, 3));
+}
+
 TEST_P(HostFunctions, R92_an_empty_function_is_an_error) {
   weir::Stream s(device());
   EXPECT_THROW(

@@ -16,6 +16,7 @@
 #include "backends/cuda/memory/strided_kernels.hpp"
 #include "backends/cuda/streams/clock_kernel.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/flag_kernel.hpp"
 #include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
@@ -65,6 +66,10 @@ void CudaDevice::start(SourceLocation where) {
   check(load_widen_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   check(load_clock_kernel(), "weir: starting a device", name_, where);
+  check(load_flag_kernel(), "weir: starting a device", name_, where);
+  void* words = nullptr;
+  check(cudaMalloc(&words, flag_words * sizeof(unsigned long long)), "weir: starting a device", name_, where);
+  flag_words_ = static_cast<volatile unsigned long long*>(words);
   stocks_.fill(where);
   times_memory_.fill(where);
   Signals::instance().fill(where);

@@ -5,6 +5,7 @@
 #include "backends/cuda/graphs/condition_kernels.hpp"
 #include "backends/cuda/memory/strided_kernels.hpp"
 #include "backends/cuda/streams/clock_kernel.hpp"
+#include "backends/cuda/streams/flag_kernel.hpp"
 #include "backends/fake_cuda/conditions.hpp"
 #include "backends/fake_cuda/kernels.hpp"
 
@@ -170,6 +171,21 @@ cudaError_t launch_note_time(detail::KernelTimes* to, cudaStream_t stream) {
   return cudaLaunchKernel(&note_time, dim3(1), dim3(1), arguments, 0, stream);
 }
 cudaError_t load_clock_kernel() { return cudaSuccess; }
+
+namespace {
+using FlagFrom = const volatile unsigned long long*;
+using FlagTo = volatile unsigned long long*;
+CUfunc_st fetch_flag{
+    "fetch_flag", 2, {sizeof(FlagFrom), sizeof(FlagTo), 0, 0}, [](const Dimensions&, void** arguments) {
+      *value_of<FlagTo>(arguments, 1) = *value_of<FlagFrom>(arguments, 0);
+    }};
+}  // namespace
+
+cudaError_t launch_fetch_flag(FlagFrom from, FlagTo to, cudaStream_t stream) {
+  void* arguments[] = {&from, &to};
+  return cudaLaunchKernel(&fetch_flag, dim3(1), dim3(1), arguments, 0, stream);
+}
+cudaError_t load_flag_kernel() { return cudaSuccess; }
 
 cudaError_t load_condition_kernels() { return cudaSuccess; }
 cudaError_t load_strided_kernels() { return cudaSuccess; }

@@ -183,6 +183,9 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   bool in_doubt() const;
   bool skips_all() const { return capture_ == nullptr && failures().skips_all(); }
   detail::DeviceGuard guard() const;
+  /// The same for a kernel of so many threads: where they are many, a copy of the word in device memory, which is brought there first.
+  /// A read of the word itself costs each warp a microsecond, one after the other.
+  detail::DeviceGuard guard_of(std::size_t threads, SourceLocation where);
 
   // queue_launch.cpp
   void submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times);
@@ -262,6 +265,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   std::atomic<FailureState*> failures_{&own_failures_};
   CommandTimes times_;
   DeferredParts deferred_;
+  std::atomic<volatile unsigned long long*> flag_copy_{nullptr};
   std::atomic<bool> handle_known_{false};  ///< others than Weir may have it
   DriverGraph* capture_ = nullptr;         ///< under the core's lock of captures
 };

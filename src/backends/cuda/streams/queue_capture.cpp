@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
+#include "backends/cuda/streams/flag_kernel.hpp"
 
 namespace weir::cuda {
 
@@ -14,6 +16,23 @@ bool CudaQueue::in_doubt() const { return capture_ != nullptr ? capture_->in_dou
 detail::DeviceGuard CudaQueue::guard() const {
   if (capture_ != nullptr) return capture_->guard();
   return failures().in_doubt() ? failures().guard() : detail::DeviceGuard{nullptr, 0};
+}
+
+detail::DeviceGuard CudaQueue::guard_of(std::size_t threads, SourceLocation where) {
+  constexpr std::size_t few_threads = 4096;
+  detail::DeviceGuard heeds = guard();
+  if (heeds.failed_at == nullptr || capture_ != nullptr || threads <= few_threads) return heeds;
+  volatile unsigned long long* copy = flag_copy_.load(std::memory_order_acquire);
+  if (copy == nullptr) {
+    copy = device_.take_flag_word();
+    if (copy == nullptr) return heeds;
+    flag_copy_.store(copy, std::memory_order_release);
+  }
+  const cudaStream_t queue = stream(where);
+  const DeviceScope scope(device_.index());
+  check(launch_fetch_flag(heeds.failed_at, copy, queue), "weir: a command behind one that may fail", label_, where);
+  heeds.failed_at = copy;
+  return heeds;
 }
 
 void CudaQueue::begin_capture(SourceLocation where) {

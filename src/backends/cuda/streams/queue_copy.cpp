@@ -249,7 +249,9 @@ void CudaQueue::copy_on_device(const Command& command, const Copy& copy, const C
   if (by_kernel) {
     std::size_t unit = 0;
     const StridedJob job = job_of(rows, copy.to, copy.from, 16, unit);
-    answer = launch_strided_copy(job, unit, owner.guard(), queue);
+    const detail::DeviceGuard heeds =
+        &owner == this ? guard_of(bytes_of(copy.from_layout) / unit, command.where) : owner.guard();
+    answer = launch_strided_copy(job, unit, heeds, queue);
   } else if (is_volume(rows) && !between) {
     answer = copy_volume(rows, copy.to, copy.from, queue);
   } else {

@@ -98,7 +98,9 @@ void CudaQueue::submit_fill(const Command& command, const Fill& fill) {
   }
   std::size_t unit = 0;
   const StridedJob job = job_of(rows, fill.to, nullptr, most_unit(fill.layout.element_bytes), unit);
-  check(launch_strided_fill(job, unit, pattern_of(fill, unit), guard(), queue), filling, label_, command.where);
+  const detail::DeviceGuard heeds =
+      guard_of(fill.layout.shape.count() * fill.layout.element_bytes / unit, command.where);
+  check(launch_strided_fill(job, unit, pattern_of(fill, unit), heeds, queue), filling, label_, command.where);
 }
 
 /// Elements that are too large for a kernel's parameters: a copy that reads the same one everywhere.

@@ -132,7 +132,8 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch, deta
                 command.where);
   }
   if (skips_all()) return;
-  detail::DeviceGuard heeds = guard();
+  detail::DeviceGuard heeds = guard_of(
+      launch.kernel->rank == 0 ? launch.extent.count() * launch.threads : launch.extent.count(), command.where);
   heeds.times = times;
   PreparedLaunch prepared(code, launch, heeds);
   const cudaStream_t queue = stream(command.where);
