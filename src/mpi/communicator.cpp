@@ -36,6 +36,7 @@ void finalize() {
   detail::leave_ranks();  // communicators that live, as at the end of exit(): nobody is to wait for this process
   if (!detail::ranks_failed()) detail::settle_ranks();
   if (say_goodbye()) {
+    end_frees_of_links();
     MPI_Finalize();
   } else {
     std::fflush(nullptr);  // the others may never come to MPI_Finalize, which would wait for them

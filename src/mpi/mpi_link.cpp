@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "thread_safety.hpp"
+
 namespace weir::mpi {
 
 namespace {
@@ -29,6 +31,16 @@ bool is_over() {
   return finalized != 0;
 }
 
+/// The library's thread may be the last that has a link, and must not free its communicator beside MPI_Finalize.
+struct Frees {
+  detail::Mutex mutex;
+  bool over WEIR_GUARDED_BY(mutex) = false;
+};
+Frees& frees() {
+  static auto& one = *new Frees;
+  return one;
+}
+
 }  // namespace
 
 std::size_t largest_piece() {
@@ -44,6 +56,12 @@ std::size_t largest_piece() {
   return piece;
 }
 
+void end_frees_of_links() {
+  Frees& all = frees();
+  const detail::LockGuard guard(all.mutex);
+  all.over = true;
+}
+
 MpiLink::MpiLink(MPI_Comm comm) : comm_(comm), name_(name_of_library()) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   int* limit = nullptr;
@@ -54,6 +72,9 @@ MpiLink::MpiLink(MPI_Comm comm) : comm_(comm), name_(name_of_library()) {
 
 MpiLink::~MpiLink() {
   MPI_Comm comm = comm_;
+  Frees& all = frees();
+  const detail::LockGuard guard(all.mutex);
+  if (all.over) return;
   // After a failure the others may not come to it.
   if (!abandoned_ && !is_over()) MPI_Comm_free(&comm);
 }

@@ -44,5 +44,7 @@ class MpiLink final : public detail::RankLink {
 
 /// The most bytes of one message of MPI's. Smaller in tests.
 std::size_t largest_piece();
+/// Before MPI_Finalize: waits for who frees a link's communicator, and none is freed any more.
+void end_frees_of_links();
 
 }  // namespace weir::mpi

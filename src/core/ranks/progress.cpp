@@ -65,6 +65,7 @@ RankEngine::Look RankProgress::look_at_all(std::vector<std::shared_ptr<RankEngin
       all.pending = true;  // no memory: another time
     }
   }
+  engines.clear();  // their ends, and those of their links, are the users'
   return all;
 }
 
