@@ -305,7 +305,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
     throw;
   }
   lock.lock();
-  call->set_there(index);
+  call->set_there(index, failure);
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   if (!is_pair(request.kind)) ++mine.calls;
   mine.last = offer;
@@ -374,7 +374,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     throw;
   }
   lock.lock();
-  call->set_there(0);
+  call->set_there(0, failure);
   if (!is_pair(request.kind)) ++mine.calls;
   mine.last = offer;
   if (made != nullptr) *made = call;

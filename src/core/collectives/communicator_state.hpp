@@ -186,8 +186,8 @@ class LocalCall : public CollectiveCall {
   bool is_complete() const;
   /// Some rank has said what it calls, and its part is on its way into the stream: nobody looks at that part meanwhile.
   bool is_being_called() const;
-  /// The part is in its stream. With the communicator's lock. Where the call has failed meanwhile, the part is let go.
-  void set_there(std::size_t index) noexcept;
+  /// The part is in its stream. With the communicator's lock, and its failure: where the call has failed meanwhile, the part is let go.
+  void set_there(std::size_t index, const std::optional<CommunicatorState::Failure>& failure) noexcept;
   /// Whether this is not the first time that it was found open.
   bool found_open_again() { return std::exchange(found_open_, true); }
   /// All ranks have called: what is to be done.

@@ -54,9 +54,9 @@ bool LocalCall::is_being_called() const {
   return false;
 }
 
-void LocalCall::set_there(std::size_t index) noexcept {
+void LocalCall::set_there(std::size_t index, const std::optional<CommunicatorState::Failure>& failure) noexcept {
   there_[index] = true;
-  if (over() && communicator_->failure) let_go(index, communicator_->failure->code, communicator_->failure->text);
+  if (over() && failure) let_go(index, failure->code, failure->text);
 }
 
 /// With a failure of its own, or with this one.
