@@ -1,4 +1,4 @@
-// M1: z = x + y over 20,000,000 doubles, pinned host memory to pinned host memory, by k streams and chunks.
+// M1: z = x + y over 20,000,000 doubles, pinned host memory to pinned host memory, by two streams, in pieces.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -18,80 +18,88 @@ namespace {
 
 constexpr std::size_t n = 20'000'000;
 
-/// `chunks` equal parts, the last of them halved `halvings` times over: what is left when the last bytes arrive is short.
+struct AddRows {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<const double, 2> rows, weir::View<double> sums) const {
+    if constexpr (!sabotaged) sums[i] = rows(0, i) + rows(1, i);
+  }
+};
+
+/// Each piece is `share` of what is left, and no shorter than `least`: what is left when the last bytes arrive is short, and
+/// there are few pieces. Each costs the link a microsecond or two.
 struct Cut {
-  std::size_t streams;
-  std::size_t chunks;
-  std::size_t halvings;
+  double share;
+  std::size_t least;
 
   std::vector<std::size_t> ends() const {
     std::vector<std::size_t> ends;
-    for (std::size_t c = 1; c < chunks; ++c) ends.push_back(n * c / chunks);
-    for (std::size_t h = 1; h <= halvings; ++h) ends.push_back(n - (n / chunks >> h));
+    std::size_t lo = 0;
+    for (;;) {
+      const auto part = std::max(least, static_cast<std::size_t>(static_cast<double>(n - lo) * share));
+      lo += (part + 511) / 512 * 512;
+      if (lo >= n) break;
+      ends.push_back(lo);
+    }
     ends.push_back(n);
     return ends;
   }
   std::string text() const {
-    return std::to_string(streams) + " streams, " + std::to_string(chunks) + " chunks" +
-           (halvings == 0 ? "" : ", the last halved " + std::to_string(halvings) + " times");
+    return std::to_string(ends().size()) + " pieces, each " + std::to_string(static_cast<int>(std::lround(share * 100))) +
+           " % of what is left, " + std::to_string(least) + " at least";
   }
 };
 
 struct Vectors {
   explicit Vectors(weir::Device device)
       : home(device, {.blocking = false}),
-        x(weir::empty<double>(weir::pinned, n)),
-        y(weir::empty<double>(weir::pinned, n)),
+        work(device, {.blocking = false}),
+        xy(weir::empty<double>(weir::pinned, {2, n})),
         z(weir::full(weir::pinned, n, 0.0)),
         raw_z(weir::full(weir::pinned, n, 0.0)),
-        xd(weir::empty<double>(home, n)),
-        yd(weir::empty<double>(home, n)),
+        xyd(weir::empty<double>(home, {2, n})),
         zd(weir::zeros<double>(home, n)) {
     for (std::size_t i = 0; i < n; ++i) {
-      x[i] = static_cast<double>(i % 1000);
-      y[i] = static_cast<double>(i % 777);
+      xy.data()[i] = static_cast<double>(i % 1000);
+      xy.data()[n + i] = static_cast<double>(i % 777);
     }
-    for (int k = 0; k < 4; ++k) streams.emplace_back(device, weir::StreamOptions{.blocking = false});
     home.synchronize();
   }
 
+  /// One stream brings the pieces, the other one works on what has come and takes it back: so the link's next piece always
+  /// stands behind the one that it brings. A piece is one copy of two rows.
   void run_raw(const Cut& cut) {
+    double* const x = xyd.data();
     std::size_t lo = 0;
-    std::size_t turn = 0;
+    std::size_t piece = 0;
     for (const std::size_t hi : cut.ends()) {
       const std::size_t count = hi - lo;
-      cudaStream_t s = raw_streams[turn++ % cut.streams];
-      cudaMemcpyAsync(xd.data() + lo, x.data() + lo, count * sizeof(double), cudaMemcpyHostToDevice, s);
-      cudaMemcpyAsync(yd.data() + lo, y.data() + lo, count * sizeof(double), cudaMemcpyHostToDevice, s);
-      add<<<static_cast<unsigned>((count + 255) / 256), 256, 0, s>>>(xd.data() + lo, yd.data() + lo, zd.data() + lo,
-                                                                     count);
-      cudaMemcpyAsync(raw_z.data() + lo, zd.data() + lo, count * sizeof(double), cudaMemcpyDeviceToHost, s);
+      cudaMemcpy2DAsync(x + lo, n * sizeof(double), xy.data() + lo, n * sizeof(double), count * sizeof(double), 2,
+                        cudaMemcpyHostToDevice, raw_streams[0]);
+      cudaEventRecord(raw_events[piece], raw_streams[0]);
+      cudaStreamWaitEvent(raw_streams[1], raw_events[piece++], 0);
+      add<<<static_cast<unsigned>((count + 255) / 256), 256, 0, raw_streams[1]>>>(x + lo, x + n + lo, zd.data() + lo, count);
+      cudaMemcpyAsync(raw_z.data() + lo, zd.data() + lo, count * sizeof(double), cudaMemcpyDeviceToHost, raw_streams[1]);
       lo = hi;
     }
-    for (std::size_t k = 0; k < cut.streams; ++k) raw_streams[k].synchronize();
+    raw_streams[1].synchronize();
   }
 
   void run_ours(const Cut& cut) {
     std::size_t lo = 0;
-    std::size_t turn = 0;
     for (const std::size_t hi : cut.ends()) {
-      const weir::Stream& s = streams[turn++ % cut.streams];
-      const auto xs = xd.slice(lo, hi);
-      const auto ys = yd.slice(lo, hi);
+      const auto piece = xyd.slice({{0, 2}, {lo, hi}});
       const auto zs = zd.slice(lo, hi);
-      weir::copy(s, xs, x.slice(lo, hi));
-      weir::copy(s, ys, y.slice(lo, hi));
-      weir::launch(s, hi - lo, Add{}, weir::in(xs), weir::in(ys), weir::out(zs));
-      weir::copy(s, z.slice(lo, hi), zs);
+      weir::copy(home, piece, xy.slice({{0, 2}, {lo, hi}}));
+      work.wait(home);
+      weir::launch(work, hi - lo, AddRows{}, weir::in(piece), weir::out(zs));
+      weir::copy(work, z.slice(lo, hi), zs);
       lo = hi;
     }
-    for (std::size_t k = 0; k < cut.streams; ++k) streams[k].synchronize();
+    work.synchronize();
   }
 
   /// The link's own limit: all bytes of both directions at once, and nothing in between.
   void run_bound() {
-    cudaMemcpyAsync(xd.data(), x.data(), n * sizeof(double), cudaMemcpyHostToDevice, raw_streams[0]);
-    cudaMemcpyAsync(yd.data(), y.data(), n * sizeof(double), cudaMemcpyHostToDevice, raw_streams[0]);
+    cudaMemcpyAsync(xyd.data(), xy.data(), 2 * n * sizeof(double), cudaMemcpyHostToDevice, raw_streams[0]);
     cudaMemcpyAsync(z.data(), zd.data(), n * sizeof(double), cudaMemcpyDeviceToHost, raw_streams[1]);
     raw_streams[0].synchronize();
     raw_streams[1].synchronize();
@@ -104,21 +112,20 @@ struct Vectors {
     ours ? run_ours(cut) : run_raw(cut);
     const double more = ours ? 0.0 : more_by_hand;
     for (std::size_t i = 0; i < n; ++i) {
-      if (results[i] == x[i] + y[i] + more) continue;
+      if (results[i] == xy.data()[i] + xy.data()[n + i] + more) continue;
       expect(false, "wrong sum at " + std::to_string(i) + ", " + cut.text() + (ours ? "" : ", by hand"));
       return;
     }
   }
 
   weir::Stream home;
-  std::vector<weir::Stream> streams;
-  raw::Stream raw_streams[4];
-  weir::Array<double> x;
-  weir::Array<double> y;
+  weir::Stream work;
+  raw::Stream raw_streams[2];
+  raw::Event raw_events[64];
+  weir::Array<double> xy;
   weir::Array<double> z;
   weir::Array<double> raw_z;
-  weir::Array<double> xd;
-  weir::Array<double> yd;
+  weir::Array<double> xyd;
   weir::Array<double> zd;
 };
 
@@ -130,7 +137,7 @@ void chunked(Context& context) {
   Vectors vectors(context.device);
   Options options = context.options;
   options.pause = {};
-  constexpr Cut cuts[] = {{2, 16, 0}, {2, 16, 4}, {2, 12, 4}, {2, 8, 5}, {3, 8, 5}, {3, 16, 4}, {4, 24, 4}, {2, 32, 3}};
+  constexpr Cut cuts[] = {{0.15, 60'000}, {0.15, 150'000}, {0.25, 60'000}, {0.25, 150'000}, {0.35, 60'000}, {0.35, 150'000}};
   const auto bound = [&] { return milliseconds([&] { vectors.run_bound(); }); };
   const auto raw_by = [&](const Cut& cut) { return milliseconds([&] { vectors.run_raw(cut); }); };
   const auto ours_by = [&](const Cut& cut) { return milliseconds([&] { vectors.run_ours(cut); }); };
