@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <stdexcept>
@@ -207,6 +208,36 @@ TEST_P(IpcEvents, hold_no_process_that_ends) {
   exporter->nod();
   exporter->nod();
   EXPECT_TRUE(exporter.ends_well()) << "who waited for it is gone, and it goes on";
+}
+
+/// Holds its end where its exit handlers run.
+WEIR_SCENE(ipc_stays_in_its_exit_handlers) {
+  std::atexit([] {  // before the library's own, so that it is called behind them
+    test_process().nod();
+    test_process().await_nod();
+  });
+  const Talk test = test_process();
+  const weir::Stream s(test_device());
+  const weir::Event recorded(test_device());
+  s.record(recorded);
+  s.synchronize();
+  test.say(weir::export_event(recorded));
+  test.await_nod();
+  std::exit(0);  // its objects live on
+}
+
+// The driver comes down beside the process's exit handlers: nobody calls it from another thread then.
+TEST_P(IpcEvents, of_a_process_in_its_exit_handlers_are_those_of_one_that_has_ended) {
+  Peer peer("ipc_stays_in_its_exit_handlers", device());
+  const weir::Event recorded = weir::import_event(device(), peer->hear<weir::EventHandle>());
+  const weir::Stream s(device());
+  s.wait(recorded);
+  s.synchronize();
+  peer->nod();
+  peer->await_nod();
+  EXPECT_TRUE(fails_with(Errc::exporter_gone, [&] { s.wait(recorded); }, {"has ended", "events_test.cpp"}));
+  peer->nod();
+  EXPECT_TRUE(peer.ends_well());
 }
 
 /// A host function that fails, and an event behind it.

@@ -11,6 +11,7 @@
 
 #include "core/checks.hpp"
 #include "core/ipc/post.hpp"
+#include "exit_gate.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail::ipc {
@@ -24,11 +25,27 @@ struct Exports {
   std::map<Secret, ExportedArray> arrays WEIR_GUARDED_BY(mutex);
   std::size_t look_again WEIR_GUARDED_BY(mutex) = 64;  ///< so many arrays, and those that are gone are looked for
   std::map<Secret, EventRef> events WEIR_GUARDED_BY(mutex);
+  ExitGate gate;  ///< of the post's thread to the backends
 
   static Exports& get() {
     static auto& exports = *new Exports;
     return exports;
   }
+};
+
+/// While the post's thread may call backends, if it may: not once the process's exit handlers run.
+class Serving {
+ public:
+  Serving() noexcept : may_(Exports::get().gate.enter()) {}
+  ~Serving() {
+    if (may_) Exports::get().gate.leave();
+  }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+  explicit operator bool() const noexcept { return may_; }
+
+ private:
+  const bool may_;
 };
 
 /// One who imports from this process.
@@ -96,6 +113,8 @@ void Importer::refuse(const Message& asked, Errc code, std::string_view why) {
 }
 
 void Importer::handle(const Message& message, File) {
+  const Serving serving;
+  if (!serving) return shut();  // to the other the process has ended, as it is about to
   switch (message.kind) {
     case MessageKind::open_array: return open_array(message);
     case MessageKind::close_array: return close_array(message.request);
@@ -192,10 +211,13 @@ void Importer::ask_event(const Message& asked) {
 }
 
 void Importer::ended() noexcept {
+  const Serving serving;
+  if (!serving) return open_.clear();  // the memory goes with the process
   while (!open_.empty()) close_array(open_.begin()->first);
 }
 
 Name name_for(const char* operation, SourceLocation where) {
+  Exports::get().gate.open();
   return {Post::get().listen(accept, operation, where), new_secret(), static_cast<std::int32_t>(getpid())};
 }
 

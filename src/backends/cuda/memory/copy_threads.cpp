@@ -126,6 +126,7 @@ class CopyThreads::Watch {
     watched_ = {device, idle};
     const detail::LockGuard guard(threads_.watch_mutex_);
     if (!threads_.watch_started_) {
+      threads_.watch_gate_.open();
       threads_.watch_started_ = start([](void* all) { static_cast<CopyThreads*>(all)->watch_devices(); }, threads_);
     }
     try {
@@ -178,6 +179,7 @@ void CopyThreads::start_movers() noexcept {
   const detail::LockGuard guard(mutex_);
   if (movers_started_) return;
   movers_started_ = true;
+  gate_.open();
   for (unsigned i = 1; i < most(); ++i) {
     if (!start([](void* all) { static_cast<CopyThreads*>(all)->move_for_all(); }, *this)) return;
   }
@@ -194,11 +196,15 @@ void CopyThreads::move_for_all() noexcept {
         joined_.wait(mutex_);
         patience.renew();
       }
-      entry = entries_[turn_++ % entries_.size()];
-      ++entry->users;
+      if (gate_.enter()) {
+        entry = entries_[turn_++ % entries_.size()];
+        ++entry->users;
+      }
     }
+    if (entry == nullptr) detail::stay_until_the_end();  // the ring's memory is the driver's
     int moved = 0;
     while (moved < chunks_in_turn && entry->copy.move_one()) ++moved;
+    gate_.leave();
     {
       const detail::LockGuard guard(mutex_);
       if (--entry->users == 0) left_.notify_all();
@@ -220,7 +226,9 @@ void CopyThreads::watch_devices() noexcept {
       while (watched_.empty()) watching_.wait(watch_mutex_);
       next = watched_[turn % watched_.size()];
     }
+    if (!watch_gate_.enter()) detail::stay_until_the_end();
     ask(next.device, next.idle);
+    watch_gate_.leave();
     std::this_thread::sleep_for(pause);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/memory/staged_copy.hpp"
+#include "exit_gate.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -48,11 +49,13 @@ class CopyThreads {
   std::vector<Entry*> entries_ WEIR_GUARDED_BY(mutex_);
   std::size_t turn_ WEIR_GUARDED_BY(mutex_) = 0;
   bool movers_started_ WEIR_GUARDED_BY(mutex_) = false;
+  detail::ExitGate gate_;
 
   detail::Mutex watch_mutex_;
   std::condition_variable_any watching_;
   std::vector<Watched> watched_ WEIR_GUARDED_BY(watch_mutex_);
   bool watch_started_ WEIR_GUARDED_BY(watch_mutex_) = false;
+  detail::ExitGate watch_gate_;
 };
 
 }  // namespace weir::cuda

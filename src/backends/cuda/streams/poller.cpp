@@ -175,7 +175,9 @@ void Poller::serve() noexcept {
   prctl(PR_SET_TIMERSLACK, timer_slack);
   // Queries are nothing that a capture of another thread could object to.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (!gate_.enter()) detail::stay_until_the_end();
   note(cudaThreadExchangeStreamCaptureMode(&mode));
+  gate_.leave();
   Polls polls;
   Clock::time_point lately = Clock::now();
   for (;;) {
@@ -187,7 +189,7 @@ void Poller::serve() noexcept {
       sleeps_ = false;
       inbox = std::exchange(inbox_, nullptr);
     }
-    if (!gate_.enter()) return;
+    if (!gate_.enter()) detail::stay_until_the_end();
     const Clock::time_point begin = Clock::now();
     if (polls.take(inbox)) lately = begin;
     polls.sort();

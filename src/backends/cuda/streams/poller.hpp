@@ -64,7 +64,7 @@ class Poller {
   bool naps_ WEIR_GUARDED_BY(mutex_) = false;
   bool sleeps_ WEIR_GUARDED_BY(mutex_) = false;
   bool started_ WEIR_GUARDED_BY(mutex_) = false;
-  ExitGate gate_;
+  detail::ExitGate gate_;
 };
 
 }  // namespace weir::cuda

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <memory>
-#include <thread>
 
+#include "exit_gate.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -27,28 +27,6 @@ class NoCallsScope {
 
  private:
   bool before_;
-};
-
-/// Ends a thread's part in the process before the driver comes down at exit: at most for a moment, since what it is doing
-/// may wait. A forked child has none of the threads.
-class ExitGate {
- public:
-  /// Before the thread starts.
-  void open();
-  /// By the thread, before each thing that it does: false once the process ends.
-  bool enter() noexcept;
-  void leave() noexcept;
-
- private:
-  friend void close_gates() noexcept;
-  void close() noexcept;
-
-  detail::Mutex mutex_;
-  std::condition_variable_any left_;
-  bool inside_ WEIR_GUARDED_BY(mutex_) = false;
-  bool closed_ WEIR_GUARDED_BY(mutex_) = false;
-  std::thread::id thread_ WEIR_GUARDED_BY(mutex_);
-  ExitGate* next_ = nullptr;
 };
 
 /// Something for another thread to do.
@@ -87,7 +65,7 @@ class TaskThread {
   Task* first_ WEIR_GUARDED_BY(mutex_) = nullptr;
   Task* last_ WEIR_GUARDED_BY(mutex_) = nullptr;
   bool started_ WEIR_GUARDED_BY(mutex_) = false;
-  ExitGate gate_;
+  detail::ExitGate gate_;
 };
 
 /// A function as a task.
