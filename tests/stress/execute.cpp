@@ -28,6 +28,12 @@ struct Open {
   void operator()(std::size_t) const { gate->store(true); }
 };
 
+thread_local bool repeating = false;
+struct Repeating {
+  Repeating() { repeating = true; }
+  ~Repeating() { repeating = false; }
+};
+
 }  // namespace
 
 std::string_view tested_backend() {
@@ -44,6 +50,8 @@ std::size_t question_to_probe(const Program& program) {
   }
   return last;
 }
+
+bool repeats_refused_calls() { return repeating; }
 
 Outcome execute(const Program& program, const std::optional<Hold>& hold) {
   const Watchdog watchdog([&] { return "seed " + std::to_string(program.seed) + "\n" + to_text(program); });
@@ -163,6 +171,18 @@ void Machine::run_command(std::size_t number, Scopes& scopes, Outcome& outcome) 
 }
 
 void Machine::dispatch(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome) {
+  if (c.kind == Kind::make_graph) return capture_graph(number, c, scopes, outcome);
+  for (;;) {
+    try {
+      const Repeating again;
+      return call(number, c, scopes, outcome);
+    } catch (const Error& error) {
+      if (error.errc() != Errc::hazard) throw;
+    }
+  }
+}
+
+void Machine::call(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome) {
   if (work(number, c, outcome)) return;
   switch (c.kind) {
     case Kind::query_stream:
@@ -180,7 +200,6 @@ void Machine::dispatch(std::size_t number, const Command& c, Scopes& scopes, Out
     case Kind::set_current:
     case Kind::signal:
     case Kind::await: return order(c, scopes);
-    case Kind::make_graph: return capture_graph(number, c, scopes, outcome);
     case Kind::replay: return graphs_[index(c.graph)].launch(stream(c));
     case Kind::update_graph: return update_graph(c);
     case Kind::drop_graph: graphs_[index(c.graph)] = Graph(); return;

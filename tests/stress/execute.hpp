@@ -27,6 +27,9 @@ std::string_view tested_backend();
 /// Ends the process, with the program's text, if the program does not end.
 Outcome execute(const Program& program, const std::optional<Hold>& hold = std::nullopt);
 
+/// Whether the thread's current call is made again should it be refused with Errc::hazard.
+bool repeats_refused_calls();
+
 /// A question behind which the machine may put a command of its own: the last one, so that nobody is told of that command
 /// who has waited for all others; and where nothing fails, as that would skip it. Else beyond the program.
 std::size_t question_to_probe(const Program& program);

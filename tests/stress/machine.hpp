@@ -29,6 +29,7 @@ class Machine {
   void run_thread(int thread);
   void run_command(std::size_t number, Scopes& scopes, Outcome& outcome);
   void dispatch(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
+  void call(std::size_t number, const Command& c, Scopes& scopes, Outcome& outcome);
   void order(const Command& c, Scopes& scopes);
   void synchronize(const Command& c);
   void objects(const Command& c);

@@ -229,26 +229,27 @@ void Machine::fail(const Command& c) {
 void Machine::make_array(const Command& c) {
   const ArrayDecl& decl = program_.arrays[index(c.out.array)];
   const Shape shape = to_shape(decl.size, decl.rank);
-  if (c.kind == Kind::clone_array) {
-    array(c.out) = array(c.in[0]).clone(stream(c));
-    return;
-  }
-  const Place place = c.kind == Kind::make_host ? (decl.memory == Memory::pinned ? Place(pinned) : Place(host))
-                      : c.implicit              ? Place(device_of(c))
-                                                : Place(stream(c));
-  switch (c.how) {
-    case How::empty:
-      array(c.out) = c.pool < 0 ? empty<Element>(place, shape) : empty<Element>(place, shape, *pools_[index(c.pool)]);
+  const Place place = c.kind == Kind::clone_array ? Place(stream(c))
+                      : c.kind == Kind::make_host ? (decl.memory == Memory::pinned ? Place(pinned) : Place(host))
+                      : c.implicit                ? Place(device_of(c))
+                                                  : Place(stream(c));
+  try {
+    if (c.kind == Kind::clone_array) {
+      array(c.out) = array(c.in[0]).clone(stream(c));
       return;
-    case How::zeros: array(c.out) = zeros<Element>(place, shape); return;
-    case How::full: array(c.out) = full<Element>(place, shape, c.salt); return;
-    case How::from: try { array(c.out) = from(place, range_of(c.salt, decl.count()));
-      } catch (const Error&) {
-        // Its copy was skipped, and threw. Later commands use an array all the same.
-        array(c.out) = empty<Element>(place, shape);
-        throw;
-      }
-      return;
+    }
+    switch (c.how) {
+      case How::empty:
+        array(c.out) = c.pool < 0 ? empty<Element>(place, shape) : empty<Element>(place, shape, *pools_[index(c.pool)]);
+        return;
+      case How::zeros: array(c.out) = zeros<Element>(place, shape); return;
+      case How::full: array(c.out) = full<Element>(place, shape, c.salt); return;
+      case How::from: array(c.out) = from(place, range_of(c.salt, decl.count())); return;
+    }
+  } catch (const Error&) {
+    // A copy that returns when it is done was skipped, and threw. Later commands use an array all the same.
+    array(c.out) = empty<Element>(place, shape);
+    throw;
   }
 }
 

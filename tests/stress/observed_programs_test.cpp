@@ -11,6 +11,7 @@
 
 #include "campaign.hpp"
 #include "execute.hpp"
+#include "random.hpp"
 
 namespace weir::stress {
 namespace {
@@ -105,6 +106,31 @@ class Consent final : public OrderPolicy {
   ~Consent() override { detach(*this); }
 };
 
+/// Refuses one command of three; at random, for a call may be several commands, and is to be taken some time.
+class Refuser final : public OrderPolicy {
+ public:
+  Refuser() { attach(*this); }
+  ~Refuser() override { detach(*this); }
+
+  void before(const weir::Command& command, Waits&) override {
+    if (!repeats_refused_calls()) return;
+    const std::lock_guard lock(mutex_);
+    if (random_.percent(67)) return;
+    ++refused_;
+    throw Error(Errc::hazard, "Refuser", "a command", "not yet", command.where);
+  }
+
+  std::size_t refused() {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Random random_{1};
+  std::size_t refused_ = 0;
+};
+
 void expect_the_same(const Theme& theme, std::size_t count) {
   if (devices(tested_backend()).empty()) {
     GTEST_SKIP() << "no device of backend '" << tested_backend() << "': " << why_absent(tested_backend());
@@ -126,6 +152,36 @@ TEST(ObservedPrograms, of_one_host_thread) { expect_the_same({.max_commands = 60
 TEST(ObservedPrograms, of_three_host_threads) { expect_the_same({.threads = 3}, 5000); }
 
 TEST(ObservedPrograms, that_fail_at_random_places) { expect_the_same({.failures = true, .defaults = false}, 4000); }
+
+/// What a policy refuses has changed nothing: who makes the call again, until it is taken, has the same.
+void expect_the_same_of_refused(const Theme& theme, std::size_t count) {
+  if (devices(tested_backend()).empty()) {
+    GTEST_SKIP() << "no device of backend '" << tested_backend() << "': " << why_absent(tested_backend());
+  }
+  std::size_t refused = 0;
+  const auto failure = run_campaign(theme, program_count(count), [&](const Program& program) {
+    Refuser refuser;
+    Outcome outcome = execute(program);
+    refused += refuser.refused();
+    return outcome;
+  });
+  EXPECT_FALSE(failure.has_value()) << *failure;
+  EXPECT_GT(refused, program_count(count));
+}
+
+TEST(ObservedPrograms, that_are_refused_and_tried_again) { expect_the_same_of_refused({}, 1500); }
+
+TEST(ObservedPrograms, of_three_host_threads_that_are_refused_and_tried_again) {
+  expect_the_same_of_refused({.threads = 3}, 500);
+}
+
+TEST(ObservedPrograms, with_graphs_that_are_refused_and_tried_again) {
+  expect_the_same_of_refused({.max_commands = 50, .graphs = true}, 1000);
+}
+
+TEST(ObservedPrograms, that_fail_and_are_refused_and_tried_again) {
+  expect_the_same_of_refused({.failures = true, .defaults = false}, 500);
+}
 
 TEST(ObservedPrograms, with_graphs) { expect_the_same({.max_commands = 50, .graphs = true}, 4000); }
 

@@ -9,6 +9,8 @@
 
 #include "campaign.hpp"
 #include "execute.hpp"
+#include "generate.hpp"
+#include "interpret.hpp"
 
 namespace weir::stress {
 namespace {
@@ -50,6 +52,14 @@ TEST(RandomPrograms, of_four_host_threads) {
 }
 
 TEST(RandomPrograms, that_fail_at_random_places) { expect_right({.failures = true, .defaults = false}, 4000); }
+
+// Of a soak: what should have been cloned behind a failure is used on, as an array that was never written.
+TEST(RandomPrograms, that_fail_use_arrays_that_were_to_be_clones_of_host_memory) {
+  if (devices(tested_backend()).empty()) GTEST_SKIP() << "no device of backend '" << tested_backend() << "'";
+  const Program program = generate({.failures = true, .defaults = false}, 3726753586);
+  const auto text = difference(program, interpret(program), execute(program));
+  EXPECT_FALSE(text.has_value()) << *text << "\n" << to_text(program);
+}
 
 TEST(RandomPrograms, of_three_host_threads_that_fail) {
   expect_right({.threads = 3, .failures = true, .defaults = false}, 2500);
