@@ -7,6 +7,8 @@
 #include <weir/sim.hpp>
 #include <weir/weir.hpp>
 
+#include "support/gate.hpp"
+
 namespace {
 
 struct Nothing {
@@ -73,6 +75,28 @@ TEST_P(Polling, of_a_thread_that_computes_between_takes_what_it_computes) {
     EXPECT_FALSE(other_.done()) << i;
     EXPECT_LT(us() - before, 1) << i;
     EXPECT_NEAR(us(), asking + i * 1000, 2) << i;
+  }
+}
+
+// Where asking costs nothing, too: the virtual end is ahead, however soon the real one was.
+TEST_P(Polling, that_gives_up_hears_the_same_however_late_the_real_work_is) {
+  for (const bool late : {false, true}) {
+    weir_test::Gate gate;
+    if (!late) gate.open();
+    gate.hold(one_);
+    const weir::Event event = one_.record();
+    if (!late) {
+      const weir::Stream waits_for_real(weir::device("cpu"));
+      waits_for_real.wait(event);
+      waits_for_real.synchronize();
+    }
+    const double before = us();
+    int questions = 0;
+    while (questions < 100 && !event.done()) ++questions;
+    EXPECT_EQ(questions, 100) << late;
+    EXPECT_NEAR(us() - before, std::string(GetParam()) == "sim:h200" ? 50 : 0, 0.01) << late;
+    gate.open();
+    device_.synchronize();
   }
 }
 

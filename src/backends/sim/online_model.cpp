@@ -273,7 +273,10 @@ bool OnlineModel::query(const model::Call& call, std::uint32_t thread, std::vect
   if (questions_.again(call, thread, clocks[thread])) {
     const double next = simulation_.next_time(clocks[thread]);
     answer = make(call, thread, clocks);
-    if (!answer && next < std::numeric_limits<double>::infinity()) clocks[thread] = std::max(clocks[thread], next);
+    if (!answer && next < std::numeric_limits<double>::infinity()) {
+      clocks[thread] = std::max(clocks[thread], next);
+      questions_.went_on(thread, clocks[thread]);
+    }
   }
   return answer;
 }
