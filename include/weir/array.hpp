@@ -360,6 +360,8 @@ template <class T>
 class Array : public ArrayBase<T> {
  public:
   Array() = default;
+  Array(const Array&) = delete;  // an array is not copied by =: x.clone(stream), std::move(x), or a reference
+  Array& operator=(const Array&) = delete;  // an array is not copied by =: x.clone(stream), std::move(x)
   Array(Array&& other) noexcept
       : ArrayBase<T>(std::exchange(other.storage_, nullptr), std::exchange(other.view_, {})) {}
   Array& operator=(Array&& other) noexcept {

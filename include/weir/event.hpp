@@ -57,7 +57,9 @@ class Event : public EventRef {
   /// On the default device, or on `device`.
   Event(SourceLocation where = SourceLocation::current());
   explicit Event(Device device, SourceLocation where = SourceLocation::current());
+  Event(const Event&) = delete;  // an event has one owner: std::move(event), or weir::EventRef ref = event
   Event(Event&& other) noexcept;
+  Event& operator=(const Event&) = delete;  // an event has one owner: std::move(event), or weir::EventRef ref = event
   Event& operator=(Event&& other) noexcept;
   ~Event();
 
@@ -70,6 +72,8 @@ class TimedEvent : public EventRef {
  public:
   TimedEvent(SourceLocation where = SourceLocation::current());
   explicit TimedEvent(Device device, SourceLocation where = SourceLocation::current());
+  TimedEvent(const TimedEvent&) = delete;  // an event has one owner: std::move(event), or weir::EventRef ref = event
+  TimedEvent(const Event&) = delete;  // a weir::Event takes no time: weir::TimedEvent event = stream.record_timed()
   TimedEvent(TimedEvent&& other) noexcept;
   TimedEvent& operator=(TimedEvent&& other) noexcept;
   ~TimedEvent();

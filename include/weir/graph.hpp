@@ -21,6 +21,7 @@ namespace weir {
 class Graph {
  public:
   Graph() = default;
+  Graph(const Graph&) = delete;  // a graph is not copied by =: graph.clone(), std::move(graph), or a reference
   Graph(Graph&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();

@@ -68,6 +68,9 @@ class PoolRef {
 class Pool : public PoolRef {
  public:
   explicit Pool(Device device, const PoolOptions& options = {}, SourceLocation where = SourceLocation::current());
+  template <std::integral Bytes>
+  Pool(Device, Bytes) = delete;  // the options of a weir::Pool have names: weir::Pool(device, {.max_size = bytes})
+  Pool(const Pool&) = delete;    // a pool has one owner: std::move(pool), or weir::PoolRef ref = pool
   Pool(Pool&& other) noexcept;
   Pool& operator=(Pool&& other) noexcept;
   ~Pool();
@@ -93,6 +96,7 @@ class ScopedPin {
   explicit ScopedPin(R& range, SourceLocation where = SourceLocation::current())
       : ScopedPin(std::ranges::data(range), std::ranges::size(range) * sizeof(std::ranges::range_value_t<R>), where) {}
   ScopedPin(const void* data, std::size_t bytes, SourceLocation where = SourceLocation::current());
+  explicit ScopedPin(const void*) = delete;  // a pointer does not say how many bytes: weir::ScopedPin(pointer, bytes)
   ~ScopedPin();
   ScopedPin(const ScopedPin&) = delete;
   ScopedPin& operator=(const ScopedPin&) = delete;

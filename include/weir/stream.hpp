@@ -129,7 +129,9 @@ class Stream : public StreamRef {
         !std::is_same_v<Option, Option>,
         "the options of a weir::Stream have names: weir::Stream(device, {.priority = -1, .name = \"upload\"})");
   }
+  Stream(const Stream&) = delete;  // a stream has one owner: std::move(stream), or weir::StreamRef ref = stream
   Stream(Stream&& other) noexcept;
+  Stream& operator=(const Stream&) = delete;  // a stream has one owner: std::move(stream), or weir::StreamRef
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 

@@ -1,4 +1,4 @@
-// expect: deleted
+// expect: an array is not copied by =: x.clone(stream), std::move(x), or a reference
 #include <weir/weir.hpp>
 
 int main() {

@@ -1,4 +1,4 @@
-// expect: deleted
+// expect: an event has one owner: std::move(event), or weir::EventRef ref = event
 #include <weir/weir.hpp>
 
 int main() {

@@ -1,4 +1,4 @@
-// expect: deleted
+// expect: a pool has one owner: std::move(pool), or weir::PoolRef ref = pool
 #include <weir/weir.hpp>
 
 int main() {

@@ -1,4 +1,4 @@
-// expect: deleted
+// expect: a stream has one owner: std::move(stream), or weir::StreamRef ref = stream
 #include <weir/weir.hpp>
 
 int main() {
