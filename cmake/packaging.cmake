@@ -6,7 +6,7 @@ set(CPACK_PACKAGE_CONTACT "The Weir developers <weir@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_DESCRIPTION
     "A C++20 library and a tool for asynchronous, multi-stream, multi-device programs: one source runs on GPUs and,
-with the same ordering rules, on any CPU. This package holds the tool, the library and its development files.")
+with the same ordering rules, on CPUs. This package holds the tool, the library and its development files.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

@@ -108,7 +108,7 @@ Exit finish_demo(const Session& session, const DemoResult& result) {
 }
 
 void add_demo(const Command& app, Session& session) {
-  const Command demo = app.add("demo", "Show what streams are for: with times, and results checked");
+  const Command demo = app.add("demo", "Shows what streams are for: with times, and results checked");
   demo.footer(footer);
   demo.takes_command();
   add_demo_options(demo, session);

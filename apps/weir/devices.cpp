@@ -84,7 +84,7 @@ Exit run(const Session& session) {
 }  // namespace
 
 void add_devices(const Command& app, Session& session) {
-  const Command command = app.add("devices", "List every device with its properties");
+  const Command command = app.add("devices", "Lists every device with its properties");
   command.footer(
       "The name before the colon is what --device takes. WEIR_CPU_DEVICES=2 splits the CPU into cpu:0 and cpu:1,\n"
       "WEIR_DEVICE names the default device. Simulated devices have the properties of a GPU and compute on the CPU;\n"

@@ -23,13 +23,17 @@ namespace {
 using tool::Exit;
 
 constexpr const char* description =
-    "Weir: asynchronous streams, events and memory with CUDA's ordering rules, on any CPU.\n"
-    "This tool lists devices, shows what streams are for, and tests whether a device keeps the rules.";
+    "Weir: asynchronous streams, events, graphs and memory with CUDA's ordering rules, on NVIDIA GPUs and on CPUs.\n"
+    "This tool lists and measures devices, tests whether they keep the rules, and shows what streams are for. Of "
+    "programs\n"
+    "that use the library it finds missing waits, records calls and timelines, predicts times on GPUs that are not "
+    "here,\n"
+    "and starts the ranks of a job.";
 
 constexpr const char* footer =
     "Start here:\n"
     "  weir devices               what there is to run on\n"
-    "  weir demo                  all demos, with a table at the end\n"
+    "  weir demo                  the demos, with a table at the end\n"
     "  weir demo vadd --help      what one demo shows, and its options\n"
     "  weir graph show FILE       draws a graph that a program saved\n"
     "  weir run FILE.json         makes the calls of a scenario file\n"

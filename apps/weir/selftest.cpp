@@ -105,7 +105,7 @@ Judgement& Judgement::expect(const Scenario& scene) {
 }
 
 void add_selftest(const Command& app, Session& session) {
-  const Command command = app.add("selftest", "Test whether a device keeps the ordering rules");
+  const Command command = app.add("selftest", "Tests whether a device keeps the ordering rules");
   command.footer(
       "Each line is one rule, tried on the device. No check depends on timing: commands are held until all that must "
       "run\n"
