@@ -110,15 +110,30 @@ FindingPart<Mend> Engine::mend_inside(const Second& second, const std::vector<Hi
   made.verified = true;
   if (before_node.captured && node.captured) {
     if (before_node.stream == node.stream || before_node.stream == none || node.stream == none) return {};
+    const std::string here = options_.command_text(node.command);
+    const std::string thread = options_.thread_text(node.thread);
+    const auto wait_here = [&](const std::string& event, const std::string& other, const std::string& shown) {
+      made.insert.push_back({true, here, "wait", named(node.stream), event, other, thread});
+      made.code.push_back(
+          {true, node.file == nullptr ? "" : node.file, node.line, in_code(node.stream) + ".wait(" + shown + ");"});
+    };
+    const Stream& first = *streams_[before_node.stream];
+    const bool still =
+        std::none_of(version.nodes().begin() + a + 1, version.nodes().begin() + b, [&](const GraphNode& other) {
+          return other.parent == before_node.parent && other.stream == before_node.stream;
+        });
+    // A thread's own stream is nobody else's to wait for. One that is gone may have been so at the node.
+    const bool foreign = first.fact.kind == recorded::StreamKind::per_thread && before_node.thread != node.thread;
+    if (still && first.alive && !foreign) {
+      wait_here("", named(before_node.stream), in_code(before_node.stream));
+      return made;
+    }
     const std::string name = new_event();
     made.insert.push_back({false, options_.command_text(before_node.command), "record", named(before_node.stream), name,
                            "", options_.thread_text(before_node.thread)});
-    made.insert.push_back({true, options_.command_text(node.command), "wait", named(node.stream), name, "",
-                           options_.thread_text(node.thread)});
     made.code.push_back({false, before_node.file == nullptr ? "" : before_node.file, before_node.line,
                          "auto " + name + " = " + in_code(before_node.stream) + ".record();"});
-    made.code.push_back(
-        {true, node.file == nullptr ? "" : node.file, node.line, in_code(node.stream) + ".wait(" + name + ");"});
+    wait_here(name, "", name);
     return made;
   }
   if (before_node.captured || node.captured || before_node.graph != node.graph) return {};

@@ -126,4 +126,32 @@ TEST_P(HazardCases, are_the_same_in_the_text_for_people) {
   }
 }
 
+// In a capture the stream is waited for if nothing was captured on it since, else a record behind the use.
+TEST(CapturedMends, wait_for_a_stream_that_did_nothing_since) {
+  for (const bool goes_on : {false, true}) {
+    json scenario = json::parse(R"({"format": "weir.scenario", "version": 1, "streams": [
+      {"name": "s", "kind": "non_blocking"}, {"name": "t", "kind": "non_blocking"}], "events": [],
+      "buffers": [{"name": "a", "kind": "device", "bytes": 64}, {"name": "b", "kind": "device", "bytes": 64}],
+      "program": [{"op": "begin_capture", "stream": "s"}, {"op": "wait", "stream": "t", "for": "s"},
+        {"id": "w", "op": "launch", "stream": "t", "uses": [{"buffer": "a", "access": "out"}]},
+        {"op": "launch", "stream": "t", "uses": [{"buffer": "b", "access": "out"}]},
+        {"id": "r", "op": "launch", "stream": "s", "uses": ["a"]}, {"op": "wait", "stream": "s", "for": "t"},
+        {"op": "end_capture", "stream": "s", "graph": "g"}, {"op": "launch_graph", "stream": "s", "graph": "g"}]})");
+    if (!goes_on) scenario["program"].erase(3);
+    const weir::Recording recording = weir::parse_recording(scenario.dump());
+    weir::ScenarioChecker checker(recording, {.host_order = weir::HostOrder::declared});
+    checker.all();
+    const json found = json::parse(weir::to_json(checker.report()))["findings"];
+    ASSERT_EQ(found.size(), 1u) << found;
+    const json wait = {{"op", "wait"}, {"stream", "s"}};
+    json for_stream = wait, for_event = wait;
+    for_stream["for"] = "t";
+    for_event["event"] = "mend1";
+    const json record = {{"op", "record"}, {"stream", "t"}, {"event", "mend1"}};
+    const json expected = goes_on ? json{{{"after", "w"}, {"op", record}}, {{"before", "r"}, {"op", for_event}}}
+                                  : json::array({{{"before", "r"}, {"op", for_stream}}});
+    EXPECT_EQ(found[0]["mend"]["insert"], expected);
+  }
+}
+
 }  // namespace
