@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -229,6 +230,75 @@ TEST_P(Watching, no_command_of_a_stream_is_told_before_the_stream) {
   end = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(unknown, 0);
+}
+
+struct Nothing {
+  WEIR_KERNEL void operator()(std::size_t) const {}
+};
+
+/// Calls what a callback may not, and throws in the end.
+class Intruder : public weir::Observer {
+ public:
+  explicit Intruder(weir::StreamRef stream) : stream_(stream) { weir::attach(*this); }
+  ~Intruder() override { weir::detach(*this); }
+
+  void submitted(const weir::Command&) override { intrude(); }
+  void ran(weir::CommandId, weir::StreamId, weir::Span) override { intrude(); }
+  void waited(const weir::HostWait&) override { intrude(); }
+  void accessed(const weir::HostAccess&) override { intrude(); }
+  void handed(const weir::HandOffCall&) override { intrude(); }
+  void named(weir::BufferId, std::string_view) override { intrude(); }
+  void opened(const weir::StreamInfo&) override { intrude(); }
+  void closed(weir::StreamId) override { intrude(); }
+
+  std::atomic<int> refused{0}, taken{0};
+
+ private:
+  void intrude() {
+    attempt([&] { weir::attach(other_); });
+    attempt([&] { weir::detach(*this); });
+    attempt([&] { weir::launch(stream_, 1, Nothing{}); });
+    attempt([&] { stream_.synchronize(); });
+    attempt([&] { static_cast<void>(stream_.done()); });
+    attempt([&] { weir::capture_begin(stream_); });
+    attempt([&] { static_cast<void>(weir::zeros<int>(stream_, 1)); });
+    attempt([&] { const weir::Stream another(stream_.device()); });
+    throw 7;
+  }
+  template <class F>
+  void attempt(F&& call) {
+    try {
+      call();
+      ++taken;
+    } catch (const weir::Error& error) {
+      ++(error.errc() == weir::Errc::not_permitted ? refused : taken);
+    }
+  }
+
+  struct Other : weir::Observer {};
+  weir::StreamRef stream_;
+  Other other_;
+};
+
+TEST_P(Watching, callbacks_may_not_call_and_what_they_throw_is_dropped) {
+  Marker marker;
+  weir::Stream s(device());
+  Intruder intruder(s);
+  Counts counts(weir::Watch::commands | weir::Watch::host);
+  auto x = weir::zeros<int>(weir::pinned, 10);
+  x.set_name("x");
+  mark(s, marker);
+  s.synchronize();
+  { const auto guard = weir::host_read(x); }
+  weir::HandOff hand;
+  hand.give();
+  { const weir::Stream other(device()); }
+  EXPECT_EQ(marker.value(), 1);
+  EXPECT_EQ(counts.commands, 1) << "who is attached behind it is told all the same";
+  EXPECT_EQ(counts.waits, 1);
+  EXPECT_EQ(intruder.taken, 0);
+  EXPECT_GE(intruder.refused, 8 * 8);
+  EXPECT_FALSE(weir::is_capturing(s));
 }
 
 }  // namespace
