@@ -1,7 +1,9 @@
 // `weir check`: what it prints, its exit codes, and what it refuses.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -187,9 +189,42 @@ TEST_F(CheckVerb, tells_no_more_findings_than_asked_for) {
 }
 
 TEST_F(CheckVerb, names_the_member_of_a_file_that_is_wrong) {
-  const Result result = tool_test::run({"check", file("x.json", scenario(R"({"op": "launch", "stream": "nobody"})"))});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.err.find("program[0].stream"), std::string::npos) << result.err;
+  const std::vector<std::pair<const char*, const char*>> wrong = {
+      {R"({"op": "launch", "stream": "nobody"})", "program[0].stream"},
+      {R"({"op": "jump", "stream": "own"})", "program[0].op"},
+      {R"({"stream": "own"})", "program[0].op"},
+      {R"({"op": "launch", "stream": "own", "uses": ["x"]})", "program[0].uses[0]"},
+      {R"({"op": "host_read", "uses": ["h", {"buffer": "h", "offset": 60, "bytes": 8}]})", "program[0].uses[1].bytes"},
+      {R"({"op": "host_read", "uses": [{"buffer": "h", "access": "write"}]})", "program[0].uses[0].access"},
+      {R"({"op": "host_read", "uses": [{"buffer": "h", "bytes": -1}]})", "program[0].uses[0].bytes"},
+      {R"({"op": "host_read", "uses": [{"buffer": "h", "repeat": [[1, 2], [1, 2], [1, 2], [1, 2]]}]})",
+       "program[0].uses[0].repeat"},
+      {R"({"op": "launch", "stream": "own", "colour": 3})", "program[0].colour"},
+      {R"({"op": "copy", "stream": "own", "to": "h"})", "program[0].from"},
+      {R"({"op": "copy", "stream": "own", "to": "h", "from": {"buffer": "h", "bytes": 8}})", "program[0].from"},
+      {R"({"id": "k", "op": "launch", "stream": "own"}, {"id": "k", "op": "launch", "stream": "own"})",
+       "program[1].id"},
+      {R"({"op": "record", "stream": "own", "event": "g"})", "program[0].event"},
+      {R"({"op": "wait", "stream": "own", "for": "x"})", "program[0].for"},
+      {R"({"op": "synchronize"})", "program[0]"},
+      {R"({"op": "query", "event": "e", "answer": "yes"})", "program[0].answer"},
+      {R"({"op": "host_close", "scope": "x"})", "program[0].scope"},
+      {R"({"op": "launch_graph", "stream": "own", "graph": "x"})", "program[0].graph"},
+      {R"({"op": "alloc", "buffer": "h", "stream": "own"})", "program[0].buffer"},
+      {R"({"op": "launch", "stream": "own", "thread": "x"})", "program[0].thread"},
+      {R"({"op": "build_graph", "graph": "g", "nodes": [{"name": "k", "op": "launch", "after": ["x"]}]})",
+       "program[0].nodes[0].after[0]"},
+      {R"({"op": "build_graph", "graph": "g", "nodes": [{"name": "c", "op": "if", "condition": "h",
+           "bodies": [[{"name": "k", "op": "fill", "to": "x"}]]}]})",
+       "program[0].nodes[0].bodies[0][0].to"},
+  };
+  for (const auto& [program, member] : wrong) {
+    const Result result = tool_test::run({"check", file("x.json", scenario(program))});
+    EXPECT_EQ(result.exit_code, 2) << program;
+    EXPECT_EQ(result.out, "") << program;
+    EXPECT_NE(result.err.find("x.json: " + std::string(member) + ": "), std::string::npos) << program << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
   EXPECT_EQ(tool_test::run({"check"}).exit_code, 2);
 }
 
