@@ -26,7 +26,8 @@ void Keeper::stop() {
 void Keeper::run() {
   using Clock = std::chrono::steady_clock;
   detail::UniqueLock lock(mutex_);
-  std::chrono::nanoseconds pause = std::chrono::milliseconds(200);
+  // A program that ends badly often does so at once: the less it has run, the less may be lost.
+  std::chrono::nanoseconds pause = std::chrono::milliseconds(5);
   while (true) {
     for (const auto due = Clock::now() + pause; !ends_;) {
       if (wakes_.wait_until(lock, due) == std::cv_status::timeout) break;
@@ -38,7 +39,8 @@ void Keeper::run() {
       save(make_(), file_, {});
     } catch (const std::exception&) {  // who saves the last one says what is wrong
     }
-    pause = std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 20 * (Clock::now() - begin));
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, std::chrono::seconds(1));
+    pause = std::max<std::chrono::nanoseconds>(pause, 20 * (Clock::now() - begin));
     lock.lock();
   }
 }

@@ -12,8 +12,8 @@
 
 namespace weir::trace {
 
-/// Writes it first after 0.2 s, then after a second, or twenty times what writing took if that is longer: on a thread of its
-/// own, which takes a twentieth of one core at most.
+/// Writes it first after 5 ms, then each time after twice as long, up to a second, or twenty times what writing took if that
+/// is longer: on a thread of its own, which takes a twentieth of one core at most.
 class Keeper {
  public:
   Keeper(std::filesystem::path file, std::function<Timeline()> make);

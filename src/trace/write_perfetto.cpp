@@ -53,7 +53,7 @@ constexpr unsigned uuid = 1, name = 2, parent = 5;
 }
 namespace event {
 constexpr unsigned annotation = 4, type = 9, track = 11, category = 22, name = 23, flow = 47, last_of_flow = 48;
-constexpr std::uint64_t begins = 1, ends = 2;
+constexpr std::uint64_t begins = 1, ends = 2, instant = 3;
 }  // namespace event
 namespace annotation {
 constexpr unsigned number = 3, text = 6, name = 10;
@@ -64,6 +64,7 @@ class Writer {
   Writer(const Timeline& timeline, std::ostream& out) : timeline_(timeline), out_(out) {}
 
   void all() {
+    add_recording();
     add_tracks();
     for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) count_flows(i);
     for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) add_command(i);
@@ -82,7 +83,7 @@ class Writer {
 
  private:
   static constexpr std::uint64_t devices = 1, streams = std::uint64_t{1} << 32, threads = std::uint64_t{2} << 32,
-                                 nodes = std::uint64_t{3} << 32;
+                                 nodes = std::uint64_t{3} << 32, recording = std::uint64_t{4} << 32;
   static std::uint64_t thread_track(std::uint32_t thread) { return threads + thread; }
   std::uint64_t stream_track(const Command& command) const { return streams + command.stream; }
 
@@ -97,6 +98,18 @@ class Writer {
     made.number(track::uuid, id).text(track::name, name);
     if (parent != 0) made.number(track::parent, parent);
     write(Message().message(packet::track, made));
+  }
+  /// What the other formats have at their head. It is also why a recording of nothing is a file that opens.
+  void add_recording() {
+    add_track(recording, "recording", 0);
+    Message made;
+    made.number(event::type, event::instant).number(event::track, recording);
+    made.text(event::category, "recording").text(event::name, "recording");
+    annotate(made, "program", timeline_.program);
+    annotate(made, "date", timeline_.date);
+    annotate(made, "clock", timeline_.clock);
+    annotate(made, "note", timeline_.note);
+    write(Message().number(packet::timestamp, 0).message(packet::event, made));
   }
   void add_tracks() {
     for (std::uint32_t i = 0; i < timeline_.devices.size(); ++i) {

@@ -150,6 +150,7 @@ TEST(TraceFiles, for_perfetto_are_its_messages) {
   Made made(1);
   const auto first = made.add(0, Lane::kernel, 0, 1, 2, {}, 300);
   made.add(0, Lane::order, 0, 2, 2, {{first, Tie::event}});
+  made.timeline.note = "n";
   std::ostringstream out;
   write_perfetto(made.timeline, out);
   std::string hex;
@@ -159,6 +160,10 @@ TEST(TraceFiles, for_perfetto_are_its_messages) {
     hex += digits[static_cast<unsigned char>(c) & 15];
   }
   EXPECT_EQ(hex,
+            // the recording: its track, 4 << 32, and on it at 0 an event with what is known of it
+            "0a16e2031108808080804012097265636f7264696e675001"
+            "0a3140005a2b4803588080808040b201097265636f7264696e67ba01097265636f7264696e67220952046e6f746532016e5001"
+            ""
             // tracks: 1 "sim:0", and 1 << 32 "s0" below it
             "0a0ee203090801120573696d3a305001"
             "0a11e2030c0880808080101202733028015001"
