@@ -255,6 +255,9 @@ TEST(TracePage, is_drawn_by_a_browser) {
   std::ofstream(folder / "summary.json") << to_json(summarize(timeline), timeline);
   save(many(20000), folder / "many.html");
   save(Timeline(), folder / "empty.html");
+  Made rows(60, 3);
+  for (std::uint32_t s = 0; s < 60; ++s) rows.add(s, Lane::kernel, s, 1000 * s, 1000 * s + 5000);
+  save(rows.timeline, folder / "rows.html");
   const int status = std::system(("python3 '" WEIR_TEST_PAGE "/look.py' '" + (folder / "") + "'").c_str());
   ASSERT_TRUE(WIFEXITED(status));
   constexpr int no_browser = 77;

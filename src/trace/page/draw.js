@@ -33,10 +33,52 @@ class Painter {
   }
 
   paint() {
-    const view = this.view;
     const [context, width, height] = this.resize(this.canvas);
-    view.layout(width, height);
-    const c = (this.context = context);
+    this.view.layout(width, height);
+    this.draw(context, width, height);
+    this.paintOverview();
+  }
+
+  /** A canvas for each part of the rows, as high as `heights` allows one after the other; rows are whole, below their heading. */
+  sheets(width, heights) {
+    const {view} = this;
+    const before = {rows: view.rows, width: view.width, height: view.height, scroll: view.scroll};
+    view.layout(width, 0);
+    const parts = [];
+    let heading = null;
+    for (const [i, row] of before.rows.entries()) {
+      if (row.kind === "group") heading = row;
+      const room = heights[Math.min(Math.max(parts.length, 1), heights.length) - 1];
+      // No heading is alone at the end.
+      const needed = row === heading && i + 1 < before.rows.length ? row.height + before.rows[i + 1].height : row.height;
+      let part = parts[parts.length - 1];
+      const add = (one) => {
+        part.rows.push(one);
+        part.height += one.height;
+      };
+      if (!part || part.height + needed > room) {
+        parts.push((part = {rows: [], height: rulerHeight}));
+        if (heading && row !== heading) add(heading);
+      }
+      add(row);
+    }
+    const scale = parts.length > 16 ? 1 : 2;  // finer than screens, where memory allows
+    const made = parts.map(({rows, height}) => {
+      const canvas = element("canvas", {class: "sheet"});
+      [canvas.width, canvas.height] = [width * scale, height * scale];
+      const context = canvas.getContext("2d", {alpha: false});
+      context.scale(scale, scale);
+      [view.rows, view.height, view.scroll] = [rows, height, 0];
+      this.draw(context, width, height);
+      return canvas;
+    });
+    view.rows = before.rows;
+    view.layout(before.width, before.height);
+    view.scroll = before.scroll;
+    return made;
+  }
+
+  draw(c, width, height) {
     c.font = font;
     c.textBaseline = "middle";
     c.fillStyle = this.color("surface");
@@ -46,7 +88,6 @@ class Painter {
     this.selection(c);
     this.ruler(c, width, height);
     this.labels(c, height);
-    this.paintOverview();
   }
 
   rows(c, width, height) {
@@ -163,7 +204,7 @@ class Painter {
     }
     if (width > 28 && height > 10) {
       c.globalAlpha = this.dimmed(track, at) ? 0.3 : 1;
-      c.fillStyle = track.what === "range" ? this.color("text") : "#fff";
+      c.fillStyle = track.what === "range" ? this.color("text") : this.color("on-lane");
       this.text(c, this.titleOf(track, at), Math.max(from, labelWidth) + 5, y + height / 2 + 0.5,
                 until - Math.max(from, labelWidth) - 9);
     }

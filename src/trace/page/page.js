@@ -1,5 +1,8 @@
 // The page as a whole: it shows the numbers at once, then reads the commands, and turns keys and movements into views.
 
+// What is printed on a page of A4 across, in pixels, and what headings that break into another line may take of it.
+const paper = {width: 1047, height: 718, spare: 40};
+
 class Page {
   constructor() {
     const json = (id) => JSON.parse(byId(id).textContent);
@@ -317,15 +320,13 @@ class Page {
 
   /** Paper is light, and shows all rows. */
   print(begins) {
-    const {style} = byId("frame");
     if (begins) {
       this.themeBefore = document.documentElement.dataset.theme;
-      this.view.layout(this.view.width, 0);
-      const height = Math.min(1200, this.view.rowsHeight + rulerHeight + 1);
-      [style.flex, style.height] = ["none", `${height}px`];
       this.setTheme("light");
+      const above = ["figures", "note"].reduce((sum, id) => sum + byId(id).offsetHeight, document.querySelector("header").offsetHeight);
+      byId("sheets").replaceChildren(...this.painter.sheets(paper.width, [paper.height - above - paper.spare, paper.height - paper.spare]));
     } else {
-      [style.flex, style.height] = ["", ""];
+      byId("sheets").replaceChildren();
       this.setTheme(this.themeBefore);
     }
   }

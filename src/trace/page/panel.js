@@ -69,12 +69,15 @@ class Panel {
     const concurrency = summary.concurrency_ns.slice(0, most).map((ns, n) => element("div", {class: "engine"},
       element("span", {}, n === 0 ? "nothing" : `${n} at once`), element("span", {}, percentText(ns, whole)),
       element("span", {class: "track", "aria-hidden": "true"}, bar(ns, whole, "var(--accent)"))));
-    byId("numbers").replaceChildren(
-      element("h2", {}, "Busy", element("small", {}, "overlaps counted once")), ...engines,
+    const busy = [
+      ...engines,
       element("h3", {}, "Both busy at once"),
       overlaps.length > 0 ? element("table", {class: "pairs"}, element("tbody", {}, ...overlaps))
                           : element("p", {class: "empty"}, "No device has two engines in use."),
-      element("h3", {}, "Commands at once"), ...concurrency,
+      element("h3", {}, "Commands at once"), ...concurrency];
+    byId("numbers").replaceChildren(
+      element("h2", {}, "Busy", element("small", {}, "overlaps counted once")),
+      ...(engines.length > 0 ? busy : [element("p", {class: "empty"}, "Nothing ran.")]),
       element("h3", {}, "Recording"),
       element("p", {class: "about"}, [meta.date, meta.clock].filter(Boolean).join(" · ")));
   }

@@ -241,6 +241,27 @@ class Look:
         equal(self.evaluate("getComputedStyle(document.body).backgroundColor"), light, "the switch of colors")
         self.page.dark(False)
 
+    def has_names_that_can_be_read(self):
+        """On each colour of a command, a wait or a call, in both themes: the contrast of WCAG's level AA for small text."""
+        for dark in (False, True):
+            self.page.dark(dark)
+            self.page.settle()
+
+            def light(name):
+                parts = [one / 255 for one in self.evaluate(COLOR % name)]
+                red, green, blue = (one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+                return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+            def contrast(one, other):
+                low, high = sorted((light(one), light(other)))
+                return (high + 0.05) / (low + 0.05)
+
+            for lane in self.evaluate("laneColors") + ["wait", "call"]:
+                holds(contrast("on-lane", lane) >= 4.5, f"names on {lane}, dark: {dark}: {contrast('on-lane', lane):.2f}")
+            for text in ("text", "soft", "accent", "critical"):
+                holds(contrast(text, "surface") >= 4.5, f"{text}, dark: {dark}: {contrast(text, 'surface'):.2f}")
+        self.page.dark(False)
+
     def draws_many(self):
         """A share of a pixel each: rows are filled, and a search dims what is not meant."""
         self.open("many.html")
@@ -261,6 +282,31 @@ class Look:
         self.page.type("Saxpy")
         holds(self.evaluate(painted) > 100, "a search dims what it found")
 
+    def prints_all_rows(self):
+        """On sheets that are no higher than a page, each with its ruler, one behind the other; then the screen is as before."""
+        self.open("rows.html")
+        before = self.page.picture()
+        self.evaluate("weirPage.print(true)")
+        heights = self.evaluate("Array.from(document.querySelectorAll('.sheet'), (one) => one.height / (one.width / 1047))")
+        rows = self.evaluate("weirPage.view.rows.reduce((sum, row) => sum + (row.layout(1), row.height), 0)")
+        holds(len(heights) > 2 and max(heights) <= 718, f"sheets of {heights}")
+        again = sum(heights) - 24 * len(heights) - rows
+        holds(0 <= again <= 22 * (len(heights) - 1), f"rows on all sheets, and headings again: {again} pixels")
+        blue = self.evaluate("""Array.from(document.querySelectorAll(".sheet"), (one) => {
+          const data = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
+          for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 60) return true;
+          return false;
+        })""")
+        holds(all(blue[:-1]), f"sheets with commands, but for the host's: {blue}")
+        self.evaluate("weirPage.print(false)")
+        self.evaluate("weirPage.paint()")
+        equal(self.evaluate("document.querySelectorAll('.sheet').length"), 0, "sheets on the screen")
+        holds(self.page.picture() == before, "the screen is as before")
+        self.evaluate("byId('panel').style.display = 'none'")
+        self.page.pdf(self.folder / "rows.pdf")
+        pages = len(re.findall(rb"/Type\s*/Page\b", (self.folder / "rows.pdf").read_bytes()))
+        holds(len(heights) <= pages <= len(heights) + 1, f"{pages} pages of {len(heights)} sheets and the legend")
+
     def says_what_is_wrong(self):
         text = (self.folder / "page.html").read_text()
         damaged = re.sub(r'(id="timeline" data-version="1">[^<]{40})[^<]*', r"\1", text)
@@ -273,11 +319,14 @@ class Look:
         self.open("page.html")
         for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_nodes_of_graphs,
                      self.selects_by_click, self.shows_reasons, self.is_used_by_keys,
-                     self.names_its_buttons, self.searches, self.has_a_table, self.has_views):
+                     self.names_its_buttons, self.searches, self.has_a_table, self.has_views,
+                     self.has_names_that_can_be_read):
             part()
         self.open("empty.html")
         equal(self.text("#status"), "No command was recorded.", "an empty page")
+        holds("Nothing ran." in self.text("#numbers") and "at once" not in self.text("#numbers"), "numbers of nothing")
         self.draws_many()
+        self.prints_all_rows()
         for event in self.page.requested:
             holds(event.startswith(("file:", "data:")), f"the page asked for {event}")
         holds(not self.page.thrown, f"the page threw {self.page.thrown}")
