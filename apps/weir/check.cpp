@@ -140,7 +140,8 @@ Exit check(const Session& session, const Options& options) {
     }
     errors = errors || report.errors > 0;
     failed = failed || !result.failures.empty();
-    for (const std::string& failure : result.failures) fmt::print(stderr, "weir: {}: {}\n", options.files[i], failure);
+    for (const std::string& failure : result.failures)
+      fmt::print(stderr, "weir: {}: {}\n", for_terminal(options.files[i]), for_terminal(failure));
     print(session, report);
   }
   return errors ? Exit::wrong : failed ? Exit::failed : Exit::ok;

@@ -57,7 +57,7 @@ constexpr const char* footer =
 
 Exit complain(Exit code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "weir: {}\n", message);
+  fmt::print(stderr, "weir: {}\n", tool::for_terminal(message));
   return code;
 }
 

@@ -186,7 +186,7 @@ Exit predict(const Session& session, const Options& options) {
   for (const std::string& expectation : options.expect) {
     const std::string instead = weir::sim::unmet(prediction, expectation, {});
     if (instead.empty()) continue;
-    fmt::print(stderr, "weir: --expect '{}' is not met: {}\n", expectation, instead);
+    fmt::print(stderr, "weir: --expect '{}' is not met: {}\n", for_terminal(expectation), for_terminal(instead));
     code = Exit::wrong;
   }
   return code;

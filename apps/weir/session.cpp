@@ -74,7 +74,7 @@ weir::Device default_device() {
 }
 
 void Session::say(const std::string& text) const {
-  if (!json) print_text(text);
+  if (!json) print_text(for_terminal(text));
 }
 
 void Session::print_text(const std::string& text) const { std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -107,6 +107,18 @@ void check_memory(const char* option, std::int64_t n, std::int64_t arrays_on_dev
     throw UsageError(fmt::format("{} {}: needs {} of host memory, of which {} is available", option, n,
                                  gibibytes(needed), gibibytes(available)));
   }
+}
+
+std::string for_terminal(const std::string& text) {
+  std::string made;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+    const bool is_long = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;  // U+0080 to U+009F
+    const bool is_short = (byte(i) < 0x20 && text[i] != '\n' && text[i] != '\t') || byte(i) == 0x7f;
+    if (is_long) ++i;
+    made += is_long || is_short ? fmt::format("\\x{:02x}", byte(i)) : std::string(1, text[i]);
+  }
+  return made;
 }
 
 std::string grouped(std::uint64_t value) {

@@ -49,6 +49,9 @@ void check_range(const char* option, std::int64_t value, std::int64_t lowest, st
 void check_memory(const char* option, std::int64_t n, std::int64_t arrays_on_device, std::int64_t arrays_on_host,
                   weir::Device device);
 
+/// Text that a terminal obeys only where it ends a line: other control characters are told by their codes. Names in files,
+/// of devices, and what a command line has, may hold any.
+std::string for_terminal(const std::string& text);
 /// 20000000 as "20,000,000"
 std::string grouped(std::uint64_t value);
 /// Rounded to thousandths, for JSON.

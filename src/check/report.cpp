@@ -4,6 +4,8 @@
 
 #include <weir/check.hpp>
 
+#include "json/text.hpp"
+
 namespace weir {
 
 std::string_view to_text(FindingKind kind) {
@@ -29,10 +31,12 @@ std::string_view to_text(HostOrder order) { return order == HostOrder::observed 
 
 namespace {
 
-std::string place(const std::string& file, std::uint32_t line) { return file + ":" + std::to_string(line); }
+std::string place(const std::string& file, std::uint32_t line) {
+  return json::shown(file) + ":" + std::to_string(line);
+}
 
 std::string described(const Side& side) {
-  if (side.op == "alloc" && !side.name.empty()) return "made by " + side.name + ", then filled";
+  if (side.op == "alloc" && !side.name.empty()) return "made by " + json::shown(side.name) + ", then filled";
   std::string text = side.op;
   for (char& c : text) c = c == '_' ? ' ' : c;
   if (side.op == "fill" && !side.name.empty()) {
@@ -42,10 +46,12 @@ std::string described(const Side& side) {
   if (!side.node.empty()) text += " (node " + side.node + " of the launch " + side.command + ")";
   if (!side.access.empty()) text += " (use " + std::to_string(side.use) + ", " + side.access + ")";
   if (side.host) text += " by the host";
-  return text;
+  return json::shown(text);
 }
 
-std::string stream_of(const Side& side) { return side.stream.empty() ? "" : "  stream \"" + side.stream + "\""; }
+std::string stream_of(const Side& side) {
+  return side.stream.empty() ? "" : "  stream \"" + json::shown(side.stream) + "\"";
+}
 
 /// In columns as wide as those of the other side.
 void add_side(std::string& text, const char* label, const Side& side, std::size_t width, std::size_t stream_width) {
@@ -56,7 +62,7 @@ void add_side(std::string& text, const char* label, const Side& side, std::size_
     what += stream_of(side);
     what.resize(std::max(width + stream_width, what.size()), ' ');
   }
-  if (!side.thread_name.empty()) what += "  thread \"" + side.thread_name + "\"";
+  if (!side.thread_name.empty()) what += "  thread \"" + json::shown(side.thread_name) + "\"";
   text += what + "  " + place(side.file, side.line) + "\n";
 }
 
@@ -77,7 +83,7 @@ std::string to_text(const Finding& finding) {
     text += (i == 0 ? ", also " : ", ") + std::string(to_text(finding.also[i]));
   }
   if (finding.buffer) {
-    text += ", of \"" + finding.buffer->name + "\"";
+    text += ", of \"" + json::shown(finding.buffer->name) + "\"";
     if (!finding.bytes.empty()) {
       text += ": bytes ";
       const std::size_t shown = std::min<std::size_t>(finding.bytes.size(), 4);
@@ -98,18 +104,18 @@ std::string to_text(const Finding& finding) {
   }
   if (finding.second) add_side(text, "second", *finding.second, width, stream_width);
   if (finding.first) add_side(text, "first ", *finding.first, width, stream_width);
-  if (!finding.why.empty()) text += "  why     " + finding.why + "\n";
-  if (!finding.what.empty()) text += "  what    " + finding.what + "\n";
+  if (!finding.why.empty()) text += "  why     " + json::shown(finding.why) + "\n";
+  if (!finding.what.empty()) text += "  what    " + json::shown(finding.what) + "\n";
   if (finding.mend) {
     for (std::size_t i = 0; i < finding.mend->code.size(); ++i) {
       const Mend::Line& line = finding.mend->code[i];
       text += (i == 0 ? "  mend    " : "          ") + std::string(line.before ? "before " : "after ") +
-              place(line.file, line.line) + " add    " + line.text;
+              place(line.file, line.line) + " add    " + json::shown(line.text);
       const bool last = i + 1 == finding.mend->code.size();
       text += last && finding.mend->verified ? "      proved: the finding is gone, nothing new\n" : "\n";
     }
   }
-  return text + "  seen    " + times(finding.count) + "; key " + finding.key + "\n";
+  return text + "  seen    " + times(finding.count) + "; key " + json::shown(finding.key) + "\n";
 }
 
 std::string to_text(const CheckReport& report) {
@@ -121,13 +127,14 @@ std::string to_text(const CheckReport& report) {
 std::string totals(const CheckReport& report) {
   std::string text;
   for (const Unchecked& one : report.unchecked) {
-    text += "not checked: " + one.what + ": " + one.why + " (" + times(one.count) + ")\n";
+    text += "not checked: " + json::shown(one.what) + ": " + json::shown(one.why) + " (" + times(one.count) + ")\n";
   }
   for (const std::string& line : report.unmatched_suppressions) {
-    text += "a suppression matched nothing: " + line + "\n";
+    text += "a suppression matched nothing: " + json::shown(line) + "\n";
   }
-  text += report.program + ": " + counted(report.commands, "command") + ", " + counted(report.errors, "error") + ", " +
-          counted(report.warnings, "warning") + ", " + counted(report.hints, "hint");
+  text += json::shown(report.program) + ": " + counted(report.commands, "command") + ", " +
+          counted(report.errors, "error") + ", " + counted(report.warnings, "warning") + ", " +
+          counted(report.hints, "hint");
   if (report.suppressed > 0) text += ", " + std::to_string(report.suppressed) + " suppressed";
   if (report.dropped > 0) text += ", " + std::to_string(report.dropped) + " beyond the limit";
   return text + "\n";

@@ -1,4 +1,4 @@
-// JSON as text, for reports that are written and never read back as trees.
+// Reports as text: JSON that is never read back as trees, and names in lines for people.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ namespace weir::json {
 
 /// A JSON string. What is no UTF-8 is replaced.
 std::string literal(std::string_view text);
+
+/// As a part of a line for people: what would end the line, or what a terminal would obey, is told by its code, as `\x1b`.
+std::string shown(std::string_view text);
 
 /// An object or a list that is being written.
 class Parts {

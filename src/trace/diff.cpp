@@ -159,11 +159,12 @@ std::string to_text(const Difference& difference) {
   for (const Difference::Line& line : difference.lines) {
     if (shown == most || slower(line) <= 0) break;
     if (shown++ == 0) text += "\nSlower, the dearest first:\n";
-    text += duration_text(slower(line)) + ": " + line.name + (line.where.empty() ? "" : ", " + line.where) +
-            "\n  ran " + duration_text(line.ran[0]) + " (" + std::to_string(line.commands[0]) + "), now " +
-            duration_text(line.ran[1]) + " (" + std::to_string(line.commands[1]) + "); held " +
-            duration_text(line.held[0]) + ", now " + duration_text(line.held[1]) + "\n";
-    if (line.held[1] > line.held[0]) text += "  " + line.why + "\n";
+    text += duration_text(slower(line)) + ": " + json::shown(line.name) +
+            (line.where.empty() ? "" : ", " + json::shown(line.where)) + "\n  ran " + duration_text(line.ran[0]) +
+            " (" + std::to_string(line.commands[0]) + "), now " + duration_text(line.ran[1]) + " (" +
+            std::to_string(line.commands[1]) + "); held " + duration_text(line.held[0]) + ", now " +
+            duration_text(line.held[1]) + "\n";
+    if (line.held[1] > line.held[0]) text += "  " + json::shown(line.why) + "\n";
   }
   return text;
 }

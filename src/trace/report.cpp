@@ -36,7 +36,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 std::uint64_t whole(std::int64_t ns) { return static_cast<std::uint64_t>(ns); }
 
 std::string lane_words(const Timeline& timeline, std::uint32_t device, Lane lane) {
-  return std::string(timeline.text(timeline.devices[device])) + " " + std::string(to_text(lane));
+  return json::shown(timeline.text(timeline.devices[device])) + " " + std::string(to_text(lane));
 }
 
 json::Parts command_json(const Timeline& timeline, std::uint32_t place) {
@@ -74,7 +74,7 @@ std::string critical_path_text(const Summary& summary, const Timeline& timeline)
     const std::string where = place_text(timeline, one.file, one.line);
     text +=
         printed("%38s%13llu  ", duration_text(lines[i].ran).c_str(), static_cast<unsigned long long>(lines[i].count)) +
-        std::string(timeline.name_of(one)) + (where.empty() ? "" : ", " + where) + "\n";
+        json::shown(timeline.name_of(one)) + (where.empty() ? "" : ", " + json::shown(where)) + "\n";
   }
   if (lines.size() > most) text += "and " + std::to_string(lines.size() - most) + " lines that took less\n";
   return text;
@@ -87,7 +87,8 @@ std::string gaps_text(const std::vector<IdleGap>& gaps, const Timeline& timeline
     const std::string where = place_text(timeline, one.file, one.line);
     text += printed("%38s%13s  ", duration_text(gaps[i].end - gaps[i].begin).c_str(),
                     duration_text(gaps[i].begin).c_str()) +
-            command_text(timeline, gaps[i].before) + (where.empty() ? "" : ", " + where) + "\n";
+            json::shown(command_text(timeline, gaps[i].before)) + (where.empty() ? "" : ", " + json::shown(where)) +
+            "\n";
   }
   return text;
 }
@@ -131,7 +132,8 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
   if (!summary.exchanges.empty()) {
     text += "\ncollective                       count  GB/s (bus)   ranks waited\n";
     for (const Exchange& one : summary.exchanges) {
-      text += printed("%-26s%12llu%12.2f%15s", (one.name + ", " + std::to_string(one.ranks) + " ranks").c_str(),
+      text += printed("%-26s%12llu%12.2f%15s",
+                      (json::shown(one.name) + ", " + std::to_string(one.ranks) + " ranks").c_str(),
                       static_cast<unsigned long long>(one.count), one.bus_bytes_per_second / 1e9,
                       duration_text(one.waited).c_str());
       text += one.latest < 0 ? "\n" : ", most for rank " + std::to_string(one.latest) + "\n";
@@ -139,8 +141,8 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
   }
   if (!summary.critical_path.empty()) text += critical_path_text(summary, timeline);
   if (const std::vector<IdleGap> gaps = idle_gaps(timeline); !gaps.empty()) text += gaps_text(gaps, timeline);
-  if (!timeline.clock.empty()) text += "\nTimes: " + timeline.clock + ".\n";
-  if (!timeline.note.empty()) text += "\nNote: " + timeline.note + ".\n";
+  if (!timeline.clock.empty()) text += "\nTimes: " + json::shown(timeline.clock) + ".\n";
+  if (!timeline.note.empty()) text += "\nNote: " + json::shown(timeline.note) + ".\n";
   return text;
 }
 
@@ -199,9 +201,9 @@ std::string to_text(const std::vector<Held>& held, const Timeline& timeline) {
     const Held& one = held[i];
     text += std::to_string(i + 1) + ". " + duration_text(one.saves) + " at most: " + std::string(to_text(one.reason));
     const std::string place = place_text(timeline, one.file, one.line);
-    if (!place.empty()) text += ", " + place;
+    if (!place.empty()) text += ", " + json::shown(place);
     if (one.count > 1) text += ", " + std::to_string(one.count) + " times";
-    text += "\n   " + one.why + ".\n   Change: " + one.change + ".\n";
+    text += "\n   " + json::shown(one.why) + ".\n   Change: " + json::shown(one.change) + ".\n";
   }
   if (held.size() > most) text += "and " + std::to_string(held.size() - most) + " more that cost less\n";
   return text;

@@ -132,6 +132,21 @@ TEST(Findings, name_the_collective_that_takes_part) {
   weir::synchronize();
 }
 
+TEST(Findings, of_names_that_a_terminal_would_obey_are_told_in_plain_lines) {
+  const weir::Device device = weir::device("cpu");
+  const weir::Stream one(device, {.blocking = false, .name = "\x1b[2Jone\nhazard: none"});
+  const weir::Stream other(device, {.blocking = false, .name = "other\r"});
+  Checker checker({.mode = CheckMode::collect});
+  auto a = weir::zeros<float>(one, 16);
+  weir::launch(other, 16, Touch{}, weir::inout(a));
+  const std::string text = to_text(checker.findings().at(0));
+  EXPECT_NE(text.find(R"("\x1b[2Jone\nhazard: none")"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("other\x0d")"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nhazard: none"), std::string::npos) << text;
+  EXPECT_EQ(text.find_first_of("\x1b\r"), std::string::npos) << text;
+  weir::synchronize();
+}
+
 TEST(Findings, are_suppressed_where_their_memory_has_a_name_with_blanks) {
   Pair streams;
   Checker checker({.mode = CheckMode::collect,

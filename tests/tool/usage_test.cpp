@@ -186,6 +186,24 @@ TEST(BadInput, gets_one_line_and_exit_code_2) {
   for (const BadInput& bad : bad_inputs) expect_refused(bad.arguments, bad.says);
 }
 
+TEST(BadInput, does_nothing_to_the_terminal_that_it_is_told_on) {
+  const std::string hostile =
+      "\x1b[2J\x07\xc2\x9b"
+      "x";
+  const std::vector<Arguments> all = {{hostile},
+                                      {"devices", "--device", hostile},
+                                      {"trace", "summary", hostile},
+                                      {"trace", "diff", hostile, hostile, "--fail-if", hostile},
+                                      {"check", hostile},
+                                      {"predict", hostile}};
+  for (const Arguments& arguments : all) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << text(arguments, result);
+    EXPECT_NE(result.err.find(R"(\x1b[2J\x07\x9bx)"), std::string::npos) << text(arguments, result);
+    EXPECT_EQ(result.err.find_first_of("\x1b\x07\x9b"), std::string::npos) << text(arguments, result);
+  }
+}
+
 TEST(BadInput, writes_no_garbage_where_json_is_wanted) {
   for (const BadInput& bad : bad_inputs) {
     if (bad.arguments.empty()) continue;

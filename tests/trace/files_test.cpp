@@ -177,6 +177,35 @@ TEST(TraceFiles, for_perfetto_are_its_messages) {
             "0a0e40025a0848025880808080105001");
 }
 
+// Whoever reads a timeline of another one's in a terminal is told its names, and nothing is done to the terminal.
+TEST(TraceFiles, with_names_that_a_terminal_would_obey_are_told_in_plain_lines) {
+  const std::string hostile =
+      "\x1b[2Ja\nFailed: b\r\x07\x7f\xc2\x9b"
+      "c\xe2\x80\xae"
+      "d\xff";
+  const auto make = [&](std::int64_t lasts) {
+    Made made;
+    made.timeline.texts[made.timeline.devices[0]] = made.timeline.texts[made.timeline.streams[0].name] = hostile;
+    made.timeline.texts[made.timeline.streams[1].name] = hostile;
+    const auto kernel = made.add(0, Lane::kernel, 5, 10, lasts, {}, 1 << 20);
+    const auto copy = made.add(1, Lane::copy_out, 7, lasts + 50000, lasts + 90000, {{kernel, Tie::event}}, 77);
+    for (const auto one : {kernel, copy}) {
+      made.timeline.commands[one].name = made.timeline.commands[one].file = made.text(hostile);
+    }
+    made.timeline.clock = made.timeline.note = hostile;
+    return made.timeline;
+  };
+  const Timeline timeline = make(100000), later = make(900000);
+  for (const std::string& text : {to_text(summarize(timeline), timeline), to_text(explain(timeline), timeline),
+                                  to_text(compare(timeline, later))}) {
+    EXPECT_NE(text.find(R"(\x1b[2Ja\nFailed: b\x0d\x07\x7f\x9bc\u202ed\xff)"), std::string::npos) << text;
+    EXPECT_EQ(text.find("\nFailed"), std::string::npos) << text;
+    for (const char* obeyed : {"\x1b", "\r", "\x07", "\x7f", "\xc2\x9b", "\xe2\x80\xae", "\xff"}) {
+      EXPECT_EQ(text.find(obeyed), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(TraceFiles, for_perfetto_have_rows_in_which_no_node_of_a_graph_overlaps_another) {
   Made made(1);
   const auto graph = made.add(0, Lane::graph, 0, 10, 90);
