@@ -35,6 +35,7 @@ void Command::footer(const char* text) const { app_->footer(text); }
 void Command::needs_command() const { app_->require_subcommand(1); }
 void Command::takes_command() const { app_->require_subcommand(0, 1); }
 bool Command::command_given() const { return !app_->get_subcommands().empty(); }
+bool Command::given(const char* name) const { return app_->count(name) > 0; }
 
 void Command::number(const char* names, std::int64_t& value, const char* what) const {
   app_->add_option(names, value, what)->capture_default_str();

@@ -25,6 +25,8 @@ class Command {
   void needs_command() const;
   void takes_command() const;
   bool command_given() const;
+  /// Whether the option is in the command line.
+  bool given(const char* name) const;
 
   /// A number whose value now is the default.
   void number(const char* names, std::int64_t& value, const char* what) const;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -25,16 +24,16 @@ constexpr const char* footer =
     "  weir demo normalize --json\n"
     "\nThe exit code is 1 if any result is wrong or any rule was not kept.";
 
-std::vector<DemoResult> run_each(const Session& session, bool small) {
+std::vector<DemoResult> run_each(const Session& session) {
   VaddOptions vadd;
   NormalizeOptions normalize;
   PrefetchOptions prefetch;
   HeatOptions heat;
-  if (small) {
-    vadd.n = 1'000'003;
-    normalize.n = 100'000;
-    prefetch.n = 100'000;
-    heat.size = 258;
+  if (session.small) {
+    vadd.n = VaddOptions::small_n;
+    normalize.n = NormalizeOptions::small_n;
+    prefetch.n = PrefetchOptions::small_n;
+    heat.size = HeatOptions::small_size;
   }
   std::vector<DemoResult> results;
   results.push_back(run_vadd(session, vadd));
@@ -60,13 +59,13 @@ std::string row(const DemoResult& r) {
                      timed ? (r.good ? "correct" : "WRONG") : (r.good ? "kept" : "BROKEN"));
 }
 
-Exit run_all(const Session& session, bool small) {
+Exit run_all(const Session& session) {
   const weir::Device device = session.device();
   bool good = true;
   Json demos = Json::object();
   std::string table =
       fmt::format("{:<16}{:<38}{:>12}{:>12}{:>9}  {}\n", "demo", "", "one", "several", "speed-up", "result");
-  for (const DemoResult& result : run_each(session, small)) {
+  for (const DemoResult& result : run_each(session)) {
     good = good && result.good;
     table += row(result);
     demos[result.name] = result.json;
@@ -94,6 +93,12 @@ Exit run_traced(const Session& session, const std::function<Exit()>& run) {
 void add_demo_options(const Command& command, Session& session) {
   add_common_options(command, session);
   command.name("--trace", session.trace_file, "FILE", "Write the timeline of all runs: .html, .json or .pftrace");
+  command.flag("--small", session.small, "Small sizes, for a slow machine or a quick look");
+}
+
+void make_small(const Session& session, const Command& command, const char* option, std::int64_t& size,
+                std::int64_t small) {
+  if (session.small && !command.given(option)) size = small;
 }
 
 std::string overlap_note(weir::Device device) {
@@ -112,10 +117,8 @@ void add_demo(const Command& app, Session& session) {
   demo.footer(footer);
   demo.takes_command();
   add_demo_options(demo, session);
-  const auto small = std::make_shared<bool>(false);
-  demo.flag("--small", *small, "Small sizes, for a slow machine or a quick look");
-  demo.when_given([&session, demo, small] {
-    if (!demo.command_given()) session.run = [&session, small] { return run_all(session, *small); };
+  demo.when_given([&session, demo] {
+    if (!demo.command_given()) session.run = [&session] { return run_all(session); };
     if (!session.trace_file.empty()) {
       session.run = [&session, run = std::move(session.run)] { return run_traced(session, run); };
     }

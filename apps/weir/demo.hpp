@@ -20,21 +20,25 @@ struct DemoResult {
 };
 
 struct VaddOptions {
+  static constexpr std::int64_t small_n = 1'000'003;
   std::int64_t n = 20'000'000;
   std::int64_t streams = 5;
   std::int64_t repeat = 5;
 };
 struct NormalizeOptions {
+  static constexpr std::int64_t small_n = 100'000;
   std::int64_t arrays = 10;
   std::int64_t n = 2'000'000;
   std::int64_t repeat = 5;
 };
 struct PrefetchOptions {
+  static constexpr std::int64_t small_n = 100'000;
   std::int64_t batches = 16;
   std::int64_t n = 2'000'000;
   std::int64_t repeat = 5;
 };
 struct HeatOptions {
+  static constexpr std::int64_t small_size = 258;
   std::int64_t size = 4096;
   std::int64_t steps = 20;
   std::int64_t ranks = 0;  ///< one for each device, two at least
@@ -55,8 +59,11 @@ void add_heat(const Command& demo, Session& session);
 void add_default_stream(const Command& demo, Session& session);
 void add_overlap(const Command& demo, Session& session);
 
-/// Those of all commands, and --trace.
+/// Those of all commands, --trace and --small: before the demo's name and behind it.
 void add_demo_options(const Command& command, Session& session);
+/// A demo's size with --small, unless the option says how large.
+void make_small(const Session& session, const Command& command, const char* option, std::int64_t& size,
+                std::int64_t small);
 
 /// Why a CPU gains less than a GPU, as a line; empty for other devices.
 std::string overlap_note(weir::Device device);

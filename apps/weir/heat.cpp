@@ -315,8 +315,11 @@ void add_heat(const Command& demo, Session& session) {
   command.number("--ranks", options->ranks, "Ranks; 0: one for each device, on a CPU two at least");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
   add_demo_options(command, session);
-  command.when_given([&session, options] {
-    session.run = [&session, options] { return finish_demo(session, run_heat(session, *options)); };
+  command.when_given([&session, command, options] {
+    session.run = [&session, command, options] {
+      make_small(session, command, "--size", options->size, HeatOptions::small_size);
+      return finish_demo(session, run_heat(session, *options));
+    };
   });
 }
 

@@ -200,8 +200,11 @@ void add_normalize(const Command& demo, Session& session) {
   command.number("--n", options->n, "Elements of each array");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
   add_demo_options(command, session);
-  command.when_given([&session, options] {
-    session.run = [&session, options] { return finish_demo(session, run_normalize(session, *options)); };
+  command.when_given([&session, command, options] {
+    session.run = [&session, command, options] {
+      make_small(session, command, "--n", options->n, NormalizeOptions::small_n);
+      return finish_demo(session, run_normalize(session, *options));
+    };
   });
 }
 

@@ -20,6 +20,7 @@ struct Session {
   bool json = false;
   std::string device_name;           ///< empty: not asked for
   std::string trace_file;            ///< of a demo's timeline; empty: not asked for
+  bool small = false;                ///< whether demos have small sizes
   std::vector<std::string> program;  ///< what stands behind "--", and its arguments
   bool takes_program = false;        ///< whether the command that was chosen does
   std::function<Exit()> run;         ///< set by the command that was chosen

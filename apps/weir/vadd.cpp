@@ -175,8 +175,11 @@ void add_vadd(const Command& demo, Session& session) {
   command.number("--streams", options->streams, "Streams, and chunks");
   command.number("--repeat", options->repeat, "Timed runs of each variant");
   add_demo_options(command, session);
-  command.when_given([&session, options] {
-    session.run = [&session, options] { return finish_demo(session, run_vadd(session, *options)); };
+  command.when_given([&session, command, options] {
+    session.run = [&session, command, options] {
+      make_small(session, command, "--n", options->n, VaddOptions::small_n);
+      return finish_demo(session, run_vadd(session, *options));
+    };
   });
 }
 

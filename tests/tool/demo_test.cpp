@@ -169,6 +169,28 @@ TEST(Demo, without_a_name_runs_all_and_ends_with_a_table) {
   }
 }
 
+// A size that is said stays, wherever --small stands.
+TEST(Demo, takes_its_options_before_its_name_and_behind_it) {
+  const std::vector<std::pair<std::string, std::int64_t>> sizes = {
+      {"vadd", 1'000'003}, {"normalize", 100'000}, {"prefetch", 100'000}, {"heat", 258}};
+  for (const auto& [demo, size] : sizes) {
+    const std::string option = demo == "heat" ? "size" : "n";
+    const Arguments fewer = {"--repeat", "1", "--json"};
+    const auto with = [&](Arguments arguments) {
+      arguments.insert(arguments.end(), fewer.begin(), fewer.end());
+      return run_json(arguments).at(option).get<std::int64_t>();
+    };
+    EXPECT_EQ(with({"demo", "--small", demo}), size) << demo;
+    EXPECT_EQ(with({"demo", demo, "--small"}), size) << demo;
+    EXPECT_EQ(with({"demo", "--small", demo, "--" + option, "1000"}), 1000) << demo;
+    EXPECT_EQ(with({"demo", demo, "--" + option, "1000", "--small"}), 1000) << demo;
+  }
+  for (const char* demo : {"default-stream", "overlap"}) {
+    EXPECT_EQ(run({"demo", demo, "--small"}).exit_code, 0) << demo;
+    EXPECT_EQ(run({"demo", "--small", demo}).exit_code, 0) << demo;
+  }
+}
+
 TEST(Demo, json_holds_every_demo) {
   const json value = run_json({"demo", "--small", "--json"});
   EXPECT_EQ(keys(value.at("demos")),
