@@ -117,6 +117,9 @@ TEST_F(CudaTrace, that_cannot_be_says_why) {
   Result result = trace("nothing");
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_NE(result.err.find("made no call of CUDA: nothing was recorded"), std::string::npos) << result.err;
+  result = run({"trace", "--cuda", "-o", file(), "--", "/bin/sh", "-c", "exit 5"});
+  EXPECT_EQ(result.exit_code, 5) << "the program's own";
+  EXPECT_NE(result.err.find("made no call of CUDA: nothing was recorded"), std::string::npos) << result.err;
   result = trace("runs", {}, "run.json", "/nowhere/libcupti.so");
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.out, "the program's output\n") << "the program itself runs";
