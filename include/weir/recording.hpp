@@ -167,6 +167,7 @@ struct Node {
   std::optional<Cost> cost;
   Name label = none;                      ///< what people call it, as its kernel's name; files do not have it
   bool collective = false;                ///< which may have a region within another one; files do not say it
+  std::uint32_t stream = none;            ///< that it was captured on; files do not say it
   std::vector<std::uint32_t> after;       ///< places in the same list, all before this one's
   std::vector<std::vector<Node>> bodies;  ///< of a conditional node
 };

@@ -89,6 +89,8 @@ void Engine::add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::
     node.file = one.file == none ? nullptr : text(one.file);
     node.line = one.line;
     node.collective = one.collective;
+    node.stream = one.stream;
+    node.captured = one.stream != none;
     node.graph = graph;
     node.origin = node.path;
     const auto place = static_cast<std::uint32_t>(nodes.size());

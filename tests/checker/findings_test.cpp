@@ -116,6 +116,30 @@ TEST(Findings, have_mends_that_tell_streams_without_a_name_by_their_numbers) {
   EXPECT_EQ(found[1].mend.code.at(0).text, number + ".wait(<stream \"legacy\">);");
 }
 
+// There is no builder: what was captured is mended by waits of the streams that were captured.
+TEST(Findings, of_what_was_captured_have_mends_between_its_streams) {
+  for (const bool goes_on : {false, true}) {
+    Pair streams;
+    auto a = weir::zeros<float>(streams.own, 16), b = weir::zeros<float>(streams.own, 16);
+    weir::synchronize();
+    Checker checker({.mode = CheckMode::collect});
+    weir::Graph graph = weir::capture(streams.own, [&] {
+      streams.compute.wait(streams.own);
+      weir::launch(streams.compute, 16, Touch{}, weir::out(a));
+      if (goes_on) weir::launch(streams.compute, 16, Touch{}, weir::out(b));
+      weir::launch(streams.own, 16, Look{}, weir::in(a));
+      streams.own.wait(streams.compute);
+    });
+    graph.launch(streams.own);
+    const std::vector<weir::Finding> found = checker.findings();
+    ASSERT_EQ(found.size(), 1u) << to_text(checker.report());
+    ASSERT_EQ(found[0].mend.code.size(), goes_on ? 2u : 1u) << to_text(found[0]);
+    EXPECT_EQ(found[0].mend.code.front().text, goes_on ? "auto mend1 = compute.record();" : "own.wait(compute);");
+    EXPECT_EQ(found[0].mend.code.back().text, goes_on ? "own.wait(mend1);" : "own.wait(compute);");
+    weir::synchronize();
+  }
+}
+
 TEST(Findings, name_the_collective_that_takes_part) {
   Pair streams;
   const auto ranks = weir::communicators({streams.device});
