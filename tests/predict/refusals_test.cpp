@@ -5,11 +5,14 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <weir/error.hpp>
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
+
+#include "support/sanitizers.hpp"
 
 namespace {
 
@@ -179,6 +182,20 @@ TEST(Predictions, of_programs_by_as_many_work_queues_as_are_set) {
   EXPECT_NEAR(ms({{"work_queues", 1}}, true), 3, 0.1);
   EXPECT_NEAR(ms({{"own_work_queues", 1}}, true), 3, 0.1) << "as many as Weir asks for";
   EXPECT_NEAR(ms({{"own_work_queues", 1}}, false), 2, 0.1) << "recordings are of CUDA's own number";
+}
+
+TEST(Predictions, take_no_memory_for_work_queues_that_no_stream_has) {
+  if (weir_test::under_address_sanitizer || weir_test::under_thread_sanitizer)
+    GTEST_SKIP() << "sanitizers take memory of their own";
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  ASSERT_TRUE(statm >> pages);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit gibibyte_more = {pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (1UL << 30), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &gibibyte_more), 0);
+  EXPECT_NO_THROW(EXPECT_EQ(refusal(one_kernel, {"h200", {{"work_queues", 1e9}}, false, false}), ""));
+  setrlimit(RLIMIT_AS, &before);
 }
 
 TEST(Refusals, settings) {

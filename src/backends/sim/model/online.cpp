@@ -18,11 +18,7 @@ bool is_question(const Call& call) { return call.action == Action::query_stream 
 
 void Simulation::grow() {
   while (devices_.size() < program_.devices) devices_.emplace_back(profile_);
-  for (auto i = static_cast<std::uint32_t>(streams_.size()); i < program_.streams.size(); ++i) {
-    Device& device = devices_[program_.streams[i].device];
-    streams_.emplace_back().queue = static_cast<std::uint32_t>(device.streams.size() % device.queue_last.size());
-    device.streams.push_back(i);
-  }
+  while (streams_.size() < program_.streams.size()) add_stream();
   events_.resize(program_.events);
   const double latest = clocks_.empty() ? 0 : *std::max_element(clocks_.begin(), clocks_.end());
   clocks_.resize(program_.threads, latest);

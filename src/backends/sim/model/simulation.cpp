@@ -16,25 +16,29 @@ const Task nothing{};
 Simulation::Device::Device(const Profile& profile)
     : places(profile),
       memory(profile.memory.gb_s * 1000,
-             profile.memory.gb_s * 1000 / (profile.memory.saturating_share * profile.sms * profile.threads_per_sm)),
-      queue_last(static_cast<std::size_t>(profile.work_queues), none) {}
+             profile.memory.gb_s * 1000 / (profile.memory.saturating_share * profile.sms * profile.threads_per_sm)) {}
 
 Simulation::Simulation(const Program& program, const Profile& profile) : program_(program), profile_(profile) {
-  streams_.resize(program.streams.size());
   events_.resize(program.events);
   clocks_.resize(program.threads);
   given_.resize(program.hand_offs, -1);
   devices_.reserve(program.devices);
   for (std::uint32_t i = 0; i < program.devices; ++i) devices_.emplace_back(profile);
-  for (std::uint32_t i = 0; i < program.streams.size(); ++i) {
-    Device& device = devices_[program.streams[i].device];
-    streams_[i].queue = static_cast<std::uint32_t>(device.streams.size() % device.queue_last.size());
-    device.streams.push_back(i);
-  }
+  while (streams_.size() < program.streams.size()) add_stream();
   calls_.reserve(program.calls.size());
   for (std::size_t i = 0; i < program.calls.size(); ++i) calls_.push_back({});
   spans_.reserve(program.calls.size());
   commands_.reserve(program.calls.size());
+}
+
+/// The program's next one.
+void Simulation::add_stream() {
+  const auto stream = static_cast<std::uint32_t>(streams_.size());
+  Device& device = devices_[program_.streams[stream].device];
+  const std::size_t queue = device.streams.size() % static_cast<std::size_t>(profile_.work_queues);
+  streams_.emplace_back().queue = static_cast<std::uint32_t>(queue);
+  device.queue_last.resize(std::max(device.queue_last.size(), queue + 1), none);
+  device.streams.push_back(stream);
 }
 
 const Task& Simulation::task_of(std::uint32_t command) const {

@@ -172,7 +172,7 @@ class Simulation {
     std::uint32_t all_checked = none;  ///< for the ends of the launches that were checked
     std::uint32_t last_checked = none;
     std::uint32_t legacy = none;            ///< the legacy stream's last command
-    std::vector<std::uint32_t> queue_last;  ///< of each work queue, the last command
+    std::vector<std::uint32_t> queue_last;  ///< of each work queue that streams have, the last command
   };
 
   // simulation.cpp
@@ -248,6 +248,7 @@ class Simulation {
   bool forgotten(std::uint32_t command) const { return command < commands_.first(); }
   bool ended(std::uint32_t command) const { return forgotten(command) || commands_[command].phase == Phase::ended; }
   bool step();
+  void add_stream();
   const Call& call_of(std::uint32_t number) const { return program_.calls[number - calls_.first()]; }
 
   const Program& program_;
