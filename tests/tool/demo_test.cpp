@@ -262,6 +262,23 @@ TEST(Demo, on_a_simulated_device_takes_the_costs_of_a_file) {
               std::string::npos);
 }
 
+TEST(Demo, says_what_is_wrong_with_the_file_of_a_simulated_device) {
+  const auto path = std::filesystem::temp_directory_path() / ("weir_card_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << "{}";
+  const std::string device = "sim:" + path.string();
+  const Result named = run({"demo", "vadd", "--device", device}),
+               wanted = run({"demo", "vadd"}, {.environment = {"WEIR_DEVICE=" + device}});
+  for (const Result* refused : {&named, &wanted}) {
+    EXPECT_EQ(refused->exit_code, 2);
+    EXPECT_NE(refused->err.find("no device \"" + device + "\" (format: it is missing); there is: cpu"),
+              std::string::npos)
+        << refused->err;
+  }
+  std::filesystem::remove(path);
+  EXPECT_NE(run({"demo", "vadd", "--device", device}).err.find("(it cannot be read: No such file or directory)"),
+            std::string::npos);
+}
+
 // Order and device on one page: the same times as the rules give, row by row.
 TEST(Demo, overlap_shows_both_orders_on_four_generations) {
   const json value = run_json({"demo", "overlap", "--json"});
