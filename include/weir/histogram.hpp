@@ -15,6 +15,10 @@ namespace weir {
 
 namespace detail {
 
+/// What bounds are of: of integers below 64 bits one that holds the end of a bin that has the greatest value.
+template <class T>
+using BinBound = std::conditional_t<std::is_integral_v<T> && sizeof(T) < sizeof(std::int64_t), std::int64_t, T>;
+
 /// The bin of a value, or `bins` if it is in none. Exact for integers.
 template <class T>
 struct BinOf {
@@ -93,12 +97,12 @@ constexpr std::size_t histogram_tile(std::size_t n, std::size_t bins) {
 /// partial[tile][bin]
 template <class T>
 struct CountTile {
-  BinOf<T> bin_of;
+  BinOf<BinBound<T>> bin_of;
   std::size_t tile;
 
   template <class N>
   WEIR_KERNEL void operator()(std::size_t index, View<const T> x, View<N> partial) const {
-    const BinOf<T> to_bin = bin_of;  // a copy that no count can be part of: it stays in registers
+    const BinOf<BinBound<T>> to_bin = bin_of;  // a copy that no count can be part of: it stays in registers
     const std::size_t bins = to_bin.bins;
     const auto [begin, end] = part_of(x.size(), index, tile);
     const View<N> own = partial.slice(index * bins, (index + 1) * bins);
@@ -123,13 +127,15 @@ void check_bins(bool in_order, bool finite, const char* operation, SourceLocatio
 }  // namespace detail
 
 /// counts[b] = how many elements of x are in [lower + b * w, lower + (b + 1) * w), where w = (upper - lower) /
-/// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Edges are exact for integers, and
-/// rounded as double for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
+/// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Bounds are of the elements' type, those of
+/// integers below 64 bits of 64: all bytes are counted from 0 to 256. Edges are exact for integers, and rounded as double
+/// for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
 /// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper and their difference is a
 /// finite double.
 template <class X, class N, class Compiler = detail::ThisCompiler>
 void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& counts,
-               std::type_identity_t<std::remove_const_t<X>> lower, std::type_identity_t<std::remove_const_t<X>> upper) {
+               std::type_identity_t<detail::BinBound<std::remove_const_t<X>>> lower,
+               std::type_identity_t<detail::BinBound<std::remove_const_t<X>>> upper) {
   using T = std::remove_const_t<X>;
   constexpr const char* operation = "weir::histogram";
   static_assert(std::is_arithmetic_v<T>, "weir::histogram counts numbers");
@@ -139,7 +145,7 @@ void histogram(StreamArg stream, const ArrayBase<X>& x, const ArrayBase<N>& coun
   const std::size_t n = detail::length_of(x, stream, operation);
   const std::size_t bins = detail::length_of(counts, stream, operation);
   detail::check_algorithm(operation, bins, 1, false, where);
-  const detail::BinOf<T> bin_of{lower, upper, bins};
+  const detail::BinOf<detail::BinBound<T>> bin_of{lower, upper, bins};
   detail::check_bins(lower < upper, bin_of.width() <= std::numeric_limits<double>::max(), operation, where);
   detail::check_apart(operation, where, x, counts);
   if (n == 0) return fill(stream.stream, counts, N{0}, where);

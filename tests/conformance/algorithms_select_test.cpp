@@ -184,6 +184,20 @@ TEST_P(PartsOfArrays, histogram_of_the_widest_range_is_exact) {
   EXPECT_EQ(halves.to_host(), (Values{0, 1}));
 }
 
+TEST_P(PartsOfArrays, histogram_of_short_integers_can_count_their_greatest_value) {
+  std::vector<std::uint8_t> bytes(512);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  const auto counts = weir::zeros<std::int32_t>(s, 256);
+  weir::histogram(s, weir::from(s, bytes), counts, 0, 256);
+  EXPECT_EQ(counts.to_host(), std::vector<std::int32_t>(256, 2));
+
+  using Limits = std::numeric_limits<std::int32_t>;
+  const std::vector<std::int32_t> ends{Limits::min(), -1, 0, Limits::max()};
+  const auto halves = weir::zeros<std::int32_t>(s, 2);
+  weir::histogram(s, weir::from(s, ends), halves, Limits::min(), std::int64_t{Limits::max()} + 1);
+  EXPECT_EQ(halves.to_host(), (std::vector<std::int32_t>{2, 2}));
+}
+
 TEST_P(PartsOfArrays, histogram_far_from_zero_is_exact) {
   constexpr std::int64_t now = 1'700'000'000'000'000'000;
   constexpr std::uint64_t high = std::uint64_t{1} << 60;
