@@ -21,7 +21,8 @@ TEST(Help, teaches_commands_and_exit_codes) {
   const Result result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const char* part : {"devices", "demo", "selftest", "weir demo vadd", "Exit codes", "--json"}) {
+  for (const char* part : {"on NVIDIA GPUs and on CPUs", "devices", "demo", "selftest", "check", "predict", "trace",
+                           "calibrate", "ranks", "weir demo vadd", "Exit codes", "--json"}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << " is missing in\n" << result.out;
   }
 }
