@@ -1,16 +1,26 @@
-// observe.*: what an observer that does nothing adds to launches, beside the same launches that nobody observes.
+// observe.*: what an observer that does nothing, and a recorder, add to launches, beside the same launches that nobody observes.
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <weir/observer.hpp>
+#include <weir/recorder.hpp>
 
+#include "added.hpp"
 #include "bench.hpp"
 #include "work.hpp"
 
 namespace bench {
 
 namespace {
+
+struct Recording {
+  static constexpr const char* name = "recorder";
+  void look() {
+    expect(recorder.dropped() == 0 && recorder.finish().size() > 0, "launches are not in the recording");
+  }
+  weir::Recorder recorder;
+};
 
 struct Quiet final : weir::Observer {};
 
@@ -72,6 +82,9 @@ void observe(Context& context) {
         untimed);
   added(context, {.name = "observe.times", .work = launches + ", added by an observer that watches times, too"}, 1,
         weir::Watch::everything);
+  added_by<Recording>(
+      context, {.name = "observe.record", .work = "launches with 8 arguments, recorded", .reach = {at_most(150, "ns")}},
+      context.options.cut(200'000), 2000, [&] { return Launches(context, 1, false); });
 }
 
 }  // namespace bench

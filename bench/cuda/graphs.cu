@@ -5,6 +5,7 @@
 #include <weir/weir.hpp>
 
 #include "bursts.hpp"
+#include "observed.hpp"
 #include "raw.hpp"
 #include "support/proof.hpp"
 
@@ -147,6 +148,38 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
   context.report.add(row);
 }
 
+/// Beside the same replays that nobody observes.
+void watched(Context& context) {
+  constexpr std::size_t count = 50;
+  const weir::Stream stream(context.device, {.blocking = false});
+  const auto counts = weir::zeros<unsigned>(stream, 100);
+  stream.synchronize();
+  const weir::Graph graph = our_chains(counts, 1, 100);
+  unsigned replays = 0;
+  const auto burst = [&] {
+    return whole_cost(
+        count,
+        [&] {
+          ++replays;
+          graph.launch(stream);
+          stream.synchronize();
+        },
+        [] {});
+  };
+  Listener listener;
+  const Pair pair = by_turns(bursts(context), burst, [&] {
+    const Listening listening(listener, weir::Watch::times);
+    return burst();
+  });
+  for (const unsigned runs : counts.to_host()) expect(runs == replays, "a node did not run in each replay");
+  context.report.add({"observe.cuda.graph",
+                      "replay a chain of 100 kernels with times, beside without",
+                      "us",
+                      pair.ours,
+                      pair.raw,
+                      {ratio_at_most(1.4)}});
+}
+
 void update(Context& context) {
   constexpr std::size_t count = 2000;
   const weir::Stream stream(context.device, {.blocking = false});
@@ -215,6 +248,7 @@ void graphs(Context& context) {
           .work = "replay 10 chains of 10 kernels that count, wait",
           .reach = {ratio_at_most(1.02)}});
   update(context);
+  watched(context);
 }
 
 }  // namespace bench
