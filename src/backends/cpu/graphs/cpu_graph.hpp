@@ -134,6 +134,7 @@ class CpuGraph final : public detail::GraphExecutable {
   std::int64_t began_ = 0;
   std::int64_t lasted_ = 0;  ///< the last replay, in nanoseconds; 0: unknown
   std::atomic<bool> loud_{false};
+  std::atomic<int> between_looks_{1};  ///< at the clock, in segments: a look takes as long as a short one
   std::atomic<bool> failed_{false};
 
   struct Ready {

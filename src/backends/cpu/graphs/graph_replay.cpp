@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t alone_nanoseconds = 15'000;  ///< a replay that lasts less is over before a helper would be awake
 constexpr int fair_share = 256;                     ///< segments before other work of the same priority has its turn
 constexpr int host = -1;                            ///< for a level: a host thread's, that does nothing else
+constexpr int short_between_looks = 4;              ///< segments of a replay that was short the last time
 constexpr int lingering_looks = 40;                 ///< of about half a microsecond, for a segment to become ready
 
 std::int64_t now_nanoseconds() {
@@ -65,6 +66,8 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
                std::memory_order_relaxed);
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
+  const bool likely_short = lasted_ != 0 && 2 * lasted_ < alone_nanoseconds;
+  between_looks_.store(likely_short ? short_between_looks : 1, std::memory_order_relaxed);
   over_.store(false, std::memory_order_relaxed);
   if (room_ < plan_->segments.size()) {
     for (Heap& heap : heaps_) {
@@ -81,6 +84,8 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
   WorkerPool& pool = device_.pool();
   Part part;
   int share = fair_share;
+  const int between_looks = between_looks_.load(std::memory_order_relaxed);
+  int until_look = between_looks;
   if (wide()) part.heap = static_cast<std::uint32_t>(helpers_.load(std::memory_order_relaxed)) % heaps_.size();
   if (segment == begin) segment = begin_scope(0, part);
   if (segment == none) {
@@ -97,9 +102,12 @@ void CpuGraph::participate(std::uint32_t segment, Runner& runner, bool worker) {
       segment = linger(part, runner, worker ? level : host);
       if (segment == none) return;
     }
-    if (!loud_.load(std::memory_order_relaxed) && now_nanoseconds() - began_ > alone_nanoseconds) {
-      loud_.store(true, std::memory_order_relaxed);
-      if (any_ready()) offer();
+    if (!loud_.load(std::memory_order_relaxed) && --until_look == 0) {
+      until_look = between_looks;
+      if (now_nanoseconds() - began_ > alone_nanoseconds) {
+        loud_.store(true, std::memory_order_relaxed);
+        if (any_ready()) offer();
+      }
     }
     runner.note_progress();
     if (!worker) {
