@@ -23,6 +23,7 @@ struct CollectiveRequest;
 
 namespace weir::detail {
 
+class CapturedCollective;
 class CollectiveCall;
 class CollectiveTransport;
 
@@ -125,10 +126,29 @@ class CollectiveCall {
   std::atomic<int> state_{is_open};
 };
 
+/// A collective in a graph, of a transport that does not fold by elements: what its ranks said. Nodes keep it, and it keeps the
+/// communicator.
+class CapturedCollective {
+ public:
+  virtual ~CapturedCollective() = default;
+  virtual CollectiveTransport& transport() const = 0;
+  /// The ranks that take part.
+  virtual std::size_t size() const = 0;
+  virtual CollectiveShare share(std::size_t index) const = 0;
+};
+
+/// What their nodes launch; the closure is a std::shared_ptr<const CapturedCollective>.
+extern const Kernel captured_collective_kernel;
+/// Null: it launches something else.
+inline const CapturedCollective* captured_collective_of(const Launch& launch) {
+  if (launch.kernel != &captured_collective_kernel) return nullptr;
+  return static_cast<const std::shared_ptr<const CapturedCollective>*>(launch.closure)->get();
+}
+
 /// What a transport needs of the core, and what it can do.
 struct TransportTraits {
   bool by_elements = true;     ///< collectives are done by CollectiveCall::run()
-  bool captured = true;        ///< a captured one may be a kernel of the host's
+  bool captured = true;        ///< captured ones become nodes; by the host's kernels where they are by elements
   bool halves = false;         ///< half and bfloat16 are reduced, too
   bool reaches_memory = true;  ///< the host may read and write the ranks' arrays where they are
 };
@@ -140,6 +160,8 @@ class CollectiveTransport {
   virtual TransportTraits traits() const { return {}; }
   /// Makes what the first collective needs, which takes long, where somebody waits for it. Default: there is nothing.
   virtual void start(SourceLocation) {}
+  /// Throws what keeps this call out of captures. Default: nothing does.
+  virtual void check_captured(const CollectiveRequest&, const std::string& /*object*/, SourceLocation) const {}
   /// Of one that has been open for a while: notes when its streams came to it, where they do not do so themselves. By one
   /// thread, which must not wait. Default: they do.
   virtual void attend(CollectiveCall&) noexcept {}

@@ -136,6 +136,11 @@ class DriverCapture {
   virtual void captured(const GraphForm& form, std::size_t node) = 0;
   /// A child graph or conditional node, the next in this queue.
   virtual void capture_inside(const GraphForm& form, std::size_t node) = 0;
+  /// A rank's part of a collective among devices of this backend, the next in this queue: what follows comes behind all of it,
+  /// though other ranks have yet to call. `node` will be the form's, `index` the rank's place among those that take part.
+  virtual void capture_part(std::size_t node, std::size_t index, SourceLocation where) = 0;
+  /// All ranks have called, and the node is complete.
+  virtual void capture_collective(const GraphForm& form, std::size_t node) = 0;
   /// Ends the capture that began here: what instantiate() wants, or null if it is discarded. Whatever it throws, the
   /// capture has ended.
   virtual void* end_capture(bool discard, SourceLocation where) = 0;

@@ -109,6 +109,42 @@ class TwoGpus {
       weir::all_gather(our_streams_[r], ours_[r], weir::in(x_[r].slice(0, half)), weir::out(y_[r]));
     }
   }
+  /// Ten all_reduces of two numbers, over both GPUs in one graph.
+  cudaGraphExec_t raw_graph() const {
+    cudaEvent_t fork = nullptr;
+    cudaEvent_t join = nullptr;
+    raw::check(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming), "cudaEventCreate");
+    raw::check(cudaSetDevice(devices_[1].index()), "cudaSetDevice");
+    raw::check(cudaEventCreateWithFlags(&join, cudaEventDisableTiming), "cudaEventCreate");
+    raw::check(cudaSetDevice(devices_[0].index()), "cudaSetDevice");
+    raw::check(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+    raw::check(cudaEventRecord(fork, streams_[0]), "cudaEventRecord");
+    raw::check(cudaStreamWaitEvent(streams_[1], fork, cudaEventWaitDefault), "cudaStreamWaitEvent");
+    for (int i = 0; i < 10; ++i) raw_all_reduce(2);
+    raw::check(cudaEventRecord(join, streams_[1]), "cudaEventRecord");
+    raw::check(cudaStreamWaitEvent(streams_[0], join, cudaEventWaitDefault), "cudaStreamWaitEvent");
+    cudaGraph_t graph = nullptr;
+    raw::check(cudaStreamEndCapture(streams_[0], &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t instance = nullptr;
+    raw::check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(graph);
+    cudaEventDestroy(fork);
+    cudaEventDestroy(join);
+    return instance;
+  }
+  void raw_launch(cudaGraphExec_t instance) const {
+    raw::check(cudaGraphLaunch(instance, streams_[0]), "cudaGraphLaunch");
+  }
+  weir::Graph graph() const {
+    return weir::capture(our_streams_[0], [&] {
+      our_streams_[1].wait(our_streams_[0]);
+      for (int i = 0; i < 10; ++i) all_reduce_two();
+      our_streams_[0].wait(our_streams_[1]);
+    });
+  }
+  void launch(const weir::Graph& graph) const {
+    if (!sabotaged) graph.launch(our_streams_[0]);
+  }
   void raw_wait() const {
     for (const cudaStream_t stream : streams_) raw::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
@@ -155,11 +191,11 @@ double milliseconds_of(Call&& call, Wait&& wait) {
   return whole_cost(count, call, wait) / 1e3;
 }
 
-void measure(Context& context, Row large, Row small, Row gather) {
+void measure(Context& context, Row large, Row small, Row replayed, Row gather) {
   RawNccl nccl;
   const std::string why = nccl.open();
   if (!why.empty()) {
-    for (const Row* row : {&large, &small, &gather}) context.report.skip(*row, why);
+    for (const Row* row : {&large, &small, &replayed, &gather}) context.report.skip(*row, why);
     return;
   }
   const TwoGpus gpus(nccl, context.device, *context.peer);
@@ -190,6 +226,23 @@ void measure(Context& context, Row large, Row small, Row gather) {
                 count, [&] { gpus.all_reduce_two(); }, wait);
           }),
       2, 2.0f);
+  {
+    const weir::Graph graph = gpus.graph();
+    const cudaGraphExec_t raw_graph = gpus.raw_graph();
+    add(replayed,
+        by_turns(
+            bursts(context),
+            [&] {
+              return whole_cost(
+                  count, [&] { gpus.raw_launch(raw_graph); }, raw_wait);
+            },
+            [&] {
+              return whole_cost(
+                  count, [&] { gpus.launch(graph); }, wait);
+            }),
+        2, 2.0f);
+    raw::check(cudaGraphExecDestroy(raw_graph), "cudaGraphExecDestroy");
+  }
   add(gather,
       by_turns(
           context.options, [&] { return milliseconds_of([&] { gpus.raw_all_gather(); }, raw_wait); },
@@ -202,9 +255,11 @@ void measure(Context& context, Row large, Row small, Row gather) {
 void collectives(Context& context) {
   const Row large{"all_reduce.large", "all_reduce of 1 GiB, two GPUs", "ms", {}, {}, {ratio_at_most(1.01)}};
   const Row small{"all_reduce.small", "8 B in a row, both ranks by one thread", "us", {}, {}, {ratio_at_most(1.05)}};
+  const Row replayed{"all_reduce.replayed", "ten of 8 B in a graph, two GPUs", "us", {}, {}, {ratio_at_most(1.02)}};
   const Row gather{"all_gather.large", "all_gather of 1 GiB in all, two GPUs", "ms", {}, {}, {ratio_at_most(1 / 1.3)}};
-  if (context.peer) return measure(context, large, small, gather);
-  for (const Row* row : {&large, &small, &gather}) context.report.skip(*row, "needs two GPUs, and there is one");
+  if (context.peer) return measure(context, large, small, replayed, gather);
+  for (const Row* row : {&large, &small, &replayed, &gather})
+    context.report.skip(*row, "needs two GPUs, and there is one");
 }
 
 }  // namespace bench

@@ -331,21 +331,6 @@ TEST(CollectivesGpus, short_integers_in_slices) {
   }
 }
 
-TEST(CollectivesGpus, a_capture_is_refused_and_both_go_on) {
-  WEIR_NEEDS_GPUS
-  const Ranks ranks(2);
-  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
-  ranks.synchronize();
-  weir::capture_begin(ranks.streams[0]);
-  EXPECT_TRUE(fails_with(Errc::capture_unsupported,
-                         [&] { weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0])); }, {"NCCL"}));
-  weir::fill(ranks.streams[0], x[0], 5);
-  const weir::Graph graph = weir::capture_end(ranks.streams[0]);
-  graph.launch(ranks.streams[0]);
-  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
-  EXPECT_EQ(x[1].to_host(), ints(8, 7));
-}
-
 TEST(CollectivesGpus, nothing_behind_a_failure_runs_on_bad_data) {
   WEIR_NEEDS_GPUS
   const Ranks ranks(2, {.name = "grads"});

@@ -302,7 +302,6 @@ TEST(CollectivesOrder, half_of_a_pair_is_still_there_when_the_rank_that_called_i
 }
 
 TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
-  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.arrays<int>(1000, [](std::size_t, std::size_t) { return 1; });
@@ -326,7 +325,7 @@ TEST(CollectivesOrder, captured_it_is_one_node_behind_all_ranks) {
 }
 
 TEST(CollectivesOrder, captured_ones_keep_the_order_of_their_communicator_in_any_streams) {
-  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  if (!on_cpu()) GTEST_SKIP() << "on GPUs all are in one order, and none in bodies";
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const Ranks beside(2);  // streams and another communicator
@@ -362,7 +361,7 @@ TEST(CollectivesOrder, captured_ones_keep_the_order_of_their_communicator_in_any
 }
 
 TEST(CollectivesOrder, captured_in_bodies_they_keep_the_order_of_their_communicator_too) {
-  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  if (!on_cpu()) GTEST_SKIP() << "on GPUs all are in one order, and none in bodies";
   const auto comms = weir::communicators({device_of(0)});
   const weir::Stream s(device_of(0));
   const weir::Stream t(device_of(0));
@@ -387,7 +386,7 @@ TEST(CollectivesOrder, captured_in_bodies_they_keep_the_order_of_their_communica
 }
 
 TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_body) {
-  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
+  if (!on_cpu()) GTEST_SKIP() << "on GPUs all are in one order, and none in bodies";
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.zeros<int>(4);
@@ -418,7 +417,6 @@ TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_body) {
 }
 
 TEST(CollectivesOrder, ranks_of_one_process_belong_to_one_graph) {
-  if (!on_cpu()) GTEST_SKIP() << "GPUs do not capture collectives";
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);
   const auto x = ranks.zeros<int>(4);

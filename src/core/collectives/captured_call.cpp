@@ -3,6 +3,7 @@
 #include "core/collectives/captured_call.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -39,6 +40,54 @@ constexpr Kernel work_kernel{
     .destroy = [](void* closure) noexcept { static_cast<SharedWork*>(closure)->~SharedWork(); },
     .device_code = nullptr,
 };
+
+/// Of ranks whose transport makes of it what its own library does.
+class HandedCollective final : public CapturedCollective {
+ public:
+  HandedCollective(std::shared_ptr<CommunicatorState> communicator, std::vector<int> ranks, std::vector<Offer> offers)
+      : communicator_(std::move(communicator)), ranks_(std::move(ranks)), offers_(std::move(offers)) {}
+  CollectiveTransport& transport() const override { return *communicator_->transport; }
+  std::size_t size() const override { return ranks_.size(); }
+  CollectiveShare share(std::size_t index) const override {
+    const Offer& offer = offers_[index];
+    return {ranks_[index], offer.request, offer.send_counts, offer.receive_counts, offer.where};
+  }
+  const std::shared_ptr<CommunicatorState>& communicator() const { return communicator_; }
+
+ private:
+  std::shared_ptr<CommunicatorState> communicator_;
+  std::vector<int> ranks_;
+  std::vector<Offer> offers_;
+};
+using SharedCollective = std::shared_ptr<const CapturedCollective>;
+
+/// Of a child graph or conditional node: whether there are any inside of it.
+bool has_host_functions(const GraphForm& form, std::uint32_t node) {
+  if (form.nodes[node].kind != NodeKind::graph && form.nodes[node].kind != NodeKind::conditional) return false;
+  for (std::size_t i = node + 1; i < form.nodes.size(); ++i) {
+    if (form.nodes[i].kind != NodeKind::host_call) continue;
+    for (std::int32_t outer = form.nodes[i].parent; outer >= 0;
+         outer = form.nodes[static_cast<std::size_t>(outer)].parent) {
+      if (outer == static_cast<std::int32_t>(node)) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a host function, whose failure would not keep NCCL's like from running, stands before one of `from`.
+bool behind_host_function(const GraphForm& form, std::vector<std::uint32_t> from) {
+  std::vector<bool> seen(form.nodes.size());
+  while (!from.empty()) {
+    const std::uint32_t one = from.back();
+    from.pop_back();
+    if (seen[one]) continue;
+    seen[one] = true;
+    if (form.nodes[one].kind == NodeKind::host_call || has_host_functions(form, one)) return true;
+    const auto& before = form.nodes[one].depends;
+    from.insert(from.end(), before.begin(), before.end());
+  }
+  return false;
+}
 
 /// Whether some of `from` come behind `node`.
 bool come_behind(const GraphForm& form, std::vector<std::uint32_t> from, std::uint32_t node) {
@@ -88,9 +137,86 @@ void keep_order(Capture& capture, std::uint64_t communicator, std::vector<int> p
   }
 }
 
+bool moves_nothing(const CapturedCall& call) {
+  return std::all_of(call.offers.begin(), call.offers.end(), [](const auto& offer) {
+    return offer->request.kind == CollectiveKind::barrier ||
+           offer->request.in.count() + offer->request.out.count() == 0;
+  });
+}
+
+/// A driver that cannot do its part makes the capture void.
+template <class Do>
+void do_with_driver(Capture& capture, const Recorder& recorder, const char* operation, SourceLocation where,
+                    const Do& part) {
+  try {
+    part();
+  } catch (const std::exception& exception) {
+    const auto* error = dynamic_cast<const Error*>(&exception);
+    capture.broken = error != nullptr ? *error
+                                      : Error(Errc::capture_invalidated, operation, "stream '" + recorder.name + "'",
+                                              exception.what(), where);
+    throw;
+  }
+}
+
 }  // namespace
 
-bool is_collective(const Launch& launch) { return launch.kernel == &work_kernel; }
+/// Nobody runs it.
+constexpr Kernel captured_collective_kernel{
+    .name = "collective",
+    .rank = 1,
+    .regions = 0,
+    .closure_bytes = sizeof(SharedCollective),
+    .closure_align = alignof(SharedCollective),
+    .run = nullptr,
+    .run_blocks = nullptr,
+    .copy = [](void* to,
+               const void* from) { ::new (to) SharedCollective(*static_cast<const SharedCollective*>(from)); },
+    .destroy = [](void* closure) noexcept { static_cast<SharedCollective*>(closure)->~SharedCollective(); },
+    .device_code = nullptr,
+};
+
+bool is_collective(const Launch& launch) {
+  return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel;
+}
+
+bool is_handed_collective(const FormNode& node) {
+  const auto* const launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+  return launch != nullptr && captured_collective_of(*launch) != nullptr;
+}
+
+std::vector<std::shared_ptr<CommunicatorState>> communicators_of(const GraphForm& form) {
+  std::vector<std::shared_ptr<CommunicatorState>> all;
+  for (const FormNode& node : form.nodes) {
+    if (!is_handed_collective(node)) continue;
+    const auto* const said = captured_collective_of(std::get<Launch>(node.payload->op()));
+    const auto& one = static_cast<const HandedCollective*>(said)->communicator();
+    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  }
+  return all;
+}
+
+void check_replay(CommunicatorState& communicator, SourceLocation where) {
+  constexpr const char* operation = "weir::Graph::launch";
+  const LockGuard guard(communicator.mutex);
+  const std::string object = "communicator '" + communicator.name + "'";
+  if (communicator.failure) {
+    throw Error(communicator.failure->code, operation, object,
+                "the communicator failed before: " + communicator.failure->text, where);
+  }
+  const auto refuse_beside = [&](const LocalCall& call) {
+    std::string text = "a replay is a call of all its ranks, and some have yet to make one that others have made:";
+    for (std::size_t i = 0; i < call.ranks().size(); ++i) {
+      const auto& offer = call.offer(i);
+      text += "\n  rank " + std::to_string(call.ranks()[i]) + ": " + (offer ? text_of(*offer) : "not called");
+    }
+    throw Error(Errc::collective_mismatch, operation, object, text, where);
+  };
+  if (!communicator.open.empty()) refuse_beside(*communicator.open.front());
+  for (const auto& [pair, calls] : communicator.pairs) {
+    if (!calls.empty()) refuse_beside(*calls.front());
+  }
+}
 
 bool is_captured_still(const CapturedCall& call) {
   const LockGuard guard(captures_lock());
@@ -100,6 +226,11 @@ bool is_captured_still(const CapturedCall& call) {
 void CommunicatorState::call_captured(int rank, const Offer& offer) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
+  const bool handed = !transport->traits().by_elements;
+  if (handed) {
+    transport->check_captured(request, describe(rank), offer.where);
+    transport->start(offer.where);
+  }
   const LockGuard capturing(captures_lock());
   Recorder* const recorder = offer.stream.state()->recorder.load(std::memory_order_relaxed);
   Capture* const capture = recorder != nullptr ? recorder->capture : nullptr;
@@ -109,6 +240,18 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
   }
   capture->check_valid(operation, describe(rank), offer.where);
   capture->check_scope(*recorder, operation, offer.where);
+  if (handed && capture->scope.parent >= 0) {
+    throw Error(Errc::not_supported, operation, describe(rank),
+                "in the body of a conditional node collectives by " + std::string(transport->name()) +
+                    " cannot run: call it before or behind the node",
+                offer.where);
+  }
+  if (handed && behind_host_function(capture->form, recorder->tails)) {
+    throw Error(Errc::capture_unsupported, operation, describe(rank),
+                "it would come behind a host function of its graph, and " + std::string(transport->name()) +
+                    " would run it although that failed: call the host function in a graph or stream before this one",
+                offer.where);
+  }
   const auto break_capture = [&](Errc code, const std::string& why) {
     const Error error(code, operation, describe(rank), why, offer.where);
     capture->broken = error;
@@ -172,16 +315,44 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
   CapturedCall& call = **found;
   call.offers[index] = offer;
   call.uses.insert(call.uses.end(), regions, regions + uses);
+  if (recorder->driver != nullptr && handed) {
+    do_with_driver(*capture, *recorder, operation, offer.where,
+                   [&] { recorder->driver->capture_part(call.node, index, offer.where); });
+  }
   if (!std::all_of(call.offers.begin(), call.offers.end(), [](const auto& one) { return one.has_value(); })) return;
-  const SharedWork work = std::make_shared<const CollectiveWork>(work_of(call.offers));
-  if (work->extent() != 0) {
-    Command command;
-    command.where = offer.where;
-    command.uses = call.uses;
-    command.op =
-        Launch{&work_kernel,         &work, Shape((work->extent() + piece_of(*work) - 1) / piece_of(*work)), 0, 0, 0,
-               name_of(request.kind)};
+  Command command;
+  command.where = offer.where;
+  command.uses = call.uses;
+  const auto complete = [&](const Kernel& kernel, const void* closure, std::size_t extent) {
+    command.op = Launch{&kernel, closure, Shape(extent), 0, 0, 0, name_of(request.kind)};
     capture->complete(call.node, NodeKind::launch, std::make_shared<Payload>(command));
+  };
+  if (handed) {
+    // All devices run those of all communicators in one order.
+    if (capture->last_handed) {
+      if (come_behind(capture->form, {*capture->last_handed}, call.node)) {
+        break_capture(Errc::graph_cycle, "its ranks call it and another collective in opposite order");
+      }
+      auto& before = capture->form.nodes[call.node].depends;
+      if (std::find(before.begin(), before.end(), *capture->last_handed) == before.end()) {
+        before.push_back(*capture->last_handed);
+      }
+    }
+    if (!moves_nothing(call)) {
+      std::vector<Offer> offers;
+      for (const auto& one : call.offers) offers.push_back(*one);
+      const SharedCollective said =
+          std::make_shared<const HandedCollective>(shared_from_this(), call.ranks, std::move(offers));
+      complete(captured_collective_kernel, &said, 1);
+      capture->last_handed = call.node;
+    }
+    if (recorder->driver != nullptr) {
+      do_with_driver(*capture, *recorder, operation, offer.where,
+                     [&] { recorder->driver->capture_collective(capture->form, call.node); });
+    }
+  } else {
+    const SharedWork work = std::make_shared<const CollectiveWork>(work_of(call.offers));
+    if (work->extent() != 0) complete(work_kernel, &work, (work->extent() + piece_of(*work) - 1) / piece_of(*work));
   }
   --capture->open_collectives;
   captured.erase(found);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/collectives/communicator_state.hpp"
+#include "graph_form.hpp"
 
 namespace weir::detail {
 
@@ -18,6 +19,13 @@ struct CapturedCall {
 
 /// Whether the node's launch is a collective's, whose extent follows from its arrays.
 bool is_collective(const Launch& launch);
+/// Whether the node is a collective that the transport's own library does.
+bool is_handed_collective(const FormNode& node);
+/// The communicators of such nodes.
+std::vector<std::shared_ptr<CommunicatorState>> communicators_of(const GraphForm& form);
+/// A graph with collectives of all its ranks is about to be launched: throws if it has failed, or some rank has yet to call
+/// what others have called.
+void check_replay(CommunicatorState& communicator, SourceLocation where);
 /// Whether its capture goes on.
 bool is_captured_still(const CapturedCall& call);
 

@@ -114,7 +114,8 @@ class Capture {
     std::uint32_t node;
   };
   std::vector<LastCollective> last_collectives;
-  bool allocates_raw = false;  ///< memory without an array: known by its address, which is its own
+  std::optional<std::uint32_t> last_handed;  ///< the last one that all have called, of those that the host does not run
+  bool allocates_raw = false;                ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);

@@ -77,6 +77,9 @@ std::string difference(const FormNode& here, const FormNode& there) {
   if (here.condition.value != there.condition.value) return "its condition is in other memory there";
   if (here.beyond != there.beyond) return "it holds what another library captured";
   if (here.payload.get() == there.payload.get()) return {};
+  if (is_handed_collective(here) || is_handed_collective(there)) {
+    return "a collective among GPUs is not exchanged: capture the graph again";
+  }
   switch (here.kind) {
     case NodeKind::alloc:
     case NodeKind::free: return "its memory is the graph's own, and the other graph has other memory";

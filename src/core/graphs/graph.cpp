@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/checks.hpp"
+#include "core/collectives/captured_call.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/memory/users.hpp"
@@ -38,6 +39,7 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
   graph->device = device.index;
   graph->on = &device;
   graph->form = std::move(form);
+  graph->communicators = communicators_of(graph->form);
   graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
   if (watched(Watch::graphs)) {
     const LockGuard guard(graph->edit_mutex);
@@ -150,6 +152,7 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
   if (state.device->backend != graph.backend) {
     throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
   }
+  for (const auto& communicator : graph.communicators) check_replay(*communicator, where);
   if (stream.id() != graph.last_stream.load(std::memory_order_relaxed)) graph.note_launch(state, stream.id());
   Command command;
   command.where = where;

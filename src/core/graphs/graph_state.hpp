@@ -16,6 +16,8 @@
 
 namespace weir::detail {
 
+struct CommunicatorState;
+
 /// Where new work for the nodes of one device is made: a stream whose recorder hands it to the edit.
 struct EditStream {
   explicit EditStream(DeviceState& on);
@@ -32,6 +34,7 @@ struct EditStream {
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
   std::uint64_t family = 0;  ///< what handles of its nodes name: that of the graph that it is a clone of, or its own id
+  std::vector<std::shared_ptr<CommunicatorState>> communicators;  ///< whose ranks each launch is a call of
   std::atomic<StreamId> last_stream{0};
   mutable Mutex launched_mutex;
   /// Arrays that leave the graph must outlive the work of these.

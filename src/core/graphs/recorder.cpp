@@ -4,6 +4,7 @@
 
 #include <weir/graph_update.hpp>
 
+#include "core/collectives/captured_call.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/graphs/marks.hpp"
@@ -115,7 +116,16 @@ void Capture::take_back(const FormNode& node) noexcept {
 void Recorder::submit(const Command& command) {
   if (edit != nullptr) return edit->take(command);
   std::optional<Child> child;
-  if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) child = child_of(*launch->graph);
+  if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) {
+    child = child_of(*launch->graph);
+    if (std::any_of(child->form.nodes.begin(), child->form.nodes.end(), is_handed_collective)) {
+      throw Error(
+          Errc::capture_unsupported, "weir::Graph::launch", "stream '" + name + "'",
+          "the graph has collectives among GPUs, which are in no graph inside of another one: capture them into "
+          "this one, or launch the graph into a stream that does not capture",
+          command.where);
+    }
+  }
   const LockGuard guard(captures_lock());
   if (capture == nullptr) {  // it ended while this call was on its way
     real->submit(command);

@@ -8,6 +8,7 @@
 #include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/graphs/late_replay.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/poller.hpp"
 
@@ -52,6 +53,17 @@ TaskThread& CallOrder::holder() {
   return thread;
 }
 
+CallOrderLock::CallOrderLock(bool needed) : taken_(needed) {
+  if (!taken_) return;
+  CallOrder::instance().lock().lock();
+  mine_.emplace();
+}
+
+CallOrderLock::~CallOrderLock() {
+  mine_.reset();
+  if (taken_) CallOrder::instance().lock().unlock();
+}
+
 void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane) {
   const detail::LockGuard guard(mutex_);
   const Mine mine;
@@ -71,21 +83,65 @@ void CallOrder::look_if_any_wait() noexcept {
   post(worker(), [this] { look(); });
 }
 
+void CallOrder::add(std::shared_ptr<LateReplay> replay) {
+  const detail::LockGuard guard(mutex_);
+  const Mine mine;
+  waiting_.push_back({nullptr, {}, 0, std::move(replay)});
+  waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+  pass();
+}
+
+bool CallOrder::any_wait(const std::vector<NcclTransport*>& transports) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
+    const auto has = [&](NcclTransport* transport) {
+      return std::find(transports.begin(), transports.end(), transport) != transports.end();
+    };
+    if (one.replay == nullptr) return has(one.transport);
+    const auto& theirs = one.replay->transports();
+    return std::any_of(theirs.begin(), theirs.end(), has);
+  });
+}
+
+class CallOrder::Closed {
+ public:
+  bool has(const Waiting& waiting) const {
+    return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+      if (waiting.replay == nullptr) {
+        return lane.transport == waiting.transport && (lane.all || lane.number == waiting.lane);
+      }
+      const auto& transports = waiting.replay->transports();
+      return std::find(transports.begin(), transports.end(), lane.transport) != transports.end();
+    });
+  }
+  void add(const Waiting& waiting) {
+    if (waiting.replay == nullptr) return lanes_.push_back({waiting.transport, false, waiting.lane});
+    for (NcclTransport* transport : waiting.replay->transports()) lanes_.push_back({transport, true, 0});
+  }
+
+ private:
+  struct Lane {
+    NcclTransport* transport;
+    bool all;
+    std::size_t number;
+  };
+  std::vector<Lane> lanes_;
+};
+
 /// A call that is handed over may be what an earlier one waits for.
 void CallOrder::pass() {
   bool again = true;
   while (again) {
     again = false;
-    std::vector<std::pair<NcclTransport*, std::size_t>> closed;  // lanes whose first call waits
+    Closed closed;
     for (auto at = waiting_.begin(); at != waiting_.end();) {
-      const std::pair lane{at->transport, at->lane};
-      if (std::find(closed.begin(), closed.end(), lane) != closed.end()) {
+      if (closed.has(*at)) {
+        closed.add(*at);
         ++at;
         continue;
       }
-      const Answer answer = try_to_hand(*at);
+      const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(*at);
       if (answer == Answer::waits) {
-        closed.push_back(lane);
+        closed.add(*at);
         watch(*at);
         ++at;
         continue;
@@ -125,19 +181,43 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   return Answer::is_over;
 }
 
+CallOrder::Answer CallOrder::try_to_launch(LateReplay& replay) {
+  const NcclPart& part = *replay.part();
+  if (part.over()) {  // the process ends
+    replay.drop(nullptr);
+    return Answer::is_over;
+  }
+  if (auto failure = part.failures().failure_at(part.behind)) {
+    replay.drop(std::move(failure));
+    return Answer::is_over;
+  }
+  const auto& transports = replay.transports();
+  if (std::any_of(transports.begin(), transports.end(), [](NcclTransport* one) { return one->abandoned(); })) {
+    replay.drop(replay.communicator_failed());
+    return Answer::is_over;
+  }
+  // What NCCL has may end early, too, and nothing in a graph heeds that.
+  constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
+  if (part.failures().in_doubt_beyond(part.behind, nobodys_tag)) return Answer::waits;
+  replay.launch(last_);
+  return Answer::handed;
+}
+
 /// Somebody looks again when the streams have come to it.
 void CallOrder::watch(const Waiting& waiting) {
-  for (const detail::CollectivePart& one : waiting.call->parts()) {
-    NcclPart& part = *static_cast<NcclPart*>(one.own.get());
-    if (part.watched.exchange(true)) continue;
-    post(holder(), [own = one.own, &part] {
-      try {
-        watch_part(part);
-      } catch (...) {
-        part.watched.store(false);  // the next look tries again
-      }
-    });
-  }
+  if (waiting.replay != nullptr) return watch(waiting.replay->part());
+  for (const detail::CollectivePart& one : waiting.call->parts()) watch(std::static_pointer_cast<NcclPart>(one.own));
+}
+
+void CallOrder::watch(const std::shared_ptr<NcclPart>& part) {
+  if (part->watched.exchange(true)) return;
+  post(holder(), [part] {
+    try {
+      watch_part(*part);
+    } catch (...) {
+      part->watched.store(false);  // the next look tries again
+    }
+  });
 }
 
 }  // namespace weir::cuda

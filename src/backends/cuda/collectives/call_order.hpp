@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend.hpp"
@@ -15,6 +16,9 @@
 
 namespace weir::cuda {
 
+class CudaQueue;
+class LateReplay;
+class NcclPart;
 class NcclTransport;
 
 /// Counted, as the core counts calls.
@@ -43,6 +47,7 @@ struct LastHanded {
     std::uint64_t tag = 0;  ///< the communicator's
     bool by_nccl = true;    ///< else it moved nothing for that rank, and NCCL does not know of it
     std::shared_ptr<StockEvent> end;
+    const CudaQueue* in = nullptr;  ///< where a graph's launch was the last, and its end stands; else null
   };
   std::vector<OfDevice> devices;
 };
@@ -68,6 +73,11 @@ class CallOrder {
   static bool is_mine() noexcept { return mine_; }
   /// All ranks have called.
   void add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane);
+  /// The launch of a graph with collectives of some transports, a call of all their ranks.
+  void add(std::shared_ptr<LateReplay> replay);
+  /// Whether something of them waits, behind which such a launch comes.
+  bool any_wait(const std::vector<NcclTransport*>& transports) const WEIR_NEEDS(mutex_);
+  LastHanded& last() WEIR_NEEDS(mutex_) { return last_; }
   /// Something that some may wait for has come.
   void look() noexcept;
   /// The same by another thread, if any wait.
@@ -83,18 +93,36 @@ class CallOrder {
     NcclTransport* transport;  ///< the call keeps it alive
     CallRef call;
     std::size_t lane;
+    std::shared_ptr<LateReplay> replay = nullptr;  ///< then there is no call
   };
+  /// Lanes whose first waits.
+  class Closed;
   enum class Answer { handed, waits, is_over };
 
   void pass() WEIR_NEEDS(mutex_);
   Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
+  Answer try_to_launch(LateReplay& replay) WEIR_NEEDS(mutex_);
   static void watch(const Waiting& waiting);
+  static void watch(const std::shared_ptr<NcclPart>& part);
 
   inline static thread_local bool mine_ = false;
   detail::Mutex mutex_;
   std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
   LastHanded last_ WEIR_GUARDED_BY(mutex_);
   std::atomic<std::size_t> waiting_count_{0};
+};
+
+/// The lock of the order while it lives, for who hands something over or makes it; only if needed.
+class CallOrderLock {
+ public:
+  explicit CallOrderLock(bool needed) WEIR_NOT_ANALYSED;  // whether it is taken is not known before
+  ~CallOrderLock() WEIR_NOT_ANALYSED;
+  CallOrderLock(const CallOrderLock&) = delete;
+  CallOrderLock& operator=(const CallOrderLock&) = delete;
+
+ private:
+  std::optional<CallOrder::Mine> mine_;
+  const bool taken_;
 };
 
 /// Posts a function where there is memory for it; what it was for is then lost, or done by the next look.

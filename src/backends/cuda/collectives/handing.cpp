@@ -76,25 +76,6 @@ class PartEnd final : public Reached {
   std::shared_ptr<StockEvent> end_;
 };
 
-/// Whether every rank's NCCL kernel comes behind all ranks' streams by what it needs of them.
-bool is_ordered_by_data(CollectiveKind kind) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
-         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::barrier;
-}
-
-cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
-  const auto write = [&] {
-    return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.word().reached), part.count(),
-                               CU_STREAM_WRITE_VALUE_DEFAULT);
-  };
-  CUresult answer = write();
-  if (answer != CUDA_SUCCESS) {
-    const DeviceScope scope(device);  // it may want the context to be current
-    answer = write();
-  }
-  return static_cast<cudaError_t>(answer);
-}
-
 }  // namespace
 
 Handing::Handing(LastHanded& last, NcclTransport& transport, detail::CollectiveCall& call, bool hurry)

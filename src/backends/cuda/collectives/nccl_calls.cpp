@@ -73,6 +73,11 @@ bool has_two_sides(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send || kind == CollectiveKind::receive;
 }
 
+bool is_ordered_by_data(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::barrier;
+}
+
 bool moves_nothing(const CollectiveRequest& request) {
   if (request.kind == CollectiveKind::barrier) return true;
   if (request.kind == CollectiveKind::all_to_all) return false;  // ranks differ

@@ -80,22 +80,33 @@ class Spent {
     static auto& spent = *new Spent;
     return spent;
   }
-  void add(std::vector<NcclLibrary::Comm> comms) noexcept {
+  void add(std::shared_ptr<NcclRanks> ranks, std::vector<NcclLibrary::Comm> comms) noexcept {
     try {
       const detail::LockGuard guard(mutex_);
-      comms_.insert(comms_.end(), comms.begin(), comms.end());
+      all_.push_back({std::move(ranks), std::move(comms)});
     } catch (...) {
       // Without memory they stay.
     }
   }
+  /// One whose kernels are in no graph; empty: there is none.
   std::vector<NcclLibrary::Comm> take() noexcept {
     const detail::LockGuard guard(mutex_);
-    return std::exchange(comms_, {});
+    for (auto one = all_.begin(); one != all_.end(); ++one) {
+      if (one->ranks->in_graphs.load(std::memory_order_acquire) != 0) continue;
+      std::vector<NcclLibrary::Comm> taken = std::move(one->comms);
+      all_.erase(one);
+      return taken;
+    }
+    return {};
   }
 
  private:
+  struct One {
+    std::shared_ptr<NcclRanks> ranks;
+    std::vector<NcclLibrary::Comm> comms;
+  };
   detail::Mutex mutex_;
-  std::vector<NcclLibrary::Comm> comms_ WEIR_GUARDED_BY(mutex_);
+  std::list<One> all_ WEIR_GUARDED_BY(mutex_);
 };
 
 TaskThread& ender() {
@@ -146,7 +157,7 @@ void stop_rank(void* argument) noexcept {
   NcclCommunicator* const comm = stop.comms[one->rank];
   stop.last ? nccl().CommAbort(comm) : nccl().CommRevoke(comm, 0);
   if (stop.remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  stop.last ? abort_last(stop) : Spent::instance().add(std::move(stop.comms));
+  stop.last ? abort_last(stop) : Spent::instance().add(stop.ranks, std::move(stop.comms));
   Stops::instance().end();
 }
 
@@ -154,6 +165,8 @@ void stop_rank(void* argument) noexcept {
 void stop_all(const std::shared_ptr<Stop>& stop) {
   const std::size_t size = stop->comms.size();
   if (nccl().CommRevoke == nullptr) {
+    // The abort frees what kernels in graphs use; so they wait until its ranks' streams come.
+    if (stop->ranks->in_graphs.load(std::memory_order_acquire) != 0) return;
     stop->last = size - 1;
     for (std::size_t rank = 0; rank < size; ++rank) {
       if (!has_begun(*stop, rank)) stop->last = rank;
@@ -196,9 +209,11 @@ void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner)
 /// Which waits for what runs on their GPUs, as making new ones does.
 void free_what_is_spent() {
   Stops::instance();
-  for (NcclCommunicator* comm : Spent::instance().take()) {
-    const detail::LockGuard guard(group_launches());
-    nccl().CommDestroy(comm);
+  for (auto comms = Spent::instance().take(); !comms.empty(); comms = Spent::instance().take()) {
+    for (NcclCommunicator* comm : comms) {
+      const detail::LockGuard guard(group_launches());
+      nccl().CommDestroy(comm);
+    }
   }
 }
 
@@ -297,6 +312,12 @@ void make_unless_made(NcclRanks& ranks, SourceLocation where) {
   const detail::LockGuard guard(CallOrder::instance().lock());
   const CallOrder::Mine mine;
   make_ranks(ranks, where);
+}
+
+std::shared_ptr<const void> keep_for_graph(const std::shared_ptr<NcclRanks>& ranks) {
+  ranks->in_graphs.fetch_add(1, std::memory_order_acq_rel);
+  return std::shared_ptr<const void>(
+      ranks.get(), [ranks](const void*) { ranks->in_graphs.fetch_sub(1, std::memory_order_acq_rel); });
 }
 
 std::shared_ptr<NcclRanks> take_ranks(std::vector<CudaDevice*> devices) {

@@ -59,7 +59,11 @@ struct NcclRanks {
   std::vector<void*> scratch;            ///< a few bytes on each device, for barriers
   std::atomic<bool> made{false};         ///< all of these are there
   CallsWithNccl calls;
+  std::atomic<std::size_t> in_graphs{0};  ///< nodes whose kernels are its communicators'
 };
+
+/// For who has such nodes. As long as any are there, nothing of its communicators is freed: NCCL would wait for their end.
+std::shared_ptr<const void> keep_for_graph(const std::shared_ptr<NcclRanks>& ranks);
 
 /// Those that a communicator of these GPUs had, or new ones. No call of the driver's or NCCL's.
 std::shared_ptr<NcclRanks> take_ranks(std::vector<CudaDevice*> devices);

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
+#include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
@@ -42,6 +43,16 @@ NcclTransport::~NcclTransport() { put_away(std::move(ranks_)); }
 
 void NcclTransport::start(SourceLocation where) { make_unless_made(*ranks_, where); }
 
+void NcclTransport::check_captured(const detail::CollectiveRequest& request, const std::string& object,
+                                   SourceLocation where) const {
+  const bool reduced = request.reduction != detail::Reduction::none;
+  if (!needs_staging(request.in, reduced) && !needs_staging(request.out, reduced)) return;
+  throw Error(Errc::capture_unsupported, "weir: a collective", object,
+              "slices with strides, and integers of 16 bits, which NCCL does not add, go through memory that a graph "
+              "does not have: copy to dense memory in the capture, or call it between the launches of two graphs",
+              where);
+}
+
 void NcclTransport::run(detail::CollectiveCall& call, std::size_t lane) {
   CallOrder::instance().add(*this, call, lane);
 }
@@ -74,6 +85,7 @@ void NcclTransport::attend(detail::CollectiveCall& call) noexcept {
 void NcclTransport::abandon() noexcept {
   if (abandoned_.exchange(true)) return;
   stop_if_stuck(ranks_);
+  CallOrder::instance().look_if_any_wait();  // launches of graphs, of which the communicator does not know
 }
 
 }  // namespace weir::cuda

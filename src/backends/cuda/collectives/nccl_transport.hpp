@@ -21,7 +21,9 @@ class NcclTransport final : public detail::CollectiveTransport {
   ~NcclTransport() override;
 
   std::string_view name() const override { return "NCCL"; }
-  detail::TransportTraits traits() const override { return {.by_elements = false, .captured = false, .halves = true}; }
+  detail::TransportTraits traits() const override { return {.by_elements = false, .halves = true}; }
+  void check_captured(const detail::CollectiveRequest& request, const std::string& object,
+                      SourceLocation where) const override;
   void start(SourceLocation where) override;
   void run(detail::CollectiveCall& call, std::size_t lane) override;
   void let_go(detail::CollectivePart& part) noexcept override;

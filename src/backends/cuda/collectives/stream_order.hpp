@@ -5,8 +5,10 @@
 
 #include <weir/error.hpp>
 
+#include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/streams/signals.hpp"
 
 namespace weir::cuda {
 
@@ -20,6 +22,20 @@ inline void wait_in(cudaStream_t stream, cudaEvent_t event, int device, SourceLo
   if (driver().wait_for_event(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS) return;
   const DeviceScope scope(device);
   check(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault), "weir: a collective", "a stream", where);
+}
+
+/// The part's stream goes on when this one comes here.
+inline cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
+  const auto write = [&] {
+    return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.word().reached), part.count(),
+                               CU_STREAM_WRITE_VALUE_DEFAULT);
+  };
+  CUresult answer = write();
+  if (answer != CUDA_SUCCESS) {
+    const DeviceScope scope(device);  // it may want the context to be current
+    answer = write();
+  }
+  return static_cast<cudaError_t>(answer);
 }
 
 }  // namespace weir::cuda

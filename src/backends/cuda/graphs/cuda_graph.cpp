@@ -6,6 +6,7 @@
 
 #include <weir/kernel.hpp>
 
+#include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/guarded_graph.hpp"
@@ -23,17 +24,8 @@ using detail::GraphForm;
 namespace {
 
 constexpr const char* instantiating = "weir: instantiating a graph";
+constexpr const char* launching = "weir::Graph::launch";
 constexpr const char* updating = "weir::Graph::update";
-
-/// Graphs that the user has let go of while replays were pending.
-struct Graveyard {
-  detail::Mutex mutex;
-  std::vector<CudaGraph*> graphs WEIR_GUARDED_BY(mutex);
-};
-Graveyard& graveyard() {
-  static auto& instance = *new Graveyard;
-  return instance;
-}
 
 bool has_conditional(const GraphForm& form) {
   return std::any_of(form.nodes.begin(), form.nodes.end(),
@@ -69,6 +61,7 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
     graph_->build(form);
   }
   foreign_ = graph_->is_foreign(form);
+  note_collectives(form);
   conditional_ = has_conditional(form);
   applied_.resize(form.nodes.size());
   for (std::size_t i = 0; i < applied_.size(); ++i) {
@@ -93,6 +86,12 @@ CudaGraph::~CudaGraph() {
   guarded_.reset();
   instance_.reset();
   device_.times_memory().give_by_graph(times_);
+}
+
+/// The runtime's call where the driver's does not succeed: it makes the context current, and says what is wrong.
+cudaError_t launch_instance(cudaGraphExec_t instance, cudaStream_t stream) {
+  const auto answer = static_cast<cudaError_t>(driver().launch_graph(instance, stream));
+  return answer == cudaSuccess ? answer : cudaGraphLaunch(instance, stream);
 }
 
 /// A new instance of the graph as it is; the old one goes when its replays have ended (R159).
@@ -124,8 +123,8 @@ void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
   if (foreign_) {
     throw Error(
         Errc::not_supported, updating, "graph on " + device_.name(),
-        "it holds work that was captured from outside Weir, beside conditional nodes or behind a change that failed "
-        "halfway: capture the graph again",
+        "it holds work that was captured from outside Weir, beside conditional nodes, behind a change that failed "
+        "halfway, or while a launch waits for what is before it: capture the graph again",
         where);
   }
   const DeviceScope scope(device_.index());
@@ -145,16 +144,21 @@ void CudaGraph::make_anew(const GraphForm& form, SourceLocation where) {
 }
 
 void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched) {
-  constexpr const char* operation = "weir::Graph::launch";
-  const cudaStream_t stream = queue.stream(where);
-  queue.check_no_foreign_capture(operation, where);
-  FailureState& failures = queue.failures();
-  if (failures.skips_all()) return;
+  static_cast<void>(queue.stream(where));
+  queue.check_no_foreign_capture(launching, where);
+  if (queue.failures().skips_all()) return;
   const DeviceScope scope(queue.device().index());
   if (queue.device().index() != device_.index()) make_end(queue.device().index(), where);
+  if (!transports_.empty()) return launch_in_order(queue, where, watched);
   const detail::LockGuard lock(mutex_);
+  replay(queue, where, watched);
+}
+
+void CudaGraph::replay(CudaQueue& queue, SourceLocation where, Watched& watched) {
+  const cudaStream_t stream = queue.stream(where);
+  FailureState& failures = queue.failures();
   GuardedGraph* guarded_graph = nullptr;
-  if (failures.in_doubt() && !graph_->has_calls()) [[unlikely]] {
+  if (failures.in_doubt() && !graph_->has_calls() && transports_.empty()) [[unlikely]] {
     guarded_graph = guarded(where);
   }
   const bool timed = watched && guarded_graph == nullptr;
@@ -173,20 +177,14 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched)
     place = failures.open_place();
     graph_->replays().launched(failures, place);
   }
-  cudaError_t answer = cudaSuccess;
-  if (guarded_graph != nullptr) {
-    answer = guarded_graph->launch(failures.guard(), stream);
-  } else {
-    answer = static_cast<cudaError_t>(driver().launch_graph(instance_.get(), stream));
-    // The runtime's where it does not succeed: it makes the context current, and says what is wrong.
-    if (answer != cudaSuccess) answer = cudaGraphLaunch(instance_.get(), stream);
-  }
+  const cudaError_t answer = guarded_graph != nullptr ? guarded_graph->launch(failures.guard(), stream)
+                                                      : launch_instance(instance_.get(), stream);
   if (answer != cudaSuccess) {
     if (place != 0) {
       graph_->replays().take_back_launch();
       failures.settle(place, nullptr);
     }
-    refuse(answer, operation, queue.label(), where);
+    refuse(answer, launching, queue.label(), where);
   }
   behind_ = {};
   last_queue_ = {&queue, queue.owner()};
@@ -200,26 +198,6 @@ void CudaGraph::launch(CudaQueue& queue, SourceLocation where, Watched& watched)
   times_copied_ = timed && times_noted_;
   if (times_copied_) watched.end_replay(timed_nodes_, times_);
   if (tracked_) note_end(queue.device().index(), stream);
-}
-
-/// Before the lock is taken: where the stock has none left, making one may wait (R214).
-void CudaGraph::make_end(int device, SourceLocation where) {
-  {
-    const detail::LockGuard lock(mutex_);
-    if (done_[static_cast<std::size_t>(device)]) return;
-  }
-  StockEvent event(CudaDevice::at(device), false, where);
-  const detail::LockGuard lock(mutex_);
-  StockEvent& done = done_[static_cast<std::size_t>(device)];
-  if (!done) done = std::move(event);
-}
-
-/// Replays follow each other, so that the last one's end is the end of all.
-void CudaGraph::note_end(int device, cudaStream_t stream) noexcept {
-  const cudaError_t answer = cudaEventRecord(done_[static_cast<std::size_t>(device)].get(), stream);
-  note(answer);
-  end_known_ = answer == cudaSuccess;
-  last_device_ = device;
 }
 
 /// The graph under a condition, as it is now; null where there can be none, or where nodes are switched off in the instance.
@@ -242,6 +220,7 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
 }
 
 void CudaGraph::update(const GraphForm& form, std::size_t index) {
+  const CallOrderLock order(!transports_.empty());
   const detail::LockGuard guard(mutex_);
   update_node(form, index);
 }
@@ -274,7 +253,9 @@ void CudaGraph::update_by_one_instance(GraphForm& form, std::vector<detail::Node
 }
 
 void CudaGraph::update_all(GraphForm& form, std::vector<detail::NodeChange>& changes) {
+  const CallOrderLock order(!transports_.empty());
   const detail::LockGuard guard(mutex_);
+  if (late_ != 0) return update_by_one_instance(form, changes);
   const auto calls =
       std::count_if(changes.begin(), changes.end(),
                     [&](const detail::NodeChange& change) WEIR_NOT_ANALYSED { return has_call_for(change); });
@@ -288,6 +269,12 @@ void CudaGraph::update_node(const GraphForm& form, std::size_t index) {
   Applied& applied = applied_[index];
   guarded_made_ = false;
   applied.told.reset();
+  if (late_ != 0) {  // the instance that they are to launch stays as it is
+    make_anew(form, node.where);
+    applied.payload = node.payload.get();
+    applied.enabled = node.enabled;
+    return;
+  }
   if (node.payload.get() != applied.payload) {
     const Launch* launch = launch_of(node.payload.get());
     const bool set = applied.enabled && is_updatable(launch) && set_launch(index, node.device, *launch);
@@ -320,6 +307,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
 
 bool CudaGraph::update_arguments(std::size_t node, detail::Payload& payload, const void* closure) {
   const detail::LockGuard guard(mutex_);
+  if (late_ != 0) return false;
   Applied& applied = applied_[node];
   if (!applied.told && !prepare_to_tell(node, *launch_of(&payload))) return false;
   Told& told = *applied.told;
@@ -407,44 +395,6 @@ void CudaGraph::replace(const GraphForm& form, std::size_t index, SourceLocation
   }
   instantiate(form, where);
   for (Applied& one : applied_) one.astray = false;
-}
-
-/// Whether nothing is pending that would be in the way of its end. Where the driver does not say so, it may be.
-bool CudaGraph::is_over() noexcept {
-  if (!launched_ || !tracked_) return true;
-  if (!end_known_) return last_queue_.queue->is_over(last_queue_.owner);
-  const DeviceScope scope(last_device_);
-  return answer_of(cudaEventQuery(done_[static_cast<std::size_t>(last_device_)].get())) == Answer::done;
-}
-
-void CudaGraph::forget_earlier() noexcept {
-  if (!is_over()) return;
-  earlier_.clear();
-  earlier_guarded_.clear();
-  graph_->forget_replaced();
-}
-
-void CudaGraph::close() noexcept { bury(this); }
-
-/// Deletes it, and others that were closed before, as soon as nothing of them is pending.
-void CudaGraph::bury(CudaGraph* graph) noexcept {
-  std::vector<CudaGraph*> gone;
-  try {
-    const detail::LockGuard guard(graveyard().mutex);
-    auto& graphs = graveyard().graphs;
-    gone.reserve(graphs.size() + 1);
-    if (graph != nullptr) graphs.push_back(graph);
-    std::erase_if(graphs, [&](CudaGraph* one) {
-      const detail::LockGuard lock(one->mutex_);
-      if (!one->is_over()) return false;
-      gone.push_back(one);
-      return true;
-    });
-    buried.store(graphs.size(), std::memory_order_relaxed);
-  } catch (...) {
-    // Without memory for the list the graph stays.
-  }
-  for (CudaGraph* one : gone) delete one;
 }
 
 bool CudaGraph::does_more() {

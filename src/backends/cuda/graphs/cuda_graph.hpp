@@ -18,7 +18,12 @@ namespace weir::cuda {
 class CudaDevice;
 class CudaQueue;
 class GuardedGraph;
+class LateReplay;
+class NcclTransport;
 class Watched;
+struct LastHanded;
+
+cudaError_t launch_instance(cudaGraphExec_t instance, cudaStream_t stream);
 
 /// Thread rule: launches and updates from any thread.
 class CudaGraph final : public detail::GraphExecutable {
@@ -32,6 +37,12 @@ class CudaGraph final : public detail::GraphExecutable {
   static void collect() noexcept {
     if (buried.load(std::memory_order_relaxed) != 0) bury(nullptr);
   }
+
+  /// Of its collectives.
+  const std::vector<NcclTransport*>& transports() const { return transports_; }
+  /// A launch that had to wait: beside its stream, before the word that this waits for. By its LateReplay.
+  void hand_over(LateReplay& replay, LastHanded& last);
+  void end_late() noexcept;
 
   void update(const detail::GraphForm& form, std::size_t node) override;
   void update_all(detail::GraphForm& form, std::vector<detail::NodeChange>& changes) override;
@@ -93,6 +104,14 @@ class CudaGraph final : public detail::GraphExecutable {
   void make_end(int device, SourceLocation where);
   void note_end(int device, cudaStream_t stream) noexcept WEIR_NEEDS(mutex_);
   bool is_over() noexcept WEIR_NEEDS(mutex_);
+  void replay(CudaQueue& queue, SourceLocation where, Watched& watched) WEIR_NEEDS(mutex_);
+  // late_replay.cpp
+  void note_collectives(const detail::GraphForm& form);
+  void launch_in_order(CudaQueue& queue, SourceLocation where, Watched& watched);
+  void launch_late(CudaQueue& queue, SourceLocation where);
+  void come_behind_collectives(cudaStream_t stream, const CudaQueue& queue, const LastHanded& last,
+                               SourceLocation where);
+  void note_last(LastHanded& last, const std::shared_ptr<StockEvent>& end, const CudaQueue* in) const;
   // graph_times.cpp
   detail::DeviceGuard guard_of(std::size_t index) const WEIR_NEEDS(mutex_);
   bool tell_driver(std::size_t index) WEIR_NEEDS(mutex_);
@@ -108,7 +127,10 @@ class CudaGraph final : public detail::GraphExecutable {
   bool foreign_ = false;
   bool conditional_ = false;  ///< has conditional nodes
   bool priorities_ = false;
-  detail::FairMutex mutex_;  ///< launches hold it while they wait for room
+  std::vector<std::shared_ptr<const detail::Payload>> collectives_;  ///< one of each transport, which they keep
+  std::vector<NcclTransport*> transports_;
+  std::vector<int> ranks_devices_;  ///< of all their ranks
+  detail::FairMutex mutex_;         ///< launches hold it while they wait for room
   Instance instance_ WEIR_GUARDED_BY(mutex_);
   std::vector<Applied> applied_ WEIR_GUARDED_BY(mutex_);
   std::vector<Earlier> earlier_ WEIR_GUARDED_BY(mutex_);  ///< of graphs that were made anew
@@ -116,6 +138,10 @@ class CudaGraph final : public detail::GraphExecutable {
   std::vector<std::unique_ptr<GuardedGraph>> earlier_guarded_ WEIR_GUARDED_BY(mutex_);
   bool guarded_made_ WEIR_GUARDED_BY(mutex_) = false;  ///< as far as it can be
   bool last_guarded_ WEIR_GUARDED_BY(mutex_) = false;
+  std::size_t late_ WEIR_GUARDED_BY(mutex_) =
+      0;  ///< launches that the driver does not know of, of this or earlier instances
+  std::shared_ptr<StockEvent> replay_end_ WEIR_GUARDED_BY(mutex_);  ///< behind the last one, which was in this queue
+  const CudaQueue* replay_end_in_ WEIR_GUARDED_BY(mutex_) = nullptr;
   Place last_queue_ WEIR_GUARDED_BY(mutex_);
   /// Replays of an earlier instance, which the driver does not keep apart from this one's.
   Place behind_ WEIR_GUARDED_BY(mutex_);

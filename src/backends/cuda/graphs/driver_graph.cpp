@@ -94,6 +94,7 @@ void DriverGraph::end(bool discard, SourceLocation where) {
   };
   for (CudaQueue* queue : capture_->joined) reopen(*queue);
   reopen(*capture_->main);
+  if (answer == cudaSuccess) forget_unused_ends();
   device_.free_what_was_put_off_soon();  // the core's lock of captures is held
   if (discard || answer != cudaSuccess) {
     if (graph_ != nullptr && !broken_) note(cudaGraphDestroy(graph_));

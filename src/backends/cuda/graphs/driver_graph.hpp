@@ -14,6 +14,7 @@
 
 #include "backends/cuda/graphs/graph_calls.hpp"
 #include "backends/cuda/graphs/graph_replays.hpp"
+#include "collective_call.hpp"
 #include "graph_form.hpp"
 #include "thread_safety.hpp"
 
@@ -67,6 +68,10 @@ class DriverGraph {
   /// An event for a place in the capture, which has it until it ends.
   cudaEvent_t take_fork(CudaDevice& device, SourceLocation where);
   void captured(CudaQueue& queue, const detail::GraphForm& form, std::size_t node);
+  /// A rank's part of a collective that others have yet to call, as the queue's next.
+  void open_part(CudaQueue& queue, std::size_t node, std::size_t index, SourceLocation where);
+  /// All have called it.
+  void close_parts(const detail::GraphForm& form, std::size_t node);
   /// A node with nodes inside, as the queue's next.
   void insert(CudaQueue& queue, const detail::GraphForm& form, std::size_t node);
 
@@ -124,11 +129,26 @@ class DriverGraph {
   struct Recording {
     cudaGraph_t graph = nullptr;  ///< null where what is recorded goes at once
     CudaQueue* main = nullptr;
-    std::vector<CudaQueue*> joined;                          ///< the user's
-    std::vector<CudaQueue*> helpers;                         ///< ours: other devices, other priorities
-    std::vector<std::pair<CudaDevice*, cudaEvent_t>> forks;  ///< recorded in it
-    std::uint64_t number = 0;                                ///< where it is of the user's streams
+    std::vector<CudaQueue*> joined;                              ///< the user's
+    std::vector<CudaQueue*> helpers;                             ///< ours: other devices, other priorities
+    std::vector<std::pair<CudaDevice*, cudaEvent_t>> forks;      ///< recorded in it
+    std::uint64_t number = 0;                                    ///< where it is of the user's streams
+    std::vector<std::pair<CudaDevice*, Nodes>> last_collective;  ///< each device's ends of its last one
     bool body = false;
+  };
+  /// A rank's part of a collective in a capture.
+  struct OpenPart {
+    std::size_t node;
+    std::size_t index;
+    CudaQueue* queue;
+    Nodes behind;         ///< what its stream had
+    cudaGraphNode_t end;  ///< empty; what its stream has had since comes behind this
+  };
+  /// One rank's side of a collective: its kernels come behind some nodes, and end in others.
+  struct Side {
+    CudaQueue* queue;
+    Nodes behind;
+    Nodes ends;
   };
   /// The kernel of a condition that was captured before any host function.
   struct Unguarded {
@@ -151,6 +171,11 @@ class DriverGraph {
   void add_empty(DriverNodes& made, const Nodes& behind, SourceLocation where);
   void add_command(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void try_out(const detail::FormNode& node);
+  void add_collective(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind,
+                      const detail::CapturedCollective& collective);
+  void call_collective(const detail::CapturedCollective& collective, std::vector<Side>& sides, DriverNodes& became,
+                       SourceLocation where);
+  void forget_unused_ends() noexcept;
   void add_child(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_conditional(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);
   void guard_first_commands(const detail::GraphForm& form);
@@ -172,6 +197,9 @@ class DriverGraph {
   bool torn_ = false;  ///< some nodes of one of the form's are gone
   std::vector<CudaEvent*> recorded_;
   std::vector<Unguarded> unguarded_;
+  std::vector<OpenPart> open_parts_;
+  /// Ends of parts behind which their streams had nothing yet when the last rank called, and the form's nodes.
+  std::vector<std::pair<std::size_t, cudaGraphNode_t>> unused_ends_;
   std::unique_ptr<Recording> capture_;        ///< of the user's streams
   Recording* recording_ = nullptr;            ///< present one
   Nodes before_;                              ///< the tails when the present command was expected

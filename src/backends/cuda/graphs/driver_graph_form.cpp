@@ -60,8 +60,14 @@ bool is_work(const FormNode& node) {
   return node.kind != NodeKind::alloc && node.kind != NodeKind::free && node.kind != NodeKind::empty;
 }
 
+const detail::CapturedCollective* collective_of(const FormNode& node) {
+  const auto* launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+  return launch != nullptr ? detail::captured_collective_of(*launch) : nullptr;
+}
+
 /// Kernels, copies and fills: what does its work only if the guard lets it.
 bool is_guarded(const FormNode& node) {
+  if (collective_of(node) != nullptr) return false;
   return node.kind == NodeKind::launch || node.kind == NodeKind::copy || node.kind == NodeKind::fill;
 }
 
@@ -196,6 +202,7 @@ void DriverGraph::add_empty(DriverNodes& became, const Nodes& behind, SourceLoca
 
 void DriverGraph::add_command(const GraphForm& form, std::uint32_t node, const Nodes& behind) {
   const FormNode& one = form.nodes[node];
+  if (const auto* collective = collective_of(one)) return add_collective(form, node, behind, *collective);
   if (recording_->body || fixed_place_) try_out(one);
   CudaQueue& queue = queue_for(one);
   check(set_capture_tails(queue.stream(one.where), behind), making, queue.label(), one.where);

@@ -67,6 +67,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void capture_behind(Queue& other) override;
   void captured(const detail::GraphForm& form, std::size_t node) override;
   void capture_inside(const detail::GraphForm& form, std::size_t node) override;
+  void capture_part(std::size_t node, std::size_t index, SourceLocation where) override;
+  void capture_collective(const detail::GraphForm& form, std::size_t node) override;
 
   CudaDevice& device() { return device_; }
   const std::string& label() const { return label_; }

@@ -102,6 +102,14 @@ void CudaQueue::captured(const detail::GraphForm& form, std::size_t node) { capt
 
 void CudaQueue::capture_inside(const detail::GraphForm& form, std::size_t node) { capture_->insert(*this, form, node); }
 
+void CudaQueue::capture_part(std::size_t node, std::size_t index, SourceLocation where) {
+  capture_->open_part(*this, node, index, where);
+}
+
+void CudaQueue::capture_collective(const detail::GraphForm& form, std::size_t node) {
+  capture_->close_parts(form, node);
+}
+
 void CudaQueue::record_in_graph(CudaEvent& event, SourceLocation where) {
   capture_->check_not_in_body("recording an event", label_, where);
   const DeviceScope scope(device_.index());
