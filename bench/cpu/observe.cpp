@@ -16,9 +16,7 @@ namespace {
 
 struct Recording {
   static constexpr const char* name = "recorder";
-  void look() {
-    expect(recorder.dropped() == 0 && recorder.finish().size() > 0, "launches are not in the recording");
-  }
+  void look() { expect(recorder.dropped() == 0 && recorder.finish().size() > 0, "launches are not in the recording"); }
   weir::Recorder recorder;
 };
 

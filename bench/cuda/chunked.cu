@@ -43,8 +43,9 @@ struct Cut {
     return ends;
   }
   std::string text() const {
-    return std::to_string(ends().size()) + " pieces, each " + std::to_string(static_cast<int>(std::lround(share * 100))) +
-           " % of what is left, " + std::to_string(least) + " at least";
+    return std::to_string(ends().size()) + " pieces, each " +
+           std::to_string(static_cast<int>(std::lround(share * 100))) + " % of what is left, " + std::to_string(least) +
+           " at least";
   }
 };
 
@@ -76,8 +77,10 @@ struct Vectors {
                         cudaMemcpyHostToDevice, raw_streams[0]);
       cudaEventRecord(raw_events[piece], raw_streams[0]);
       cudaStreamWaitEvent(raw_streams[1], raw_events[piece++], 0);
-      add<<<static_cast<unsigned>((count + 255) / 256), 256, 0, raw_streams[1]>>>(x + lo, x + n + lo, zd.data() + lo, count);
-      cudaMemcpyAsync(raw_z.data() + lo, zd.data() + lo, count * sizeof(double), cudaMemcpyDeviceToHost, raw_streams[1]);
+      add<<<static_cast<unsigned>((count + 255) / 256), 256, 0, raw_streams[1]>>>(x + lo, x + n + lo, zd.data() + lo,
+                                                                                  count);
+      cudaMemcpyAsync(raw_z.data() + lo, zd.data() + lo, count * sizeof(double), cudaMemcpyDeviceToHost,
+                      raw_streams[1]);
       lo = hi;
     }
     raw_streams[1].synchronize();
@@ -137,7 +140,8 @@ void chunked(Context& context) {
   Vectors vectors(context.device);
   Options options = context.options;
   options.pause = {};
-  constexpr Cut cuts[] = {{0.15, 60'000}, {0.15, 150'000}, {0.25, 60'000}, {0.25, 150'000}, {0.35, 60'000}, {0.35, 150'000}};
+  constexpr Cut cuts[] = {{0.15, 60'000},  {0.15, 150'000}, {0.25, 60'000},
+                          {0.25, 150'000}, {0.35, 60'000},  {0.35, 150'000}};
   const auto bound = [&] { return milliseconds([&] { vectors.run_bound(); }); };
   const auto raw_by = [&](const Cut& cut) { return milliseconds([&] { vectors.run_raw(cut); }); };
   const auto ours_by = [&](const Cut& cut) { return milliseconds([&] { vectors.run_ours(cut); }); };
