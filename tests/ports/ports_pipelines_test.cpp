@@ -19,7 +19,7 @@ namespace port_pipelines {
 
 // ---- a video: decode, blur, histogram, encode, through a ring of buffers
 
-constexpr std::size_t height = 120, width = 160, frames = 20, bins = 16;
+constexpr std::size_t height = 120, width = 160, frames = 20, levels = 16;
 constexpr int taps[5] = {1, 4, 6, 4, 1};
 
 std::uint8_t pixel_of(std::size_t frame, std::size_t i) {
@@ -285,7 +285,7 @@ TEST_P(PortOfPipelines, frames_of_a_video_are_blurred_counted_and_encoded) {
   std::vector<Frame> ring;
   for (int i = 0; i < 3; ++i) ring.emplace_back(upload);
   compute.wait(upload);
-  auto counts = weir::zeros<std::uint32_t>(compute, {frames, bins});
+  auto counts = weir::zeros<std::uint32_t>(compute, {frames, levels});
   std::vector<std::vector<std::uint8_t>> codes(frames);
 
   for (std::size_t f = 0; f < frames; ++f) {
@@ -300,7 +300,7 @@ TEST_P(PortOfPipelines, frames_of_a_video_are_blurred_counted_and_encoded) {
     compute.wait({frame.uploaded, frame.encoded});
     weir::launch(compute, {height, width}, BlurRows{}, weir::in(frame.image), weir::out(frame.rows));
     weir::launch(compute, {height, width}, BlurColumns{}, weir::in(frame.rows), weir::out(frame.blurred));
-    weir::histogram(compute, frame.blurred.reshape(height * width), counts.slice(f, f + 1).reshape(bins), 0, 256);
+    weir::histogram(compute, frame.blurred.reshape(height * width), counts.slice(f, f + 1).reshape(levels), 0, 256);
     compute.record(frame.computed);
 
     download.wait(frame.computed);
@@ -314,12 +314,12 @@ TEST_P(PortOfPipelines, frames_of_a_video_are_blurred_counted_and_encoded) {
   for (std::size_t f = 0; f < frames; ++f) {
     const std::vector<std::uint8_t> image = blurred_by_loops(f);
     EXPECT_EQ(codes[f], encode(image.data(), image.size())) << "frame " << f;
-    std::vector<std::uint32_t> expected(bins);
+    std::vector<std::uint32_t> expected(levels);
     for (const std::uint8_t pixel : image) {
-      ++expected[pixel * bins / 256];
+      ++expected[pixel * levels / 256];
     }
-    EXPECT_EQ(std::vector<std::uint32_t>(all_counts.begin() + static_cast<std::ptrdiff_t>(f * bins),
-                                         all_counts.begin() + static_cast<std::ptrdiff_t>((f + 1) * bins)),
+    EXPECT_EQ(std::vector<std::uint32_t>(all_counts.begin() + static_cast<std::ptrdiff_t>(f * levels),
+                                         all_counts.begin() + static_cast<std::ptrdiff_t>((f + 1) * levels)),
               expected)
         << "frame " << f;
   }
