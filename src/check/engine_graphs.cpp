@@ -398,6 +398,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
   };
   // Of those that come behind nothing no order of this launch follows.
   std::vector<bool> behind_uses(records.size()), behind_all(records.size(), true);
+  std::vector<std::vector<bool>> stands_for(records.size(), behind_all);  ///< the first for all uses of the second
   bool uses_any = !version.footprint().empty();
   if (!version.plain()) {
     each([&](std::uint32_t i, const GraphNode& node) {
@@ -407,6 +408,8 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
         const bool behind = is_behind(i, records[r]);
         behind_uses[r] = behind_uses[r] || behind;
         behind_all[r] = behind_all[r] && behind;
+        for (std::size_t other = 0; !behind && other < records.size(); ++other)
+          stands_for[r][other] = stands_for[r][other] && !is_behind(i, records[other]);
       }
     });
   }
@@ -474,8 +477,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
     for (std::size_t r = 0; r < records.size(); ++r) {
       Clock clock = clock_of(version, waits, records[r], begin);
       for (std::size_t other = 0; other < records.size(); ++other) {
-        if (!behind_uses[other] || (other != r && !version.before(records[other], records[r]))) continue;
-        clock.raise(graph.record_timelines[other], graph.launches);
+        if (behind_uses[other] && stands_for[r][other]) clock.raise(graph.record_timelines[other], graph.launches);
       }
       if (behind_uses[r] && behind_all[r]) clock.raise(stream.timeline, stream.tick);
       const GraphNode& node = version.nodes()[records[r]];
