@@ -357,7 +357,7 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
     made.file = names_.file(node.where.file_name());
     made.line = node.where.line();
   }
-  if (node.stream != 0) made.stream = objects_.stream(node.stream);
+  if (extras_.for_people && node.stream != 0) made.stream = objects_.stream(node.stream);
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
     made.collective = node.collective;

@@ -118,7 +118,7 @@ TEST_F(Trace, explains_each_of_the_ten_longest_idle_times_of_every_demo) {
   for (const std::string device : {"sim:h200", "cpu"}) {
     for (const auto& [demo, more] : demos) {
       if (demo == "heat" && device != "cpu") continue;  // simulated devices have no collectives
-      std::vector<std::string> arguments = {"demo", "--small", demo, "--device", device, "--trace", path_};
+      std::vector<std::string> arguments = {"demo", demo, "--device", device, "--trace", path_};
       arguments.insert(arguments.end(), more.begin(), more.end());
       const Result result = run(arguments);
       ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
