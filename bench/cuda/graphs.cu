@@ -103,8 +103,23 @@ weir::Graph our_chains(const weir::Array<unsigned>& counts, std::size_t chains, 
   return builder.build();
 }
 
+constexpr std::size_t replays_at_once = 50;
+
+/// Microseconds of a replay that is waited for; counts them.
+auto replays_of(const weir::Graph& graph, const weir::Stream& stream, unsigned& replays) {
+  return [&] {
+    return whole_cost(
+        replays_at_once,
+        [&] {
+          ++replays;
+          graph.launch(stream);
+          stream.synchronize();
+        },
+        [] {});
+  };
+}
+
 void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
-  constexpr std::size_t count = 50;
   const weir::Stream stream(context.device, {.blocking = false});
   const raw::Stream raw_stream;
   const auto raw_counts = weir::zeros<unsigned>(stream, chains * length);
@@ -119,7 +134,7 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
       bursts(context),
       [&] {
         return whole_cost(
-            count,
+            replays_at_once,
             [&] {
               ++raw_replays;
               raw::driver().launch_graph(raw_graph.instance(), raw_stream);
@@ -127,16 +142,7 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
             },
             none);
       },
-      [&] {
-        return whole_cost(
-            count,
-            [&] {
-              ++our_replays;
-              graph.launch(stream);
-              stream.synchronize();
-            },
-            none);
-      });
+      replays_of(graph, stream, our_replays));
   raw::check_last();
   const std::vector<unsigned> by_hand = raw_counts.to_host();
   const std::vector<unsigned> ours = our_counts.to_host();
@@ -150,22 +156,12 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
 
 /// Beside the same replays that nobody observes.
 void watched(Context& context) {
-  constexpr std::size_t count = 50;
   const weir::Stream stream(context.device, {.blocking = false});
   const auto counts = weir::zeros<unsigned>(stream, 100);
   stream.synchronize();
   const weir::Graph graph = our_chains(counts, 1, 100);
   unsigned replays = 0;
-  const auto burst = [&] {
-    return whole_cost(
-        count,
-        [&] {
-          ++replays;
-          graph.launch(stream);
-          stream.synchronize();
-        },
-        [] {});
-  };
+  const auto burst = replays_of(graph, stream, replays);
   Listener listener;
   const Pair pair = by_turns(bursts(context), burst, [&] {
     const Listening listening(listener, weir::Watch::times);
