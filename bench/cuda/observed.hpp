@@ -1,8 +1,8 @@
 // Observers for rows beside the same work without.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -11,24 +11,26 @@
 
 namespace bench {
 
-/// Keeps nothing of what it is told, but the longest time.
+/// Keeps nothing of what it is told, but how long commands that ran took in all.
 class Listener final : public weir::Observer {
  public:
   void ran(weir::CommandId, weir::StreamId, weir::Span span) override {
     const std::lock_guard lock(mutex_);
-    longest_ = std::max(longest_, span.end - span.begin);
+    sum_ += span.end - span.begin;
+    ++count_;
   }
   void clear() {
     const std::lock_guard lock(mutex_);
-    longest_ = {};
+    sum_ = {};
+    count_ = 0;
   }
-  /// Waits until something was told.
-  double longest_us() {
+  /// Of all, once so many were told of.
+  double sum_us(std::size_t count) {
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < late) {
       {
         const std::lock_guard lock(mutex_);
-        if (longest_.count() > 0) return std::chrono::duration<double, std::micro>(longest_).count();
+        if (count_ >= count) return std::chrono::duration<double, std::micro>(sum_).count();
       }
       std::this_thread::yield();
     }
@@ -37,7 +39,8 @@ class Listener final : public weir::Observer {
 
  private:
   std::mutex mutex_;
-  std::chrono::steady_clock::duration longest_{};
+  std::chrono::steady_clock::duration sum_{};
+  std::size_t count_ = 0;
 };
 
 /// The observer is attached while this lives.

@@ -32,6 +32,8 @@ struct Attached {
 };
 
 constexpr CommandId ids_at_once = 4096;
+/// Who is told of commands themselves, and so of what they come behind.
+constexpr Watch told_of_commands = Watch::commands | Watch::refusals;
 
 std::atomic<const Attached*> attached{nullptr};
 std::atomic<CommandId> next_ids{1};
@@ -279,6 +281,15 @@ void submit_observed(StreamState& stream, Command& command) {
       stream, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);
 }
 
+void submit_for_times(StreamState& stream, Command& command) {
+  if (watched(told_of_commands)) {
+    submit_observed(stream, command);
+    return;
+  }
+  command.id = Seat::mine().new_id();
+  stream.queue->submit(command);
+}
+
 void observe_refused(const Command& command, const Error& error) noexcept {
   tell(Watch::refusals, [&](Observer& observer) { observer.refused({command, error, true}); });
 }
@@ -388,9 +399,11 @@ void publish(Attachments& all, std::unique_ptr<Attached> list) WEIR_NEEDS(all.mu
   const Attached* now = attached.load(std::memory_order_relaxed);
   DeviceClock* clock = device_clock.load(std::memory_order_relaxed);
   if (clock != nullptr) clock->watch_times((watches & static_cast<std::uint32_t>(Watch::times)) != 0);
-  const bool first = now == nullptr || std::none_of(now->all.begin(), now->all.end(), [&](const Attached::One& one) {
-                       return one.observer != clock && (one.watch & static_cast<std::uint32_t>(commands_watched)) != 0;
-                     });
+  const auto hears_of_commands = [&](const Attached::One& one) {
+    return one.observer != clock && (one.watch & static_cast<std::uint32_t>(told_of_commands)) != 0;
+  };
+  const bool first =
+      now == nullptr || (now->policies.empty() && std::none_of(now->all.begin(), now->all.end(), hears_of_commands));
   const Attached* before = attached.exchange(list.release(), std::memory_order_seq_cst);
   if (before != nullptr) all.old.emplace_back(before);
   if (first) forget_default_order();

@@ -16,6 +16,7 @@ struct DeviceCount {
   std::uint64_t plain;
   std::uint64_t count;
   std::uint32_t careful;  ///< 1: the first block is, too, and has the last elements
+  std::uint32_t alone;    ///< 1: of a grid of one block that notes times; its views are dense, and there is no guard
 };
 
 /// The last blocks of a grid, as many as a GPU can have at once, note when they end: all of a large grid's would take turns
@@ -28,6 +29,7 @@ struct DeviceExtent {
   std::uint64_t plain;  ///< as in DeviceCount, and 0 where the extent is not narrow
   std::uint64_t count;
   std::uint32_t careful;
+  std::uint32_t alone;
   std::uint64_t size[4];
   std::uint32_t factor[4];
   std::uint32_t shift[4];
@@ -129,6 +131,15 @@ __device__ inline void note_end(const DeviceGuard& guard) {
   }
 }
 
+/// The same of the only block of a grid, whose times are noted: a short kernel feels each question.
+__device__ inline void note_begin_alone(const DeviceGuard& guard) {
+  if (threadIdx.x == 0) guard.times->begin = device_timer();
+}
+__device__ inline void note_end_alone(const DeviceGuard& guard) {
+  __syncthreads();
+  if (threadIdx.x == 0) guard.times->end = device_timer();
+}
+
 /// The element of a thread in a block that is careful.
 __device__ inline std::size_t careful_element(std::uint32_t careful) {
   const std::size_t blocks = static_cast<std::size_t>(gridDim.y) * gridDim.x;
@@ -148,11 +159,11 @@ __device__ void call_dense_element(const C& closure, const I& index) {
   }
 }
 
-/// The same, whether they are dense or not.
+/// The same, whether they are dense or not, unless it is known that they are.
 template <class C, class I>
-__device__ void call_element(const C& closure, const I& index) {
+__device__ void call_element(const C& closure, const I& index, bool known_dense) {
   if constexpr (has_strides<C>) {
-    if (!all_unit_stride(closure.arguments)) {
+    if (!known_dense && !all_unit_stride(closure.arguments)) {
       closure.call_on_device(I(index));
       return;
     }
@@ -171,11 +182,17 @@ __global__ void run_line_on_device(const __grid_constant__ DeviceCount size, con
     call_dense_element(closure, i);
     return;
   }
-  if (size.plain == size.count || skipped(guard)) return;
-  note_begin(guard);
-  i = careful_element(size.careful);
-  if (i < size.count) call_element(closure, i);
-  note_end(guard);
+  if (size.plain == size.count) return;
+  const bool alone = size.alone != 0;
+  if (alone) {
+    note_begin_alone(guard);
+  } else {
+    if (skipped(guard)) return;
+    note_begin(guard);
+    i = careful_element(size.careful);
+  }
+  if (i < size.count) call_element(closure, i, alone);
+  alone ? note_end_alone(guard) : note_end(guard);
 }
 
 /// The element of a launch of several dimensions and fewer than 2^31 elements.
@@ -213,11 +230,17 @@ __global__ void run_shaped_on_device(const __grid_constant__ DeviceExtent extent
     call_dense_element(closure, narrow_index_of<R>(extent, static_cast<std::uint32_t>(linear)));
     return;
   }
-  if (extent.plain == extent.count || skipped(guard)) return;
-  note_begin(guard);
-  linear = careful_element(extent.careful);
-  if (linear < extent.count) call_element(closure, index_of<R>(extent, linear));
-  note_end(guard);
+  if (extent.plain == extent.count) return;
+  const bool alone = extent.alone != 0;
+  if (alone) {
+    note_begin_alone(guard);
+  } else {
+    if (skipped(guard)) return;
+    note_begin(guard);
+    linear = careful_element(extent.careful);
+  }
+  if (linear < extent.count) call_element(closure, index_of<R>(extent, linear), alone);
+  alone ? note_end_alone(guard) : note_end(guard);
 }
 
 template <class C>

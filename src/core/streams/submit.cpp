@@ -88,13 +88,13 @@ template <ClosureCopy kind>
   }
 }
 
-/// What is told of beside times goes into its queue by the shortest way, as if nobody were told.
+/// What is told of, but for its times, goes into its queue by the shortest way, as if nobody were told.
 template <ClosureCopy kind>
 bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
                               const LaunchSite& site) {
   StreamState* state = stream.state();
   const std::uint32_t now = hooks.load(std::memory_order_relaxed);
-  constexpr auto slower = static_cast<std::uint32_t>(Watch::times) | policies | launch_blocking | captures_watched;
+  constexpr auto slower = policies | launch_blocking | captures_watched;
   if ((now & static_cast<std::uint32_t>(commands_watched)) == 0 || (now & slower) != 0 ||
       thread_state != ThreadState::free || state == nullptr ||
       state->id.load(std::memory_order_relaxed) != stream.id() ||
@@ -109,6 +109,10 @@ bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void
   launch.kernel = &kernel;
   launch.closure = closure;
   launch.extent = Shape(size);
+  if ((now & static_cast<std::uint32_t>(Watch::times)) != 0) {
+    submit_for_times(*state, command);
+    return true;
+  }
   const auto enter = [&] { enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site); };
   submit_observed(
       *state, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);

@@ -38,7 +38,8 @@ char state_of_thread(long thread) {
 /// The housekeeping thread has a task when the process ends, and another one behind that.
 WEIR_SCENE(cuda_ends_with_tasks) {
   static_cast<void>(cudaFree(nullptr));
-  std::atexit([] {  // between the driver's handler and the library's
+  std::atexit([] {  // between the driver's handler and the library's, which has waited for the first task in vain
+    ending = true;
     insist(eventually([] {
              const char state = state_of_thread(housekeeper);
              return state == '\0' || state == 'S';
@@ -50,7 +51,6 @@ WEIR_SCENE(cuda_ends_with_tasks) {
   const weir::Stream s(weir::devices("cuda").at(0));
   const auto x = weir::zeros<int>(s, 16);
   s.synchronize();
-  std::atexit([] { ending = true; });
   auto task = weir::cuda::make_task([] {
     housekeeper = syscall(SYS_gettid);
     while (!ending) std::this_thread::yield();

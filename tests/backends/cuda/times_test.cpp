@@ -36,10 +36,18 @@ class Times final : public weir::Observer {
     const std::lock_guard lock(mutex_);
     if (stream == stream_) spans_.push_back(span);
   }
+  void ran_node(weir::CommandId, weir::StreamId stream, std::uint32_t, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
+    if (stream == stream_) nodes_.push_back(span);
+  }
   void of(weir::StreamRef stream) { stream_ = stream.id(); }
   std::vector<weir::Span> all() {
     const std::lock_guard lock(mutex_);
     return spans_;
+  }
+  std::vector<weir::Span> nodes() {
+    const std::lock_guard lock(mutex_);
+    return nodes_;
   }
   bool has(std::size_t count) {
     return eventually([&] { return all().size() >= count; });
@@ -49,6 +57,7 @@ class Times final : public weir::Observer {
   std::mutex mutex_;
   weir::StreamId stream_ = 0;
   std::vector<weir::Span> spans_;
+  std::vector<weir::Span> nodes_;
 };
 
 struct Nothing {
@@ -130,6 +139,69 @@ TEST(TimesOfKernels, are_taken_by_events_where_too_many_are_on_their_way) {
   }));
 }
 
+/// How many events it puts into the stream.
+std::uint64_t events_of_a_replay(const weir::Graph& graph, const weir::Stream& s) {
+  const std::uint64_t before = fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cuEventRecord");
+  {
+    const fake_cuda::Pause held(0);
+    graph.launch(s);
+  }
+  const std::uint64_t after = fake_cuda::calls("cudaEventRecord") + fake_cuda::calls("cuEventRecord");
+  s.synchronize();
+  return after - before;
+}
+
+TEST(TimesOfGraphs, of_kernels_alone_are_those_of_their_kernels) {
+  weir::GraphBuilder builder(gpu());
+  weir::Node last = builder.launch(1, Nothing{});
+  for (int i = 0; i < 4; ++i) {
+    const weir::Node next = builder.launch(1, Nothing{});
+    builder.depends(next, last);
+    last = next;
+  }
+  weir::Graph graph = builder.build();
+  const weir::Stream s = started_stream();
+  Times times;
+  times.of(s);
+  EXPECT_EQ(events_of_a_replay(graph, s), 1u);  // behind its end
+  ASSERT_TRUE(times.has(1));
+  ASSERT_EQ(times.nodes().size(), 5u);
+  EXPECT_EQ(times.all().front().source, Source::kernel);
+  EXPECT_EQ(times.all().front().begin, times.nodes().front().begin);
+  EXPECT_EQ(times.all().front().end, times.nodes().back().end);
+}
+
+TEST(TimesOfGraphs, with_more_than_kernels_are_by_events) {
+  weir::Array<int> x = weir::empty<int>(gpu(), 16);
+  weir::GraphBuilder builder(gpu());
+  const weir::Node fill = builder.fill(x, 1);
+  builder.depends(builder.launch(1, Nothing{}), fill);
+  weir::Graph graph = builder.build();
+  const weir::Stream s = started_stream();
+  Times times;
+  times.of(s);
+  EXPECT_EQ(events_of_a_replay(graph, s), 3u);
+  ASSERT_TRUE(times.has(1));
+  EXPECT_EQ(times.all().front().source, Source::events);
+  ASSERT_EQ(times.nodes().size(), 1u);
+  EXPECT_GE(times.nodes().front().begin, times.all().front().begin);
+}
+
+TEST(TimesOfGraphs, in_which_a_kernel_is_switched_on_later_are_by_events) {
+  weir::GraphBuilder builder(gpu());
+  const weir::Node first = builder.launch(1, Nothing{});
+  const weir::Node second = builder.launch(1, Nothing{});
+  builder.depends(second, first);
+  weir::Graph graph = builder.build();
+  graph.disable(second);
+  const weir::Stream s = started_stream();
+  Times times;
+  times.of(s);
+  EXPECT_EQ(events_of_a_replay(graph, s), 1u);
+  graph.enable(second);
+  EXPECT_EQ(events_of_a_replay(graph, s), 3u);
+}
+
 TEST(TimesOfCalls, are_the_functions_own_and_those_of_copies_are_by_events) {
   weir::Stream s(gpu());
   auto x = weir::zeros<int>(s, 1000);
@@ -168,6 +240,21 @@ TEST(TimesOfKernels, behind_a_host_function_that_throws_are_none) {
 struct NothingInBlocks {
   WEIR_KERNEL void operator()(weir::Block&) const {}
 };
+
+/// The fake driver looks whether what a kernel is told of itself is right.
+TEST(TimesOfKernels, behind_a_host_function_that_may_fail_heed_it) {
+  const weir::Stream s = started_stream();
+  Times times;
+  times.of(s);
+  {
+    const fake_cuda::Pause held(0);
+    weir::host_call(s, [] {});
+    weir::launch(s, 1, Nothing{});
+  }
+  s.synchronize();
+  ASSERT_TRUE(times.has(2));
+  EXPECT_EQ(times.all().back().source, Source::kernel);
+}
 
 TEST(TimesOfKernels, that_are_refused_are_not_told) {
   const weir::Stream s = started_stream();

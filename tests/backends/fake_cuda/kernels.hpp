@@ -56,11 +56,12 @@ class Noted {
 template <class C, class Size>
 void expect_plain(const void* closure, const Size& size, const Dimensions& dimensions,
                   const weir::detail::DeviceGuard& guard) {
-  if (size.plain == 0 && size.careful == 0) return;
+  if (size.plain == 0 && size.careful == 0 && size.alone == 0) return;
   bool right = guard.failed_at == nullptr && dimensions.grid[1] == 1;
   if constexpr (weir::detail::has_strides<C>) right = right && weir::detail::is_dense<C>(closure);
+  if (right && size.alone != 0 && size.plain == 0 && guard.times != nullptr && dimensions.grid[0] == 1) return;
   const std::uint64_t noting = guard.times == nullptr ? 0 : 1 + weir::detail::ending_blocks;
-  right = right && size.careful == (noting == 0 ? 0 : 1) && dimensions.grid[0] > noting;
+  right = right && size.alone == 0 && size.careful == (noting == 0 ? 0 : 1) && dimensions.grid[0] > noting;
   const std::uint64_t all = (std::uint64_t{dimensions.grid[0]} - noting) * dimensions.block[0];
   if (right && size.plain == (noting == 0 ? size.count : all)) return;
   std::fputs("fake driver: a launch says of elements that they are plain, and they are not\n", stderr);

@@ -171,6 +171,7 @@ void CudaGraph::replay(CudaQueue& queue, SourceLocation where, Watched& watched)
   if (times_copied_ && end_known_ && last_queue_.queue != &queue) {
     note(cudaStreamWaitEvent(stream, done_[static_cast<std::size_t>(last_device_)].get(), cudaEventWaitDefault));
   }
+  watched.begin_replay(timed && times_noted_ && all_noted_);
   std::uint64_t place = 0;
   if (graph_->has_calls()) {
     queue.ensure_flag(where);
@@ -288,6 +289,7 @@ void CudaGraph::update_node(const GraphForm& form, std::size_t index) {
     update_graph(form, index);
   }
   applied.enabled = node.enabled;
+  all_noted_ = all_noted_ && !node.enabled;  // it was not chosen
 }
 
 /// The driver's own call for a kernel's node: false where it does not apply.

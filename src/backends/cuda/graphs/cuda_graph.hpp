@@ -108,7 +108,7 @@ class CudaGraph final : public detail::GraphExecutable {
   // late_replay.cpp
   void note_collectives(const detail::GraphForm& form);
   void launch_in_order(CudaQueue& queue, SourceLocation where, Watched& watched);
-  void launch_late(CudaQueue& queue, SourceLocation where);
+  void launch_late(CudaQueue& queue, SourceLocation where, Watched& watched);
   void come_behind_collectives(cudaStream_t stream, const CudaQueue& queue, const LastHanded& last,
                                SourceLocation where);
   void note_last(LastHanded& last, const std::shared_ptr<StockEvent>& end, const CudaQueue* in) const;
@@ -155,7 +155,8 @@ class CudaGraph final : public detail::GraphExecutable {
   bool launched_ WEIR_GUARDED_BY(mutex_) = false;
   /// Kernels of the instance note when they run: of the launches that somebody watches.
   bool times_noted_ WEIR_GUARDED_BY(mutex_) = false;
-  bool times_copied_ WEIR_GUARDED_BY(mutex_) = false;                                      ///< behind the last replay
+  bool all_noted_ WEIR_GUARDED_BY(mutex_) = false;     ///< and nothing else is in it
+  bool times_copied_ WEIR_GUARDED_BY(mutex_) = false;  ///< behind the last replay
   std::shared_ptr<const std::vector<std::uint32_t>> timed_nodes_ WEIR_GUARDED_BY(mutex_);  ///< by place in the blocks
   std::vector<TimesMemory::Block> times_ WEIR_GUARDED_BY(mutex_);                          ///< the graph's to its end
 };

@@ -31,11 +31,13 @@ bool CudaGraph::tell_driver(std::size_t index) {
 /// The graph's own kernels on its own device that are one node each, as many as there is memory for.
 void CudaGraph::choose_timed() {
   auto nodes = std::make_shared<std::vector<std::uint32_t>>();
+  std::size_t enabled = 0;
   for (std::size_t i = 0; i < applied_.size(); ++i) {
     const Launch* launch = launch_of(applied_[i].payload);
     const bool fits = is_updatable(launch) && applied_[i].enabled && !applied_[i].astray &&
                       applied_[i].device == device_.index() && graph_->nodes_of(i).nodes.size() == 1;
     if (fits) nodes->push_back(static_cast<std::uint32_t>(i));
+    if (applied_[i].enabled) ++enabled;
   }
   const std::size_t blocks = (nodes->size() + TimesMemory::block_size - 1) / TimesMemory::block_size;
   if (times_.size() < blocks) {
@@ -43,6 +45,7 @@ void CudaGraph::choose_timed() {
     if (more.empty()) nodes->resize(times_.size() * TimesMemory::block_size);
     times_.insert(times_.end(), more.begin(), more.end());
   }
+  all_noted_ = nodes->size() == enabled;
   timed_nodes_ = std::move(nodes);
 }
 
@@ -57,7 +60,9 @@ void CudaGraph::note_times(bool on) {
     for (std::size_t k = 0; k < timed_nodes_->size(); ++k) {
       const std::size_t index = (*timed_nodes_)[k];
       applied_[index].times = times_[k / TimesMemory::block_size].on_device + k % TimesMemory::block_size;
-      if (!tell_driver(index)) applied_[index].times = nullptr;
+      if (tell_driver(index)) continue;
+      applied_[index].times = nullptr;
+      all_noted_ = false;
     }
   } else {
     for (const std::uint32_t index : *timed_nodes_) {

@@ -113,11 +113,12 @@ void CudaGraph::launch_in_order(CudaQueue& queue, SourceLocation where, Watched&
       return;
     }
   }
-  launch_late(queue, where);
+  launch_late(queue, where, watched);
 }
 
 /// No lock is held while the stream gets what may wait for room there: what makes room may need the lock.
-void CudaGraph::launch_late(CudaQueue& queue, SourceLocation where) {
+void CudaGraph::launch_late(CudaQueue& queue, SourceLocation where, Watched& watched) {
+  watched.begin_replay(false);
   queue.ensure_flag(where);
   make_end(transports_.front()->ranks()->devices.front()->index(), where);
   const auto part = std::make_shared<NcclPart>(queue);

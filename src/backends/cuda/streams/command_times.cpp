@@ -62,7 +62,7 @@ class Rooms {
 }  // namespace
 
 /// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
-class TimedBatch {
+class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
  public:
   static constexpr std::size_t size = TimesMemory::block_size;
 
@@ -86,7 +86,13 @@ class TimedBatch {
     return has_kernels() ? kernels_.on_device + number : nullptr;
   }
 
-  bool settle() noexcept { return settled_.fetch_add(1, std::memory_order_acq_rel) + 1 == size; }
+  /// Itself, if it is full now. Who finds that another one settles at this moment leaves it: the stream is asked instead.
+  std::shared_ptr<TimedBatch> settle() noexcept {
+    std::shared_ptr<TimedBatch> kept;  // nobody else may keep it behind the last place
+    if (settled_.load(std::memory_order_relaxed) + 1 == size) kept = shared_from_this();
+    settled_.fetch_add(1, std::memory_order_acq_rel);
+    return kept;
+  }
   void close(StockEvent behind) noexcept {
     if (told()) return;
     const detail::LockGuard guard(mutex_);
@@ -224,7 +230,9 @@ cudaError_t TimedBatch::ask() noexcept {
     const cudaError_t answer = ask_whether_over();
     if (answer != cudaSuccess) return answer;
     over_ = true;
-    asks_ = any([](const TimedCommand& one) { return one.how == How::kernel || one.how == How::events; });
+    asks_ = any([](const TimedCommand& one) {
+      return one.how == How::kernel || one.how == How::events || one.how == How::nodes;
+    });
     fetching_ = fetch();
   }
   if (asks_ && !queue_.device().clock().ask(queue_.device())) return cudaErrorNotReady;
@@ -284,12 +292,14 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
   return all;
 }
 
-/// The kernels of a replay, by their own stamps. The launch is by events: the two clocks agree within some microseconds.
+/// The kernels of a replay, by their own stamps. The launch is by these, too, or by events where there is more in it than
+/// kernels that note their times: the two clocks agree within some microseconds.
 void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all) {
   DeviceClock& clock = queue_.device().clock();
   const ReplayTimes& replay = *launch.replay;
   const std::size_t first = all.size();
   Clock::time_point begin = Clock::time_point::max();
+  Clock::time_point end = Clock::time_point::min();
   for (std::size_t i = 0; i < replay.nodes->size(); ++i) {
     const detail::KernelTimes& times = replay.blocks[i / TimesMemory::block_size].on_host[i % TimesMemory::block_size];
     if (times.end == 0) continue;
@@ -297,7 +307,14 @@ void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<T
     if (ran.begin + ran.error < launch.submitted) continue;  // of an earlier replay: it was skipped in this one
     clock.learn(launch.submitted, launch.seen, times);
     begin = std::min(begin, ran.begin);
+    end = std::max(end, ran.end);
     all.push_back({launch.id, launch.stream, (*replay.nodes)[i], ran});
+  }
+  if (launch.how == How::nodes && first != all.size()) {
+    Span whole = all[first].span;
+    whole.begin = begin;
+    whole.end = end;
+    span = clock.in_order(launch.stream, launch.submitted, launch.seen, whole);
   }
   const Clock::duration late =
       first != all.size() ? std::max(span.begin - begin, Clock::duration{}) : Clock::duration{};
@@ -328,8 +345,8 @@ Span TimedBatch::span_of(std::size_t number) {
 
 TimedCommand& TimedPlace::command() const { return batch_->command(number_); }
 detail::KernelTimes* TimedPlace::kernel() const { return batch_->kernel(number_); }
-bool TimedPlace::settle() noexcept { return batch_->settle(); }
-void TimedPlace::close(StockEvent behind) noexcept { batch_->close(std::move(behind)); }
+std::shared_ptr<TimedBatch> TimedPlace::settle() noexcept { return std::exchange(batch_, nullptr)->settle(); }
+void close(TimedBatch& batch, StockEvent behind) noexcept { batch.close(std::move(behind)); }
 
 namespace {
 
@@ -390,12 +407,27 @@ void wait_for_reports() {
 
 }  // namespace
 
+void CommandTimes::make_room(CudaQueue& queue) {
+  if (closed_ || count_ == TimedBatch::size) begin_batch(queue);
+  if (count_ % Rooms::size == 0) batch_->make_room_for(count_);
+}
+
 TimedPlace CommandTimes::add(CudaQueue& queue) noexcept {
   try {
     const detail::LockGuard guard(mutex_);
-    if (closed_ || count_ == TimedBatch::size) begin_batch(queue);
-    if (count_ % Rooms::size == 0) batch_->make_room_for(count_);
-    return {batch_, count_++};
+    make_room(queue);
+    return {*batch_, count_++};
+  } catch (...) {
+    return {};
+  }
+}
+
+TimedPlace CommandTimes::add_kernel(CudaQueue& queue) noexcept {
+  try {
+    const detail::LockGuard guard(mutex_);
+    make_room(queue);
+    if (!batch_->has_kernels()) return {};
+    return {*batch_, count_++};
   } catch (...) {
     return {};
   }

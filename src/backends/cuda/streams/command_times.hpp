@@ -53,7 +53,13 @@ struct ReplayTimes {
 
 /// One command of a batch.
 struct TimedCommand {
-  enum class How : std::uint8_t { no_time, kernel, host, events };
+  enum class How : std::uint8_t {
+    no_time,
+    kernel,
+    host,
+    events,
+    nodes  ///< a replay of kernels that all note their times
+  };
 
   CommandId id = 0;
   StreamId stream = 0;
@@ -67,25 +73,27 @@ struct TimedCommand {
   StockEvent end;
 };
 
-/// A command's place in its batch; empty: nobody watches it.
+/// A command's place in its batch, which stays there until all its places are settled; empty: nobody watches it.
 class TimedPlace {
  public:
   TimedPlace() = default;
-  TimedPlace(std::shared_ptr<TimedBatch> batch, std::size_t number) : batch_(std::move(batch)), number_(number) {}
+  TimedPlace(TimedBatch& batch, std::size_t number) : batch_(&batch), number_(number) {}
 
   explicit operator bool() const { return batch_ != nullptr; }
   TimedCommand& command() const;
   /// Where its kernel notes when it ran; null: not there.
   detail::KernelTimes* kernel() const;
-  /// It is in the stream, or was refused. From here on others read it. Whether the batch is full now.
-  bool settle() noexcept;
-  void close(StockEvent behind) noexcept;
-  void reset() { batch_.reset(); }
+  /// It is in the stream, or was refused. From here on others read it, and the place is empty. The batch, if it is full now and
+  /// nothing of it is on its way into the stream any more; else null.
+  std::shared_ptr<TimedBatch> settle() noexcept;
 
  private:
-  std::shared_ptr<TimedBatch> batch_;
+  TimedBatch* batch_ = nullptr;
   std::size_t number_ = 0;
 };
+
+/// The event stands behind all of a batch that is full.
+void close(TimedBatch& batch, StockEvent behind) noexcept;
 
 /// Of one queue. Thread rule: any thread.
 class CommandTimes {
@@ -93,6 +101,8 @@ class CommandTimes {
   /// A place behind those that were taken before, for a command of which nothing is known yet. Empty without memory, or without
   /// a thread to ask.
   TimedPlace add(CudaQueue& queue) noexcept;
+  /// The same for a kernel that is to note its own times; empty, too, where it has no memory for them.
+  TimedPlace add_kernel(CudaQueue& queue) noexcept;
   /// The queue has another owner.
   void begin_anew() noexcept;
   /// Of all queues: what is over by now is told when this returns.
@@ -108,6 +118,8 @@ class CommandTimes {
 
  private:
   void begin_batch(CudaQueue& queue) WEIR_NEEDS(mutex_);
+  /// The newest batch has a place for one more.
+  void make_room(CudaQueue& queue) WEIR_NEEDS(mutex_);
 
   detail::Mutex mutex_;
   std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first

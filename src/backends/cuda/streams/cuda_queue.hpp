@@ -191,6 +191,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
 
   // queue_launch.cpp
   void submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times);
+  /// The shortest way of a launch over one dimension that notes its own times. False: it needs another one, and nothing was done.
+  bool launch_noted(const Command& command, const Launch& launch);
   void launch_global(const Command& command, const Launch& launch);
   [[gnu::noinline]] void launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
                                        const detail::LaunchSite& site);
@@ -229,6 +231,10 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void call_without_driver(const Command& command, detail::HostFunction* function, std::shared_ptr<HostTimes> times);
   void submit_external(const Command& command, detail::HostFunction* function);
   friend class Watched;
+
+  // queue_observed.cpp
+  /// Of a batch that was full when the last of its commands was in the stream.
+  void close_times(TimedBatch& full, SourceLocation where) noexcept;
 
   // collectives/queue_collective.cpp
   void submit_collective(const Command& command, detail::CollectivePart& part);
@@ -326,6 +332,8 @@ class Watched {
   detail::KernelTimes* kernel() const;
   std::shared_ptr<HostTimes> host() const;
   explicit operator bool() const { return static_cast<bool>(place_); }
+  /// A graph is about to be launched. `by_nodes`: it is nothing but kernels that note their times.
+  void begin_replay(bool by_nodes) noexcept;
   /// The graph was launched: behind its end stands a copy of what its kernels noted.
   void end_replay(const std::shared_ptr<const std::vector<std::uint32_t>>& nodes,
                   const std::vector<TimesMemory::Block>& blocks) noexcept;

@@ -49,7 +49,7 @@ struct PreparedLaunch {
 
  private:
   /// As in detail::DeviceCount.
-  std::uint64_t plain_elements(const void* closure) const;
+  std::uint64_t plain_elements() const;
 
   const Kernel& kernel_;
 };

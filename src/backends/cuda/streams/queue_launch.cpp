@@ -1,6 +1,7 @@
 // Kernels: the hot path is one call of the driver's, with nothing allocated and nothing asked.
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <limits>
 
 #include <weir/kernel.hpp>
@@ -44,6 +45,12 @@ unsigned threads_for(const LoadedCode& code, std::uint32_t asked, std::size_t co
   return static_cast<unsigned>((count + warp - 1) / warp * warp);
 }
 
+/// Elements below that are computed by blocks that note no times, in a grid of so many blocks (detail::DeviceCount).
+std::uint64_t unnoted_elements(unsigned blocks, unsigned threads) {
+  constexpr unsigned noting = 1 + detail::ending_blocks;
+  return blocks > noting ? std::uint64_t{blocks - noting} * threads : 0;
+}
+
 }  // namespace
 
 void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std::size_t size,
@@ -61,7 +68,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   const unsigned threads = threads_for(*loaded, 0, size);
   const unsigned blocks = (static_cast<unsigned>(size) + threads - 1) / threads;
   detail::DeviceGuard unguarded{nullptr, 0};
-  detail::DeviceCount count{is_dense(*code, closure) ? size : 0, size, 0};
+  detail::DeviceCount count{is_dense(*code, closure) ? size : 0, size, 0, 0};
   void* arguments[] = {&count, const_cast<void*>(closure), &unguarded};
   const RoomCall room;
   const CUresult answer = driver().launch_kernel(loaded->function.load(std::memory_order_relaxed), blocks, 1, 1,
@@ -69,6 +76,40 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   if (answer != CUDA_SUCCESS) [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
   }
+}
+
+bool CudaQueue::launch_noted(const Command& command, const Launch& launch) {
+  const std::size_t size = launch.extent.rank() == 1 ? launch.extent[0] : 0;
+  if (command.id == 0 || launch.kernel->rank != 1 || size == 0 || size > most_grid_x || capture_ != nullptr)
+    return false;
+  const detail::DeviceCode* code = code_of(*launch.kernel);
+  const cudaStream_t stream = stream_.load(std::memory_order_acquire);
+  const LoadedCode* loaded = code != nullptr && code->kind == detail::DeviceCode::Kind::line && stream != nullptr
+                                 ? device_.known(*code)
+                                 : nullptr;
+  if (loaded == nullptr || failures().in_doubt() || (of_current_device_ && several_devices)) return false;
+  TimedPlace place = times_.add_kernel(*this);
+  if (!place) return false;
+  const LegacyWork legacy(*this);
+  const RoomCall room;
+  used_.store(true, std::memory_order_relaxed);
+  TimedCommand& timed = place.command();
+  timed.submitted = std::chrono::steady_clock::now();
+  timed.id = command.id;
+  timed.stream = owner();
+  timed.how = TimedCommand::How::kernel;
+  const unsigned threads = threads_for(*loaded, launch.block, size);
+  const unsigned blocks = (static_cast<unsigned>(size) + threads - 1) / threads;
+  detail::DeviceGuard noting{nullptr, 0, place.kernel()};
+  const bool dense = is_dense(*code, launch.closure);
+  detail::DeviceCount count{dense ? unnoted_elements(blocks, threads) : 0, size, 0, dense && blocks == 1};
+  count.careful = count.plain != 0 ? 1 : 0;
+  void* arguments[] = {&count, const_cast<void*>(launch.closure), &noting};
+  const CUresult answer = driver().launch_kernel(loaded->function.load(std::memory_order_relaxed), blocks, 1, 1,
+                                                 threads, 1, 1, 0, stream, arguments, nullptr);
+  timed.refused = answer != CUDA_SUCCESS;
+  if (const std::shared_ptr<TimedBatch> full = place.settle()) close_times(*full, command.where);
+  return answer == CUDA_SUCCESS;
 }
 
 void CudaQueue::launch_slowly(const Kernel& kernel, const void* closure, std::size_t size,
@@ -105,17 +146,17 @@ PreparedLaunch::PreparedLaunch(const LoadedCode& code, const Launch& launch, con
 void PreparedLaunch::take(const void* closure) {
   arguments[1] = const_cast<void*>(closure);
   if (kernel_.rank == 0) return;
-  count.plain = plain_elements(closure);
+  const bool free = grid_y == 1 && guard.failed_at == nullptr && is_dense(*code_of(kernel_), closure);
+  count.plain = free ? plain_elements() : 0;
   count.careful = guard.times != nullptr && count.plain != 0 ? 1 : 0;
+  count.alone = free && guard.times != nullptr && grid_x == 1 ? 1 : 0;
   extent.plain = extent.narrow != 0 ? count.plain : 0;
   extent.careful = extent.plain != 0 ? count.careful : 0;
+  extent.alone = count.alone;
 }
 
-std::uint64_t PreparedLaunch::plain_elements(const void* closure) const {
-  if (grid_y != 1 || guard.failed_at != nullptr || !is_dense(*code_of(kernel_), closure)) return 0;
-  if (guard.times == nullptr) return count.count;
-  constexpr unsigned noting = 1 + detail::ending_blocks;
-  return grid_x > noting ? std::uint64_t{grid_x - noting} * threads : 0;
+std::uint64_t PreparedLaunch::plain_elements() const {
+  return guard.times == nullptr ? count.count : unnoted_elements(grid_x, threads);
 }
 
 void CudaQueue::submit_launch(const Command& command, const Launch& launch, detail::KernelTimes* times) {

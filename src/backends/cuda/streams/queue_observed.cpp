@@ -64,7 +64,9 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   timed.how = how_of(command);
   // Where many kernels are on their way, their block has no room to note times.
   if (timed.how == How::kernel && place_.kernel() == nullptr) timed.how = How::events;
-  if (timed.how == How::events) timed.begin = recorded(queue.device(), stream, where_);
+  if (timed.how == How::events && !std::holds_alternative<GraphLaunch>(command.op)) {
+    timed.begin = recorded(queue.device(), stream, where_);
+  }
   if (timed.how == How::host) timed.host = host_times();
 }
 
@@ -79,6 +81,16 @@ detail::KernelTimes* Watched::kernel() const {
 }
 
 std::shared_ptr<HostTimes> Watched::host() const { return place_ ? place_.command().host : nullptr; }
+
+void Watched::begin_replay(bool by_nodes) noexcept {
+  if (!place_) return;
+  TimedCommand& command = place_.command();
+  if (by_nodes) {
+    command.how = How::nodes;
+  } else if (!command.begin) {
+    command.begin = recorded(queue_.device(), queue_.stream(where_), where_);
+  }
+}
 
 void Watched::record_end() noexcept {
   CudaDevice& device = queue_.device();
@@ -108,20 +120,20 @@ void Watched::end_replay(const std::shared_ptr<const std::vector<std::uint32_t>>
 
 void Watched::end() {
   if (!place_) return;
-  CudaDevice& device = queue_.device();
   record_end();
-  if (place_.settle()) {
-    try {
-      StockEvent behind(device, false, where_);
-      const DeviceScope scope(device.index());
-      const cudaError_t answer = cudaEventRecord(behind.get(), queue_.stream(where_));
-      note(answer);
-      if (answer == cudaSuccess) place_.close(std::move(behind));
-    } catch (...) {
-      // The stream is asked instead.
-    }
+  if (const std::shared_ptr<TimedBatch> full = place_.settle()) queue_.close_times(*full, where_);
+}
+
+void CudaQueue::close_times(TimedBatch& full, SourceLocation where) noexcept {
+  try {
+    StockEvent behind(device_, false, where);
+    const DeviceScope scope(device_.index());
+    const cudaError_t answer = cudaEventRecord(behind.get(), stream(where));
+    note(answer);
+    if (answer == cudaSuccess) close(full, std::move(behind));
+  } catch (...) {
+    // The stream is asked instead.
   }
-  place_.reset();
 }
 
 }  // namespace weir::cuda

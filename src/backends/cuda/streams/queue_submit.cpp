@@ -10,6 +10,8 @@
 namespace weir::cuda {
 
 void CudaQueue::submit(const Command& command) {
+  if (const auto* launch = std::get_if<Launch>(&command.op); launch != nullptr && launch_noted(command, *launch))
+    return;
   if (capture_ != nullptr) capture_->expect(*this, command.where);
   Watched watched(*this, command);
   const LegacyWork legacy(*this);
