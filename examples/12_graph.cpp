@@ -26,8 +26,8 @@ int main() {
   // Two branches, forked and joined by events. Nothing runs yet.
   weir::Graph graph = weir::capture(main_stream, [&] {
     side.wait(main_stream);
-    weir::launch(main_stream, weir::Extent{.size = n, .name = "left"}, Saxpy{}, 2.0f, weir::in(x), weir::inout(y));
-    weir::launch(side, weir::Extent{.size = n, .name = "right"}, Saxpy{}, 3.0f, weir::in(x), weir::inout(z));
+    weir::launch(main_stream, {.size = n, .name = "left"}, Saxpy{}, 2.0f, weir::in(x), weir::inout(y));
+    weir::launch(side, {.size = n, .name = "right"}, Saxpy{}, 3.0f, weir::in(x), weir::inout(z));
     main_stream.wait(side);
   });
   for (int i = 0; i < 10; ++i) graph.launch(main_stream);

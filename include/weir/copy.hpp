@@ -2,7 +2,7 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -216,11 +216,14 @@ std::vector<std::remove_cv_t<T>> read_all(StreamRef stream, Storage& storage, co
                                           SourceLocation where) {
   if constexpr (std::is_same_v<std::remove_cv_t<T>, bool>) {
     // Its vector has no elements that a copy could write.
-    const auto values = std::make_unique<bool[]>(array.size());
-    Endpoint to = endpoint(AnyView<bool>(values.get(), Shape(array.size())));
+    const struct Values {
+      bool* data;
+      ~Values() { delete[] data; }
+    } values{new bool[array.size()]()};
+    Endpoint to = endpoint(AnyView<bool>(values.data, Shape(array.size())));
     to.range = true;
     read_back(stream, storage, to, endpoint(array), where);
-    return std::vector<bool>(values.get(), values.get() + array.size());
+    return std::vector<bool>(values.data, values.data + array.size());
   } else {
     std::vector<std::remove_cv_t<T>> values(array.size());
     read_back(stream, storage, endpoint(values), endpoint(array), where);
@@ -251,7 +254,9 @@ auto from(Place place, const R& range, const Shape& shape) {
     detail::copy(place.stream, detail::endpoint(array), detail::endpoint(range), place.where);
   } else {
     // New host memory: nobody else has it.
-    std::uninitialized_copy_n(std::ranges::data(range), std::ranges::size(range), array.data());
+    if (!std::ranges::empty(range)) {
+      std::memcpy(static_cast<void*>(array.data()), std::ranges::data(range), array.size() * sizeof(T));
+    }
   }
   return array;
 }

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <exception>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include <weir/detail/shared.hpp>
 #include <weir/source_location.hpp>
 
 namespace weir {
@@ -84,14 +85,21 @@ class Error : public std::system_error {
   Error of_call(std::string operation) const;
 
  private:
-  struct Details {
+  struct Details : detail::Counted {
+    Details(std::string operation_of, std::string object_of, std::string text, SourceLocation line,
+            std::exception_ptr reason)
+        : operation(std::move(operation_of)),
+          object(std::move(object_of)),
+          message(std::move(text)),
+          where(line),
+          cause(std::move(reason)) {}
     std::string operation;
     std::string object;
     std::string message;
     SourceLocation where;
     std::exception_ptr cause;
   };
-  std::shared_ptr<const Details> details_;
+  detail::Shared<const Details> details_;
 };
 
 namespace detail {

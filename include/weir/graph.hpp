@@ -68,6 +68,8 @@ class Graph {
   /// The same with another extent.
   template <class F, class... A>
   void update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments);
+  template <class F, class... A>
+  void update(NodeArg node, const NamedExtent& extent, F&& kernel, A&&... arguments);
   /// The same with another number of blocks, or another size of theirs: a BlockExtent, or `{.blocks = 8, .threads = 64}`.
   template <std::same_as<BlockExtent> E, class F, class... A>
   void update(NodeArg node, const E& extent, F&& kernel, A&&... arguments);

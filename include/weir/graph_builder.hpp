@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -61,6 +60,10 @@ class GraphBuilder {
     return LaunchNode<std::decay_t<F>>(make("weir::GraphBuilder::launch", extent.where, [&] {
       detail::launch(stream(), extent.extent, extent.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
     }));
+  }
+  template <class F, class... A>
+  LaunchNode<std::decay_t<F>> launch(const NamedExtent& extent, F&& kernel, A&&... arguments) {
+    return launch(extent.extent(), static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
   }
   template <class F, class... A>
   LaunchNode<std::decay_t<F>> launch_blocks(BlockExtentArg extent, F&& kernel, A&&... arguments) {
@@ -256,7 +259,7 @@ class GraphBuilder {
     scope.end_body();
   }
 
-  std::unique_ptr<State> state_;
+  State* state_ = nullptr;
 };
 
 }  // namespace weir

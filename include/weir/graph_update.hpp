@@ -213,6 +213,11 @@ void Graph::update(NodeArg node, ExtentArg extent, F&& kernel, A&&... arguments)
   edit.check_taken();
 }
 
+template <class F, class... A>
+void Graph::update(NodeArg node, const NamedExtent& extent, F&& kernel, A&&... arguments) {
+  update(node, extent.extent(), static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
+}
+
 template <std::same_as<BlockExtent> E, class F, class... A>
 void Graph::update(NodeArg node, const E& extent, F&& kernel, A&&... arguments) {
   detail::GraphEdit edit(*this, node.node, NodeKind::launch, "weir::Graph::update", node.where);

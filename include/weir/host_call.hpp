@@ -1,7 +1,7 @@
 // Host functions in streams, and work of foreign libraries.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -57,8 +57,9 @@ class OwnedFunction final : public HostFunction {
   F f_;
 };
 
-void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
-                          bool external, SourceLocation where);
+/// Takes the function, which is new.
+void submit_host_function(StreamRef stream, HostFunction* function, std::span<const Region> uses, bool external,
+                          SourceLocation where);
 
 template <bool external, class F, class... U>
 void enqueue_function(StreamRef stream, SourceLocation where, F&& function, const U&... uses) {
@@ -70,7 +71,7 @@ void enqueue_function(StreamRef stream, SourceLocation where, F&& function, cons
   Region regions[sizeof...(U) == 0 ? 1 : sizeof...(U)];
   [[maybe_unused]] Region* region = regions;
   (declare_use(uses, stream, where, operation, region), ...);
-  submit_host_function(stream, std::make_unique<OwnedFunction<Function>>(static_cast<F&&>(function)),
+  submit_host_function(stream, new OwnedFunction<Function>(static_cast<F&&>(function)),
                        std::span<const Region>(regions, sizeof...(U)), external, where);
 }
 

@@ -42,6 +42,22 @@ class ExtentArg {
   SourceLocation where;
 };
 
+/// An Extent in braces that name its members, `{.size = n, .name = "left"}`, where `{8, 256}` has two dimensions.
+struct NamedExtent {
+  class Named {
+   public:
+    constexpr Named() {}
+  };
+  Named named = {};
+  Shape size;
+  std::uint32_t block = 0;
+  const char* name = nullptr;
+  SourceLocation where = SourceLocation::current();
+
+  /// The same as an Extent with the user's line.
+  ExtentArg extent() const { return ExtentArg(Extent{size, block, name}, where); }
+};
+
 /// The size of a cooperative launch. Blocks and threads have 1 to 3 dimensions each: `{.blocks = {8, 8}, .threads = {16, 16}}`.
 struct BlockExtent {
   Shape blocks;                  ///< at least 1
@@ -201,6 +217,11 @@ template <class F, class... A>
 void launch(StreamArg stream, ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::launch(stream.stream, extent.extent, stream.where, static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
+template <class F, class... A>
+void launch(StreamArg stream, const NamedExtent& extent, F&& kernel, A&&... arguments) {
+  detail::launch(stream.stream, extent.extent().extent, stream.where, static_cast<F&&>(kernel),
+                 static_cast<A&&>(arguments)...);
+}
 template <std::integral I, std::size_t N, detail::index_is_auto F, class... A>
   requires(N > 1 && N <= max_rank)
 void launch(StreamArg stream, const I (&extent)[N], F&& kernel, A&&... arguments) {
@@ -243,6 +264,12 @@ template <class F, class... A>
 void launch(ExtentArg extent, F&& kernel, A&&... arguments) {
   detail::launch(get_stream(extent.where), extent.extent, extent.where, static_cast<F&&>(kernel),
                  static_cast<A&&>(arguments)...);
+}
+
+template <class F, class... A>
+  requires(!std::is_convertible_v<F, ExtentArg>)
+void launch(const NamedExtent& extent, F&& kernel, A&&... arguments) {
+  launch(extent.extent(), static_cast<F&&>(kernel), static_cast<A&&>(arguments)...);
 }
 
 /// Runs `kernel(block, arguments...)` for every block: threads that share memory and go on in phases (weir::Block).

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include <weir/detail/shared.hpp>
 #include <weir/device.hpp>
 #include <weir/event.hpp>
 #include <weir/op.hpp>
@@ -198,16 +198,25 @@ class TimerSink {
     if constexpr (std::is_pointer_v<Function> || requires { function.operator bool(); }) {
       if (!function) return;
     }
-    function_ = std::make_shared<Function>(static_cast<F&&>(function));
-    call_ = [](void* one, std::string_view name, Milliseconds time) { (*static_cast<Function*>(one))(name, time); };
+    function_ = detail::Shared<detail::Counted>(new Owned<Function>(static_cast<F&&>(function)));
+    call_ = [](detail::Counted* one, std::string_view name, Milliseconds time) {
+      static_cast<Owned<Function>*>(one)->function(name, time);
+    };
   }
 
   explicit operator bool() const { return call_ != nullptr; }
   void operator()(std::string_view name, Milliseconds time) const { call_(function_.get(), name, time); }
 
  private:
-  std::shared_ptr<void> function_;
-  void (*call_)(void* function, std::string_view name, Milliseconds time) = nullptr;
+  template <class F>
+  struct Owned final : detail::Counted {
+    template <class G>
+    explicit Owned(G&& given) : function(static_cast<G&&>(given)) {}
+    F function;
+  };
+
+  detail::Shared<detail::Counted> function_;
+  void (*call_)(detail::Counted* function, std::string_view name, Milliseconds time) = nullptr;
 };
 
 /// Device time of what a block puts on a stream (N4). stop() ends it, waits and returns the time. Without stop(), the

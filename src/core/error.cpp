@@ -79,8 +79,7 @@ const std::error_category& error_category() noexcept {
 Error::Error(Errc code, std::string operation, std::string object, const std::string& message, SourceLocation where,
              std::exception_ptr cause)
     : std::system_error(make_error_code(code), compose(operation, object, message, where)),
-      details_(std::make_shared<const Details>(
-          Details{std::move(operation), std::move(object), message, where, std::move(cause)})) {}
+      details_(new Details(std::move(operation), std::move(object), message, where, std::move(cause))) {}
 
 Error Error::of_call(std::string operation) const {
   return Error(errc(), std::move(operation), object(), details_->message, where(), cause());

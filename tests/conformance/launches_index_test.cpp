@@ -161,6 +161,40 @@ TEST_P(LaunchIndices, the_block_size_does_not_change_what_is_visited) {
   }
 }
 
+TEST_P(LaunchIndices, braces_may_name_the_members_of_an_extent) {
+  weir::Stream s(device());
+  const std::size_t n = 1000;
+  auto visits = weir::zeros<int>(s, n);
+  weir::launch(s, {.size = n, .block = 64, .name = "visit"}, Visit1{}, weir::inout(visits));
+  expect_ones(visits, "on a stream");
+  weir::fill(s, visits, 0);
+  {
+    const weir::ScopedStream current(s);
+    weir::launch({.size = n, .name = "visit"}, Visit1{}, weir::inout(visits));
+    const int line = __LINE__ + 1;
+    const auto error = error_of([&] { weir::launch({.size = n, .block = 5000}, Visit1{}, weir::inout(visits)); });
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(static_cast<int>(error->where().line()), line);
+  }
+  expect_ones(visits, "on the current stream");
+  auto plane = weir::zeros<int>(s, {20, 30});
+  weir::launch(s, {.size = {20, 30}, .name = "plane"}, Visit2{}, weir::inout(plane));
+  expect_ones(plane.reshape(600).clone(s), "in two dimensions");
+}
+
+TEST_P(LaunchIndices, braces_may_name_the_members_of_an_extent_in_graphs) {
+  weir::Stream s(device());
+  auto visits = weir::zeros<int>(s, 8);
+  weir::GraphBuilder builder(device());
+  builder.launch({.size = 8, .name = "built"}, Visit1{}, weir::inout(visits));
+  weir::Graph graph = builder.build();
+  const weir::Node node = graph.find("built");
+  graph.update(node, {.size = 4, .name = "updated"}, Visit1{}, weir::inout(visits));
+  EXPECT_EQ(graph.node(node).name, "updated");
+  graph.launch(s);
+  EXPECT_EQ(visits.to_host(), (std::vector<int>{1, 1, 1, 1, 0, 0, 0, 0}));
+}
+
 TEST_P(LaunchIndices, strided_views_are_visited_where_they_lie) {
   weir::Stream s(device());
   auto x = weir::zeros<int>(s, {20, 30});

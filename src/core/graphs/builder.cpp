@@ -66,13 +66,16 @@ void add_dependency(std::vector<std::uint32_t>& depends, std::uint32_t from,
 
 GraphBuilder::GraphBuilder(Device device, Dependencies dependencies, SourceLocation where) {
   enter("weir::GraphBuilder", where);
-  state_ = std::make_unique<State>(device, dependencies);
+  state_ = new State(device, dependencies);
 }
 GraphBuilder::GraphBuilder(Dependencies dependencies, SourceLocation where)
     : GraphBuilder((enter("weir::GraphBuilder", where), default_device(where)), dependencies, where) {}
-GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
-GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
-GraphBuilder::~GraphBuilder() = default;
+GraphBuilder::GraphBuilder(GraphBuilder&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+GraphBuilder& GraphBuilder::operator=(GraphBuilder&& other) noexcept {
+  if (this != &other) delete std::exchange(state_, std::exchange(other.state_, nullptr));
+  return *this;
+}
+GraphBuilder::~GraphBuilder() { delete state_; }
 
 StreamRef GraphBuilder::stream() const { return state_->stream; }
 

@@ -153,8 +153,9 @@ void refuse_no_function(const char* operation, const char* object, SourceLocatio
   throw Error(Errc::invalid_value, operation, object, "it is null or empty", where);
 }
 
-void submit_host_function(StreamRef stream, std::unique_ptr<HostFunction> function, std::span<const Region> uses,
-                          bool external, SourceLocation where) {
+void submit_host_function(StreamRef stream, HostFunction* given, std::span<const Region> uses, bool external,
+                          SourceLocation where) {
+  std::unique_ptr<HostFunction> function(given);
   Command command;
   command.where = where;
   command.uses = uses;
