@@ -1,5 +1,6 @@
 // What collectives among GPUs have beyond those of CPU devices: streams that are not told of a part at once, and NCCL's own rules.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -311,6 +312,102 @@ TEST(CollectivesGpus, communicators_come_and_go_while_others_are_at_work) {
   } while (!over);
   thread.join();
   EXPECT_EQ(x[1].to_host(), ints(8, 1));
+}
+
+/// A stream has room for about a thousand commands (R3), and the one thread has yet to make the other rank's calls.
+//  s0: |A B send| x 1000, mark      then  s1: |A B receive| x 1000, mark
+TEST(CollectivesGpus, calls_that_wait_one_behind_the_other_take_no_room_in_a_stream) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const Ranks others(2);
+  const int rounds = under_thread_sanitizer ? 400 : 1000;
+  const auto x = ranks.arrays<int>(4, [](std::size_t r, std::size_t) { return r + 1; });
+  const auto y = ranks.zeros<int>(4);
+  ranks.synchronize();
+  const Marker after(2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (int i = 0; i < rounds; ++i) {
+      weir::broadcast(ranks.streams[r], ranks.comms[r], inout(x[r]), i % 2);
+      weir::all_reduce(ranks.streams[r], others.comms[r], in(x[r]), out(y[r]));
+      if (r == 0) weir::send(ranks.streams[0], ranks.comms[0], in(y[0]), 1);
+      if (r == 1) weir::receive(ranks.streams[1], ranks.comms[1], out(y[1]), 0);
+    }
+    mark(ranks.streams[r], after, 1, r);
+    if (r == 0) {
+      EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return after.value(0) == 0; }));
+    }
+  }
+  ranks.synchronize();
+  EXPECT_EQ(after.value(0) + after.value(1), 2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(x[r].to_host(), ints(4, 1));
+    EXPECT_EQ(y[r].to_host(), ints(4, 2));
+  }
+}
+
+//  s0: [kernel that waits]  then thousands of calls of both ranks: NCCL gets as many at a time as streams have room for
+TEST(CollectivesGpus, calls_behind_a_held_stream_return_however_many_there_are) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2);
+  const int calls = under_thread_sanitizer ? 400 : 1500;
+  const auto x = ranks.arrays<int>(4, [](std::size_t, std::size_t) { return 1; });
+  Gate gate;
+  gate.hold(ranks.streams[0]);
+  for (int i = 0; i < calls; ++i) {
+    for (std::size_t r = 0; r < 2; ++r)
+      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Average{});
+  }
+  EXPECT_FALSE(ranks.streams[1].done());
+  gate.open();
+  ranks.synchronize();
+  EXPECT_EQ(x[1].to_host(), ints(4, 1));
+}
+
+//  s0: |A B A B| mark      B fails, then A is called by its other rank
+TEST(CollectivesGpus, of_calls_that_wait_together_one_may_fail_before_those_before_it_have_run) {
+  WEIR_NEEDS_GPUS
+  for (const bool held : {false, true}) {
+    SCOPED_TRACE(held);
+    const Ranks a(2);
+    const auto b = weir::communicators(devices_of(2));
+    const auto x = a.arrays<int>(8, [](std::size_t r, std::size_t) { return r + 1; });
+    a.synchronize();
+    const Marker after;
+    for (int i = 0; i < 2; ++i) {
+      weir::all_reduce(a.streams[0], a.comms[0], inout(x[0]));
+      weir::barrier(a.streams[0], b[0]);
+    }
+    if (held) mark(a.streams[0], after);
+    b[0].abort();
+    EXPECT_TRUE(stays(weir::device("cpu:2"), [&] { return !a.streams[0].done(); }));
+    weir::all_reduce(a.streams[1], a.comms[1], inout(x[1]));
+    a.streams[1].synchronize();
+    EXPECT_EQ(x[1].to_host(), ints(8, 3));
+    // What is behind the failure has a rank that failed.
+    weir::all_reduce(a.streams[1], a.comms[1], inout(x[1]));
+    EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { a.streams[0].synchronize(); }, {"rank 0 aborted"}));
+    EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { a.streams[1].synchronize(); }, {"failed before it came to this"}));
+    EXPECT_EQ(after.value(), 0);
+    EXPECT_EQ(x[0].to_host(), ints(8, 3));
+  }
+}
+
+/// What is between them takes room. The thread that has none left is the one that has yet to make the other rank's calls.
+TEST(CollectivesGpus, commands_between_calls_that_have_no_room_left_return_when_the_time_is_over) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2, {.name = "grads", .timeout = std::chrono::milliseconds(400)});
+  const auto x = ranks.zeros<int>(8);
+  const auto y = ranks.zeros<int>(8);
+  ranks.synchronize();
+  EXPECT_TRUE(fails_with(Errc::collective_timeout,
+                         [&] {
+                           for (;;) {
+                             weir::all_reduce(ranks.streams[0], ranks.comms[0], inout(x[0]));
+                             weir::fill(ranks.streams[0], y[0], 1);
+                           }
+                         },
+                         {"grads", "rank 1 (it did not call)"}));
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { ranks.streams[0].synchronize(); }));
 }
 
 TEST(CollectivesGpus, short_integers_in_slices) {

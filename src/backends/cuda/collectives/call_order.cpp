@@ -16,6 +16,10 @@ namespace weir::cuda {
 
 namespace {
 
+/// Of one communicator: so many are more than GPUs are through with before the next ones are there, and few enough for the streams to
+/// have room (R3): whoever makes a call shall not wait.
+constexpr std::size_t most_with_nccl = 64;
+
 /// A stream has come to its part: what was before it has failed, or will not.
 class CameToPart final : public Reached {
  public:
@@ -140,9 +144,9 @@ void CallOrder::pass() {
         continue;
       }
       const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(*at);
-      if (answer == Answer::waits) {
+      if (answer == Answer::waits || answer == Answer::is_full) {
         closed.add(*at);
-        watch(*at);
+        if (answer == Answer::waits) watch(*at);
         ++at;
         continue;
       }
@@ -166,6 +170,7 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
     }
     if (failures.in_doubt_beyond(part.behind, waiting.transport->tag())) return Answer::waits;
   }
+  if (waiting.transport->ranks()->calls.size() >= most_with_nccl) return Answer::is_full;
   try {
     switch (Handing(last_, *waiting.transport, call, waiting_.size() > 1).run()) {
       case Handing::Outcome::handed: return Answer::handed;

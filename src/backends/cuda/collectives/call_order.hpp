@@ -97,7 +97,12 @@ class CallOrder {
   };
   /// Lanes whose first waits.
   class Closed;
-  enum class Answer { handed, waits, is_over };
+  enum class Answer {
+    handed,
+    waits,
+    is_full,  ///< it waits for the end of calls before it, which looks again
+    is_over
+  };
 
   void pass() WEIR_NEEDS(mutex_);
   Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);

@@ -48,6 +48,7 @@ struct Handed {
 };
 
 void finish(Handed& handed) {
+  for (const auto& part : handed.parts) part->lane_ended();
   const auto answer = static_cast<cudaError_t>(handed.answer.load(std::memory_order_relaxed));
   if (answer != cudaSuccess) {
     post(CallOrder::worker(), [call = CallRef(*handed.call), answer] {
@@ -95,7 +96,11 @@ Handing::~Handing() {
     if (!is_with_nccl_ && target.lane != nullptr && !target.direct) target.part->set_written_by_lane(false);
     if (!target.taken) continue;
     DeferredParts& deferred = target.part->queue().deferred();
-    std::erase_if(deferred.parts, [](const auto& part) { return part->state() != NcclPart::State::deferred; });
+    for (const Target& other : targets_) {
+      if (&other.part->queue() != &target.part->queue() || other.part->state() == NcclPart::State::deferred) continue;
+      const auto found = std::find(deferred.parts.begin(), deferred.parts.end(), other.part);
+      if (found != deferred.parts.end()) deferred.parts.erase(found);
+    }
     deferred.give();
   }
 }
@@ -138,6 +143,7 @@ bool Handing::take_parts() {
 /// NCCL's streams, and what they wait for before it.
 void Handing::come_behind_all() {
   const bool nothing = moves_nothing(call_.share(0).request);
+  last_.devices.resize(std::max(last_.devices.size(), static_cast<std::size_t>(driver().device_count)));
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     Target& target = targets_[i];
     const CollectiveShare share = call_.share(i);
@@ -149,8 +155,8 @@ void Handing::come_behind_all() {
                                                      needs_staging(request.out, reduced))));
     if (target.direct && !target.part->marked()) target.part->mark(queue.mark_place(where_));
     target.stream = target.beside ? target.lane->stream(where_) : queue.stream_behind_deferred();
+    if (!target.part->marked()) mark_in_lane(target);
   }
-  last_.devices.resize(std::max(last_.devices.size(), static_cast<std::size_t>(driver().device_count)));
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     Target& target = targets_[i];
     const int device = target.lane->device().index();
@@ -167,6 +173,17 @@ void Handing::come_behind_all() {
       if (&other != &target) wait_in(target.stream, other.part->ready->get(), device, where_);
     }
   }
+}
+
+/// What was held with others comes behind those, all of which the device has been given.
+void Handing::mark_in_lane(Target& target) {
+  const int device = target.lane->device().index();
+  wait_in(target.stream, target.part->before_row()->get(), device, where_);
+  const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
+  if (before.end != nullptr) wait_in(target.stream, before.end->get(), device, where_);
+  auto place = std::make_shared<StockEvent>(target.lane->device(), false, where_);
+  check(record_in(target.stream, place->get(), device), handing, target.lane->label(), where_);
+  target.part->mark(std::move(place));
 }
 
 void Handing::stage() {

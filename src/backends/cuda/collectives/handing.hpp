@@ -47,6 +47,7 @@ class Handing {
   bool take_parts();
   bool come_to_part(Target& target);
   void come_behind_all();
+  void mark_in_lane(Target& target);
   void stage();
   void copy_parts();
   void call_nccl();

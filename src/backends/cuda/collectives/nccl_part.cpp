@@ -6,21 +6,20 @@
 #include <cstdlib>
 #include <unordered_set>
 
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
-#include "backends/cuda/streams/signals.hpp"
 #include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
 
-namespace {
-
 /// All that are there: at the end of the process nothing shall wait for ranks that will not come.
-class Parts {
+class AllParts {
  public:
-  static Parts& instance() {
-    static auto& all = *new Parts;
+  static AllParts& instance() {
+    static auto& all = *new AllParts;
     return all;
   }
 
@@ -35,7 +34,7 @@ class Parts {
   void end() noexcept;
 
  private:
-  Parts() {
+  AllParts() {
     static pid_t process;
     process = getpid();
     note_exit();
@@ -48,52 +47,66 @@ class Parts {
   std::unordered_set<NcclPart*> parts_ WEIR_GUARDED_BY(mutex_);
 };
 
-void Parts::end() noexcept {
+void AllParts::end() noexcept {
   const auto error =
       std::make_shared<const Error>(Errc::process_exiting, "weir: a collective", "a communicator",
                                     "the process is ending, and other ranks will not come", SourceLocation{});
   const detail::LockGuard guard(mutex_);
   for (NcclPart* part : parts_) {
-    if (part->state() == NcclPart::State::held) part->let_go(error);
+    if (part->state() != NcclPart::State::held) continue;
+    part->let_go(error);
+    // What others of its row have in lanes may come later than anybody looks.
+    if (!part->written_by_lane_.load(std::memory_order_seq_cst)) part->row_->give_up();
   }
 }
 
-}  // namespace
-
-void let_all_parts_go() noexcept { Parts::instance().end(); }
+void let_all_parts_go() noexcept { AllParts::instance().end(); }
 
 NcclPart::NcclPart(CudaQueue& queue) : queue_(queue), failures_(queue.failures()) {
-  Parts::instance().add(*this);
+  AllParts::instance().add(*this);
   try {
     place_ = failures_.open_place();
   } catch (...) {
-    Parts::instance().remove(*this);
+    AllParts::instance().remove(*this);
     throw;
   }
   behind = place_ - 1;
 }
 
 NcclPart::~NcclPart() {
-  Parts::instance().remove(*this);
+  AllParts::instance().remove(*this);
   let_go(nullptr);
-  if (SignalWord* const word = word_.load(std::memory_order_relaxed)) Signals::instance().give_word(*word);
+  leave_row();
 }
 
 void NcclPart::hold(SourceLocation where) {
   if (!marked()) mark(queue_.mark_place(where));
-  SignalWord& word = Signals::instance().take_word(where);
-  count_ = word.awaited;
-  word_.store(&word, std::memory_order_seq_cst);
-  try {
-    queue_.wait_for_word(word, count_, where);
-  } catch (...) {
-    reach_word();  // nothing waits for it, and it may serve again
-    word_.store(nullptr, std::memory_order_seq_cst);
-    Signals::instance().give_word(word);
-    throw;
+  hold({this}, ready, where);
+}
+
+void NcclPart::hold_beside(const NcclPart& other, SourceLocation where) {
+  if (other.marked()) mark(other.ready);
+  hold({this}, other.before_row(), where);
+}
+
+void NcclPart::hold(const std::vector<NcclPart*>& parts, std::shared_ptr<StockEvent> before, SourceLocation where) {
+  const auto row = std::make_shared<HeldRow>(std::move(before), parts.size(), where);
+  parts.front()->queue_.wait_for_word(row->word(), row->count(), where);
+  for (NcclPart* const part : parts) {
+    part->row_ = row;
+    part->state_.store(State::held, std::memory_order_seq_cst);
+    if (part->over()) part->leave_row();
   }
-  state_.store(State::held, std::memory_order_seq_cst);
-  if (over()) reach_word();
+}
+
+bool NcclPart::came() const noexcept {
+  constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
+  const bool is_marked = marked();
+  if (!is_marked && (state() != State::held || failures_.in_doubt_beyond(behind, nobodys_tag))) return false;
+  const DeviceScope scope(queue_.device().index());
+  const cudaError_t answer = cudaEventQuery((is_marked ? ready : before_row())->get());
+  note(answer == cudaErrorNotReady ? cudaErrorNotReady : answer);
+  return answer == cudaSuccess;
 }
 
 bool NcclPart::let_go(const std::shared_ptr<const Error>& failure) noexcept {
@@ -104,18 +117,22 @@ bool NcclPart::let_go(const std::shared_ptr<const Error>& failure) noexcept {
   } catch (...) {
     // Without memory for the list of those that depend on it the streams stay in doubt.
   }
-  if (!written_by_lane_.load(std::memory_order_seq_cst)) reach_word();
+  if (!written_by_lane_.load(std::memory_order_seq_cst)) leave_row();
   return true;
 }
 
 void NcclPart::set_written_by_lane(bool so) noexcept {
+  if (so) row_->enter_lane(member_);
   written_by_lane_.store(so, std::memory_order_seq_cst);
-  if (!so && over()) reach_word();
+  if (so) return;
+  row_->leave_lane(member_);
+  if (over()) leave_row();
 }
 
-void NcclPart::reach_word() noexcept {
-  SignalWord* const word = word_.load(std::memory_order_seq_cst);
-  if (word != nullptr) std::atomic_ref(word->reached).store(count_, std::memory_order_seq_cst);
+void NcclPart::lane_ended() noexcept { leave_row(); }
+
+void NcclPart::leave_row() noexcept {
+  if (state_.load(std::memory_order_seq_cst) == State::held) row_->end(member_);
 }
 
 bool DeferredParts::take() noexcept {

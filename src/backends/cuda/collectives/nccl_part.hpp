@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/collectives/held_row.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "weir/error.hpp"
 
@@ -17,14 +19,13 @@ struct NcclRanks;
 
 class CudaQueue;
 class FailureState;
-struct SignalWord;
 
 class NcclPart {
  public:
   /// What its stream has of it. While it is deferred nothing stands behind it, so that NCCL may still get the stream itself.
   enum class State : int {
     deferred,
-    held,   ///< a wait for its word
+    held,   ///< a wait for a word, of all parts between which nothing else stands
     handed  ///< NCCL's kernel, or a wait for an event behind that
   };
 
@@ -57,20 +58,32 @@ class NcclPart {
   /// Somebody is about to look whether its stream has come to it.
   std::atomic<bool> attended{false};
 
-  /// Puts the wait for a word into the stream; by who has the queue's DeferredParts, or by its submitter.
+  /// Puts a wait for this part alone into the stream; by who has the queue's DeferredParts, or by its submitter.
   void hold(SourceLocation where);
+  /// The same for one that comes behind what stands before `other`, a held one, and not behind that.
+  void hold_beside(const NcclPart& other, SourceLocation where);
+  /// One wait for several parts of a queue, the first first, behind `before`.
+  static void hold(const std::vector<NcclPart*>& parts, std::shared_ptr<StockEvent> before, SourceLocation where);
+  /// Of a held one: behind what stands before the first one that was held with it.
+  const std::shared_ptr<StockEvent>& before_row() const { return row_->before(); }
+  /// Whether its stream has come to it, as far as anybody knows by now. A call of the driver's.
+  bool came() const noexcept;
   /// From here on the lane's own write lets the stream go, behind what NCCL does: until then it may write to the user's memory,
   /// whatever fails. False: it is not so any more, and nothing of it is with NCCL.
   void set_written_by_lane(bool so) noexcept;
   void set_handed() { state_.store(State::handed, std::memory_order_release); }
-  const SignalWord& word() const { return *word_.load(std::memory_order_acquire); }
-  std::uint32_t count() const { return count_; }
+  const HeldRow& row() const { return *row_; }
+  /// Its lane is behind all that it does. Whether the lane is to write the word: of all that were held together it is the last one.
+  bool ends_row() noexcept { return row_->ends_by_lane(); }
+  /// What ends_row() was asked for has come.
+  void lane_ended() noexcept;
 
   /// The stream goes on, with the failure if there is one. The first call counts, and returns true.
   bool let_go(const std::shared_ptr<const Error>& failure) noexcept;
 
  private:
-  void reach_word() noexcept;
+  friend class AllParts;
+  void leave_row() noexcept;
 
   CudaQueue& queue_;
   FailureState& failures_;  ///< the queue's when it was called
@@ -79,14 +92,15 @@ class NcclPart {
   std::atomic<bool> marked_{false};
   std::atomic<bool> over_{false};
   std::atomic<bool> written_by_lane_{false};
-  std::atomic<SignalWord*> word_{nullptr};
-  std::uint32_t count_ = 0;
+  std::shared_ptr<HeldRow> row_;  ///< of a held one; written before the state
+  HeldRow::Member member_ = HeldRow::Member::open;
 };
 
 /// The process is ending: no stream waits any more for ranks that will not come.
 void let_all_parts_go() noexcept;
 
-/// The parts at the end of a queue of which the driver has not been told. Whoever puts something behind them takes them first.
+/// The parts at the end of a queue of which the driver has not been told, a row of any length. Whoever puts something else behind them
+/// takes them first.
 class DeferredParts {
  public:
   bool any() const noexcept { return state_.load(std::memory_order_acquire) != none; }
@@ -99,7 +113,7 @@ class DeferredParts {
   void give() noexcept;
 
   /// For who has them.
-  std::vector<std::shared_ptr<NcclPart>> parts;
+  std::deque<std::shared_ptr<NcclPart>> parts;
   /// Those of the last unit, as far as they are there.
   std::vector<std::weak_ptr<NcclPart>> unit;
 

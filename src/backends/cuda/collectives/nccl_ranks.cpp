@@ -231,6 +231,11 @@ void CallsWithNccl::remove(Place place) noexcept {
   if (calls_.empty()) none_.notify_all();
 }
 
+std::size_t CallsWithNccl::size() const {
+  const detail::LockGuard guard(mutex_);
+  return calls_.size();
+}
+
 void CallsWithNccl::belong_to_another() {
   const detail::LockGuard guard(mutex_);
   ++owner_;

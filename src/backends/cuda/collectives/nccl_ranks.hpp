@@ -34,6 +34,7 @@ class CallsWithNccl {
 
   Place add(Behind behind);
   void remove(Place place) noexcept;
+  std::size_t size() const;
   /// They are another communicator's from here on.
   void belong_to_another();
   /// Its number.

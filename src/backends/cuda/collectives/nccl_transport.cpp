@@ -25,12 +25,7 @@ std::int64_t now_nanoseconds() {
 
 /// Looks whether a stream has come to its part.
 void look_at(detail::CollectivePart& part, NcclPart& own) noexcept {
-  if (own.marked()) {
-    const DeviceScope scope(own.queue().device().index());
-    const cudaError_t answer = cudaEventQuery(own.ready->get());
-    note(answer == cudaErrorNotReady ? cudaErrorNotReady : answer);
-    if (answer == cudaSuccess) part.ready_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
-  }
+  if (own.came()) part.ready_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
   own.attended.store(false, std::memory_order_release);
 }
 
@@ -62,24 +57,34 @@ void NcclTransport::let_go(detail::CollectivePart& part) noexcept {
 }
 
 void NcclTransport::attend(detail::CollectiveCall& call) noexcept {
+  constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
   for (detail::CollectivePart& part : call.parts()) {
     if (part.own == nullptr || part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) continue;
+    ask_nccl(call);
     auto& own = *static_cast<NcclPart*>(part.own.get());
+    // Of a rank that is far ahead most are behind others, and there are many.
+    if (own.failures().in_doubt_beyond(own.behind, nobodys_tag)) continue;
     if (own.attended.exchange(true, std::memory_order_acquire)) continue;
     if (!own.marked()) {
       post(CallOrder::holder(), [kept = part.own, &own] { own.queue().try_mark_deferred(); });
     }
-    post(CallOrder::worker(), [this, kept = CallRef(call), &part, &own] {
-      look_at(part, own);
-      NcclResult wrong = NcclResult::success;
-      {
-        const detail::LockGuard guard(CallOrder::instance().lock());
-        wrong = error_of(*ranks_);
-      }
-      if (wrong == NcclResult::success) return;
-      kept->fail_all(Errc::rank_failed, std::string("NCCL says: ") + nccl().GetErrorString(wrong));
-    });
+    post(CallOrder::worker(), [kept = CallRef(call), &part, &own] { look_at(part, own); });
   }
+}
+
+/// One question at a time, for all that is pending.
+void NcclTransport::ask_nccl(detail::CollectiveCall& call) noexcept {
+  if (asking_.exchange(true, std::memory_order_acquire)) return;
+  post(CallOrder::worker(), [this, kept = CallRef(call)] {
+    NcclResult wrong = NcclResult::success;
+    {
+      const detail::LockGuard guard(CallOrder::instance().lock());
+      wrong = error_of(*ranks_);
+    }
+    asking_.store(false, std::memory_order_release);
+    if (wrong == NcclResult::success) return;
+    kept->fail_all(Errc::rank_failed, std::string("NCCL says: ") + nccl().GetErrorString(wrong));
+  });
 }
 
 void NcclTransport::abandon() noexcept {

@@ -36,9 +36,12 @@ class NcclTransport final : public detail::CollectiveTransport {
   const std::shared_ptr<NcclRanks>& ranks() { return ranks_; }
 
  private:
+  void ask_nccl(detail::CollectiveCall& call) noexcept;
+
   const std::uint64_t tag_;
   std::shared_ptr<NcclRanks> ranks_;
   std::atomic<bool> abandoned_{false};
+  std::atomic<bool> asking_{false};
 };
 
 }  // namespace weir::cuda

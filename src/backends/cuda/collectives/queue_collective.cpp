@@ -1,6 +1,8 @@
 // A queue's side of collectives: a rank's part is deferred as long as nothing comes behind it, and else a wait.
+#include <algorithm>
 #include <exception>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
@@ -34,15 +36,16 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   const std::shared_ptr<NcclRanks> ranks = told ? nullptr : static_cast<NcclTransport&>(part.call->transport()).ranks();
   if (at_once && ranks != nullptr) make_unless_made(*ranks, where);
   const NcclPart* const leader = part.placed && part.leader != nullptr ? &part_of(*part.leader) : nullptr;
-  auto own = std::make_shared<NcclPart>(*this);
-  own->ranks = ranks;
-  if (leader != nullptr) {
-    own->behind = leader->behind;
-  } else {
-    part.place = own->place();
-  }
-  take_deferred(leader, where);
+  take_deferred(leader, at_once, where);
+  std::shared_ptr<NcclPart> own;
   try {
+    own = std::make_shared<NcclPart>(*this);  // its place is as late as it is in the row
+    own->ranks = ranks;
+    if (leader != nullptr) {
+      own->behind = leader->behind;
+    } else {
+      part.place = own->place();
+    }
     join_deferred(own, where);
     part.own = own;
     part.queue = this;
@@ -59,13 +62,13 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   if (blocking_) device_.note_deferred();
 }
 
-/// They are ours then: of the same unit, or none.
-void CudaQueue::take_deferred(const NcclPart* leader, SourceLocation where) {
+/// They are ours then: nothing but deferred parts stands between what the new one comes behind and itself, or what is held.
+void CudaQueue::take_deferred(const NcclPart* leader, bool at_once, SourceLocation where) {
   for (;;) {
-    if (leader == nullptr) static_cast<void>(stream(where));
+    if (leader == nullptr && (at_once || !deferred_.any())) static_cast<void>(stream(where));
     if (deferred_.take_empty()) return;
     if (!deferred_.take()) continue;
-    if (leader != nullptr && deferred_.parts.front()->behind == leader->behind) return;
+    if (leader == nullptr ? !at_once : deferred_.parts.back()->behind == leader->behind) return;
     give_deferred();
     hold_deferred(where);
   }
@@ -81,24 +84,24 @@ void CudaQueue::join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocati
   for (const std::weak_ptr<NcclPart>& one : deferred_.unit) {
     const auto part = one.lock();
     if (!part || part->state() != NcclPart::State::held || part->over()) continue;
-    own->mark(part->ready);
-    own->hold(where);
-    return;
+    return own->hold_beside(*part, where);
   }
   deferred_.parts.push_back(own);
 }
 
 void CudaQueue::hold_deferred(SourceLocation where) {
-  if (!deferred_.take()) return;
-  if (const auto unmade = unmade_of_deferred()) {
+  std::vector<std::shared_ptr<NcclRanks>> failed;
+  for (;;) {
+    if (!deferred_.take()) return;
+    const auto unmade = unmade_of_deferred(failed);
+    if (unmade == nullptr) break;
     // What it needs is made while nothing waits for it: that waits for what runs.
     give_deferred();
     try {
       make_unless_made(*unmade, where);
     } catch (...) {
-      // The collective itself will say so.
+      failed.push_back(unmade);  // the collective itself will say so
     }
-    if (!deferred_.take()) return;
   }
   try {
     hold_all_deferred(where);
@@ -110,10 +113,11 @@ void CudaQueue::hold_deferred(SourceLocation where) {
 }
 
 /// By who has them: of the first communicator that NCCL has nothing of yet.
-std::shared_ptr<NcclRanks> CudaQueue::unmade_of_deferred() const {
+std::shared_ptr<NcclRanks> CudaQueue::unmade_of_deferred(const std::vector<std::shared_ptr<NcclRanks>>& failed) const {
   for (const auto& part : deferred_.parts) {
     const bool pending = !part->over() && part->state() == NcclPart::State::deferred;
-    if (pending && part->ranks != nullptr && !part->ranks->made.load(std::memory_order_acquire)) return part->ranks;
+    if (!pending || part->ranks == nullptr || part->ranks->made.load(std::memory_order_acquire)) continue;
+    if (std::find(failed.begin(), failed.end(), part->ranks) == failed.end()) return part->ranks;
   }
   return nullptr;
 }
@@ -127,31 +131,39 @@ void CudaQueue::give_deferred() noexcept {
 void CudaQueue::try_mark_deferred() noexcept {
   if (!deferred_.try_take()) return;
   try {
-    std::shared_ptr<StockEvent> place;
-    for (const auto& part : deferred_.parts) {
-      if (part->over() || part->marked()) continue;
-      if (place == nullptr) place = mark_place({});
-      part->mark(place);
-    }
+    mark_first_deferred({});
   } catch (...) {
     // It is not marked: who comes next tries again.
   }
   give_deferred();
 }
 
+/// By who has them: those that nothing but the stream stands before. The first of them; null if none is left.
+NcclPart* CudaQueue::mark_first_deferred(SourceLocation where) {
+  NcclPart* first = nullptr;
+  for (const auto& part : deferred_.parts) {
+    if (part->over()) continue;
+    if (first == nullptr) {
+      first = part.get();
+      if (!first->marked()) first->mark(mark_place(where));
+    }
+    if (part->behind != first->behind) break;
+    if (!part->marked()) part->mark(first->ready);
+  }
+  return first;
+}
+
 /// By who has them.
 void CudaQueue::hold_all_deferred(SourceLocation where) {
   const RoomCall room;
-  std::shared_ptr<StockEvent> ready;
-  while (!deferred_.parts.empty()) {
-    NcclPart& part = *deferred_.parts.front();
-    if (!part.over() && part.state() == NcclPart::State::deferred) {
-      if (!part.marked() && ready != nullptr) part.mark(ready);
-      part.hold(where);
-      ready = part.ready;
+  if (NcclPart* const first = mark_first_deferred(where)) {
+    std::vector<NcclPart*> row;
+    for (const auto& part : deferred_.parts) {
+      if (!part->over()) row.push_back(part.get());
     }
-    deferred_.parts.erase(deferred_.parts.begin());
+    if (!row.empty()) NcclPart::hold(row, first->ready, where);
   }
+  deferred_.parts.clear();
 }
 
 std::shared_ptr<StockEvent> CudaQueue::mark_place(SourceLocation where) {

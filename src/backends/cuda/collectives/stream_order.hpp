@@ -24,10 +24,11 @@ inline void wait_in(cudaStream_t stream, cudaEvent_t event, int device, SourceLo
   check(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault), "weir: a collective", "a stream", where);
 }
 
-/// The part's stream goes on when this one comes here.
-inline cudaError_t write_word(cudaStream_t stream, const NcclPart& part, int device) {
+/// The part's stream goes on when this one comes here, and when all that was held with the part is through.
+inline cudaError_t write_word(cudaStream_t stream, NcclPart& part, int device) {
+  if (!part.ends_row()) return cudaSuccess;
   const auto write = [&] {
-    return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.word().reached), part.count(),
+    return driver().write_word(stream, reinterpret_cast<CUdeviceptr>(&part.row().word().reached), part.row().count(),
                                CU_STREAM_WRITE_VALUE_DEFAULT);
   };
   CUresult answer = write();

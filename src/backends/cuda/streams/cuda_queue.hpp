@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
@@ -144,7 +145,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// The stream as it is now, for who has its deferred parts.
   cudaStream_t stream_behind_deferred() const { return stream_.load(std::memory_order_acquire); }
   void hold_deferred(SourceLocation where);
-  /// Marks the places of parts that nobody is at work on; they stay deferred.
+  /// Marks the places of the first parts, unless somebody is at work on them; they stay deferred.
   void try_mark_deferred() noexcept;
   /// An event behind everything but the deferred parts.
   std::shared_ptr<StockEvent> mark_place(SourceLocation where);
@@ -238,10 +239,11 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
 
   // collectives/queue_collective.cpp
   void submit_collective(const Command& command, detail::CollectivePart& part);
-  void take_deferred(const NcclPart* leader, SourceLocation where);
+  void take_deferred(const NcclPart* leader, bool at_once, SourceLocation where);
   void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
   void hold_all_deferred(SourceLocation where);
-  std::shared_ptr<NcclRanks> unmade_of_deferred() const;
+  NcclPart* mark_first_deferred(SourceLocation where);
+  std::shared_ptr<NcclRanks> unmade_of_deferred(const std::vector<std::shared_ptr<NcclRanks>>& failed) const;
   void give_deferred() noexcept;
 
   CudaDevice& device_;

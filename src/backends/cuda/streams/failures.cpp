@@ -30,17 +30,27 @@ std::uint64_t FailureState::open_place(std::uint64_t tag) {
   return place;
 }
 
+std::deque<FailureState::Unsettled>::const_iterator FailureState::end_of(std::uint64_t place) const {
+  return std::upper_bound(unsettled_.begin(), unsettled_.end(), place,
+                          [](std::uint64_t one, const Unsettled& open) { return one < open.place; });
+}
+
+std::deque<FailureState::Unsettled>::const_iterator FailureState::find(std::uint64_t place) const {
+  const auto found = std::lower_bound(unsettled_.begin(), unsettled_.end(), place,
+                                      [](const Unsettled& open, std::uint64_t one) { return open.place < one; });
+  return found != unsettled_.end() && found->place == place ? found : unsettled_.end();
+}
+
 bool FailureState::settled_until(std::uint64_t place) const {
-  return std::none_of(unsettled_.begin(), unsettled_.end(), [&](const Unsettled& open) { return open.place <= place; });
+  return unsettled_.empty() || unsettled_.front().place > place;
 }
 
 /// The one that all unsettled places up to there have, of which there are some; 0: they differ, or one has none.
 std::uint64_t FailureState::tag_until(std::uint64_t place) const {
   std::uint64_t tag = 0;
-  for (const Unsettled& open : unsettled_) {
-    if (open.place > place) continue;
-    if (open.tag == 0 || (tag != 0 && tag != open.tag)) return 0;
-    tag = open.tag;
+  for (auto open = unsettled_.begin(); open != unsettled_.end() && open->place <= place; ++open) {
+    if (open->tag == 0 || (tag != 0 && tag != open->tag)) return 0;
+    tag = open->tag;
   }
   return tag;
 }
@@ -51,8 +61,8 @@ void FailureState::set_tag(std::uint64_t place, std::uint64_t tag) {
 }
 
 void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
-  for (Unsettled& open : unsettled_) {
-    if (open.place == place) open.tag = tag;
+  if (const auto open = find(place); open != unsettled_.end()) {
+    unsettled_[static_cast<std::size_t>(open - unsettled_.begin())].tag = tag;
   }
   for (const Dependent& dependent : dependents_) {
     if (dependent.source_place < place || tag_until(dependent.source_place) != tag) continue;
@@ -64,22 +74,21 @@ void FailureState::settle_tagged(std::uint64_t place) {
   if (!in_doubt()) return;
   const detail::LockGuard guard(mutex());
   std::vector<std::uint64_t> over;
-  for (const Unsettled& open : unsettled_) {
-    if (open.place <= place && open.tag != 0) over.push_back(open.place);
+  for (auto open = unsettled_.begin(); open != unsettled_.end() && open->place <= place; ++open) {
+    if (open->tag != 0) over.push_back(open->place);
   }
   for (const std::uint64_t one : over) settle_locked(one, nullptr);
 }
 
 bool FailureState::is_unsettled(std::uint64_t place) const {
   const detail::LockGuard guard(mutex());
-  return std::any_of(unsettled_.begin(), unsettled_.end(), [&](const Unsettled& open) { return open.place == place; });
+  return find(place) != unsettled_.end();
 }
 
 bool FailureState::in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const {
   if (!in_doubt()) return false;
   const detail::LockGuard guard(mutex());
-  return std::any_of(unsettled_.begin(), unsettled_.end(),
-                     [&](const Unsettled& open) { return open.place <= place && open.tag != tag; });
+  return std::any_of(unsettled_.begin(), end_of(place), [&](const Unsettled& open) { return open.tag != tag; });
 }
 
 void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
@@ -88,7 +97,9 @@ void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> erro
 }
 
 void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) {
-  if (std::erase_if(unsettled_, [&](const Unsettled& open) { return open.place == place; }) == 0) return;
+  const auto open = find(place);
+  if (open == unsettled_.end()) return;
+  unsettled_.erase(open);
   if (error && place < failed_at_.load(std::memory_order_relaxed)) {
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
     error_ = error;

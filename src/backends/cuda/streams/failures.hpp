@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -84,6 +85,10 @@ class FailureState {
     std::uint64_t place;
     std::uint64_t tag;
   };
+  /// Behind all of places up to there.
+  std::deque<Unsettled>::const_iterator end_of(std::uint64_t place) const WEIR_NEEDS(mutex());
+  /// Of the place, or the end.
+  std::deque<Unsettled>::const_iterator find(std::uint64_t place) const WEIR_NEEDS(mutex());
 
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
@@ -93,7 +98,7 @@ class FailureState {
   std::shared_ptr<const Error> taken_ WEIR_GUARDED_BY(mutex());
   std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};
-  std::vector<Unsettled> unsettled_ WEIR_GUARDED_BY(mutex());
+  std::deque<Unsettled> unsettled_ WEIR_GUARDED_BY(mutex());  ///< places rise; a rank that is far ahead has thousands
   std::vector<Dependent> dependents_ WEIR_GUARDED_BY(mutex());
 };
 
