@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <set>
 #include <system_error>
 
@@ -121,15 +122,66 @@ class Reader {
 
   std::string string() {
     std::string made;
-    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+    for (++at_; at_ < text_.size() && text_[at_] != '"';) {
       if (static_cast<unsigned char>(text_[at_]) < ' ') fail("a text goes on over its line");
-      if (text_.substr(at_, 6) == "\\u0000") fail("a text holds no character 0");
-      if (text_[at_] == '\\') ++at_;  // what it stands for is nobody's business: such texts are for people
-      if (at_ < text_.size()) made += text_[at_];
+      if (text_[at_] == '\\') {
+        escape(made);
+      } else {
+        made += text_[at_++];
+      }
     }
     if (at_ >= text_.size()) fail("a text does not end");
     ++at_;
     return made;
+  }
+
+  void escape(std::string& made) {
+    constexpr std::string_view letters = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
+    const char letter = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    if (letter == 'u') return utf8(character(), made);
+    const std::size_t which = letters.find(letter);
+    if (letter == '\0' || which == std::string_view::npos) fail("a text has an escape that JSON does not have");
+    made += meant[which];
+    at_ += 2;
+  }
+
+  /// Of "\u20ac", or of two such that are one character.
+  char32_t character() {
+    const char32_t first = unit();
+    if (first == 0) fail("a text holds no character 0");
+    if (first < 0xd800 || first > 0xdfff) return first;
+    const bool goes_on = first < 0xdc00 && text_.substr(at_, 2) == "\\u";
+    const char32_t second = goes_on ? unit() : 0;
+    if (second < 0xdc00 || second > 0xdfff) fail("a text has half a character");
+    return 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+  }
+
+  char32_t unit() {
+    const std::string_view digits = text_.substr(std::min(text_.size(), at_ + 2), 4);
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (error != std::errc{} || end != digits.data() + 4) fail("a text has an escape that JSON does not have");
+    at_ += 6;
+    return value;
+  }
+
+  static void utf8(char32_t character, std::string& made) {
+    const auto add = [&](char32_t head, int shift) {
+      made += static_cast<char>(head | ((character >> shift) & (shift == 0 && head == 0 ? 0x7f : 0x3f)));
+    };
+    if (character < 0x80) return add(0, 0);
+    if (character < 0x800) {
+      add(0xc0, 6);
+    } else {
+      if (character < 0x10000) {
+        add(0xe0, 12);
+      } else {
+        add(0xf0, 18);
+        add(0x80, 12);
+      }
+      add(0x80, 6);
+    }
+    add(0x80, 0);
   }
 
   std::string_view text_;
