@@ -1,4 +1,5 @@
-// The only file that names the backends.
+// The only file that names the backends. A program may be linked with one of its own before the library's: without simulated
+// devices (WEIR_WITHOUT_SIM), as the bench has.
 #include "backend.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/sim/sim_backend.hpp"
@@ -13,7 +14,10 @@ const std::vector<Backend*>& backends() {
 #if defined(WEIR_WITH_CUDA)
     &cuda::backend(),
 #endif
-        &cpu::backend(), &sim::backend(&cpu::device_behind),
+        &cpu::backend(),
+#if !defined(WEIR_WITHOUT_SIM)
+        &sim::backend({&cpu::device_behind, &cpu::transport_behind}),
+#endif
   };
   return list;
 }

@@ -78,8 +78,9 @@ class Path {
   std::uint32_t before(std::uint32_t number) {
     const Span& span = result_.spans[number];
     part(work_cause(program_, span), span.call, span.begin);
-    // Behind what kept its engine busy, the path is that command's.
-    const bool follows = span.begin > span.ready && (span.begin_by == Why::link || span.begin_by == Why::driver);
+    // Behind what kept its engine busy, or the part of a collective that came last, the path is that command's.
+    const bool follows = span.begin > span.ready &&
+                         (span.begin_by == Why::link || span.begin_by == Why::driver || span.begin_by == Why::order);
     if (follows && span.holder != none && result_.spans[span.holder].end >= time_) return span.holder;
     part(wait_cause(span), span.call, span.ready);
     if (span.behind == none) {

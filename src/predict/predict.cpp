@@ -26,7 +26,8 @@ Engine engine_of(const model::Program& program, const model::Span& span) {
   switch (program.tasks[span.task].work) {
     case model::Work::h2d: return Engine::h2d;
     case model::Work::d2h: return Engine::d2h;
-    case model::Work::copy_peer: return Engine::peer;
+    case model::Work::copy_peer:
+    case model::Work::collective: return Engine::peer;
     case model::Work::kernel: return Engine::kernel;
     case model::Work::fill:
     case model::Work::copy_within: return Engine::memory;

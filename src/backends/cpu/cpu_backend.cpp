@@ -149,6 +149,8 @@ class CpuBackend final : public Backend {
     for (const int device : devices) theirs.push_back(&at(device));
     return std::make_unique<CpuTransport>(std::move(theirs));
   }
+  /// The device of one that stands behind another backend's.
+  CpuDevice& behind() { return devices_.front(); }
 
   detail::PoolState& default_pool(int device) override { return at(device).default_pool(); }
   detail::PoolState& open_pool(int device, const PoolOptions& options) override {
@@ -214,5 +216,11 @@ class CpuBackend final : public Backend {
 Backend& backend() { return CpuBackend::instance(); }
 
 Backend& device_behind(Backend& front, int index, std::size_t memory) { return *new CpuBackend(front, index, memory); }
+
+std::unique_ptr<detail::CollectiveTransport> transport_behind(const std::vector<Backend*>& behind) {
+  std::vector<CpuDevice*> devices;
+  for (Backend* one : behind) devices.push_back(&static_cast<CpuBackend*>(one)->behind());
+  return std::make_unique<CpuTransport>(std::move(devices));
+}
 
 }  // namespace weir::cpu

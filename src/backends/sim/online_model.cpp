@@ -205,6 +205,7 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
       marker();
       return place;
     }
+    if (const auto* collective = std::get_if<Collective>(&command.op)) meet(*collective, call);
     make(call, thread, clocks, command.id);
     // With implicit synchronisation there are others before and behind it.
     const model::Window<model::Span>& spans = simulation_.spans();

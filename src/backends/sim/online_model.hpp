@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -94,6 +95,13 @@ class OnlineModel {
   bool conditional() const { return conditional_; }
 
  private:
+  /// A collective that some ranks have called.
+  struct Meeting {
+    std::uint32_t number;
+    std::uint32_t called;
+  };
+  /// Communicator, number there, and of a send and receive the ranks.
+  using MeetingKey = std::tuple<std::uint64_t, std::uint64_t, int, int>;
   struct Event {
     std::uint32_t place;
     double at;
@@ -121,6 +129,7 @@ class OnlineModel {
 
   bool make(model::Call call, std::uint32_t thread, std::vector<double>& clocks, CommandId command = 0);
   std::uint32_t known_task(const model::Task& task);
+  void meet(const Collective& part, model::Call& call);
   bool query(const model::Call& call, std::uint32_t thread, std::vector<double>& clocks);
   std::uint32_t event_place(std::uint64_t event, const detail::EventState* state, double at);
   std::uint32_t never_recorded();
@@ -148,7 +157,11 @@ class OnlineModel {
   std::size_t events_at_once_ = 1024;
   std::unordered_map<std::uint64_t, Graph> graphs_;
   std::vector<std::uint32_t> free_graphs_;
-  std::unordered_map<std::string, std::uint32_t> tasks_;  ///< by their bytes
+  std::map<MeetingKey, Meeting> meetings_;
+  std::uint32_t next_meeting_ = 0;
+  std::map<std::tuple<std::uint64_t, int, int, bool>, std::uint64_t> pairs_;  ///< sends and receives so far
+  std::map<std::pair<std::uint64_t, int>, std::uint32_t> chains_;             ///< of each communicator's ranks
+  std::unordered_map<std::string, std::uint32_t> tasks_;                      ///< by their bytes
   std::uint32_t last_task_ = 0;
   std::set<std::string, std::less<>> estimated_;
   bool conditional_ = false;

@@ -28,13 +28,14 @@ constexpr std::size_t most_shared_bytes = 227 * 1024;
 
 struct SimDevice {
   std::string name;  ///< as behind "sim:"
+  std::string profile_name;
   model::Profile profile;
   Backend* behind;
 };
 
 class SimBackend final : public Backend {
  public:
-  explicit SimBackend(DeviceBehind behind) : make_behind_(behind) {}
+  explicit SimBackend(const Behind& behind) : make_(behind) {}
 
   std::string_view name() const override { return "sim"; }
   int device_count() override { return count_.load(std::memory_order_acquire); }
@@ -56,6 +57,9 @@ class SimBackend final : public Backend {
                                        SourceLocation where) override {
     return behind(device).instantiate(device, form, driver_graph, where);
   }
+  std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override;
+  /// The clock is this process's.
+  std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int) override { return nullptr; }
   void synchronize(int device, const char* operation, SourceLocation where) override {
     behind(device).synchronize(device, operation, where);
   }
@@ -82,7 +86,7 @@ class SimBackend final : public Backend {
   Backend& behind(int device) { return *at(device).behind; }
   static std::size_t pair(int from, int to) { return static_cast<std::size_t>(from * most_devices + to); }
 
-  const DeviceBehind make_behind_;
+  const Behind make_;
   std::atomic<int> count_{0};
   std::array<std::atomic<SimDevice*>, most_devices> devices_{};
   std::array<std::atomic<bool>, most_devices * most_devices> peers_{};
@@ -113,12 +117,24 @@ std::pair<int, std::string> SimBackend::open_named(const std::string& asked) {
   }
   model::Profile profile = load_profile(profile_name);
   if (count == most_devices) throw "there are at most " + std::to_string(most_devices) + " simulated devices";
-  auto device = std::make_unique<SimDevice>(SimDevice{name, std::move(profile), nullptr});
+  auto device = std::make_unique<SimDevice>(SimDevice{name, profile_name, std::move(profile), nullptr});
   add_to_clock(count, profile_name, device->profile);
-  device->behind = &make_behind_(*this, count, static_cast<std::size_t>(device->profile.memory_bytes));
+  device->behind = &make_.device(*this, count, static_cast<std::size_t>(device->profile.memory_bytes));
   devices_[static_cast<std::size_t>(count)].store(device.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);
   return {count, name};
+}
+
+std::unique_ptr<detail::CollectiveTransport> SimBackend::open_transport(const std::vector<int>& devices) {
+  std::vector<Backend*> behind;
+  for (const int device : devices) {
+    const SimDevice &first = at(devices.front()), &one = at(device);
+    if (one.profile_name != first.profile_name)
+      throw "sim:" + first.name + " and sim:" + one.name +
+          " have no link: collectives run among simulated devices of one profile";
+    behind.push_back(one.behind);
+  }
+  return make_.transport(behind);
 }
 
 DeviceProperties SimBackend::properties(int device) {
@@ -158,7 +174,7 @@ std::size_t SimBackend::resident_blocks(int device, const Kernel&, std::size_t t
 
 }  // namespace
 
-Backend& backend(DeviceBehind behind) {
+Backend& backend(const Behind& behind) {
   static auto& instance = *new SimBackend(behind);  // outlives every static object of the program
   return instance;
 }

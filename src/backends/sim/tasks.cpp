@@ -4,6 +4,7 @@
 
 #include <weir/kernel.hpp>
 
+#include "backends/sim/model/collective_task.hpp"
 #include "backends/sim/model/kernel_task.hpp"
 
 namespace weir::sim {
@@ -128,7 +129,10 @@ Task task_of(const Op& op, std::span<const Region> uses, SourceLocation where, c
       },
       [](const Alloc&) { return Task{}; }, [](const Free&) { return Task{}; }, [](const Record&) { return Task{}; },
       [](const Wait&) { return Task{}; }, [](const GraphLaunch&) { return Task{}; },
-      [](const Collective&) { return Task{}; });
+      [&](const Collective& collective) {
+        return model::collective_task(profile, collective.call, static_cast<double>(collective.bytes),
+                                      static_cast<std::size_t>(collective.size));
+      });
 }
 
 }  // namespace weir::sim

@@ -96,7 +96,7 @@ CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const C
   if (!transport) {
     throw Error(Errc::not_supported, "weir::communicators", "'" + name + "'",
                 "this build has no transport for devices of backend " + std::string(backend->name()) +
-                    ": collectives run among CPU devices, or GPUs, of one process",
+                    ": collectives run among CPU devices, GPUs, or simulated devices of one profile, of one process",
                 where);
   }
 }

@@ -45,6 +45,7 @@ void Simulation::take(std::uint32_t command) {
       span.begin = now_;
       return at(now_ + task.bytes / (profile_.memory.host_gb_s * 1000), What::end, command);
     case Work::host_function: return start_host_function(command);
+    case Work::collective: return meet(command);
     case Work::nothing: span.begin = now_; return end(command);
   }
 }

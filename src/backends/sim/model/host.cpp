@@ -1,6 +1,7 @@
 // Host threads: calls, what they cost, and waiting.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backends/sim/model/simulation.hpp"
 
@@ -30,7 +31,8 @@ bool Simulation::make(const Call& call, std::uint32_t number) {
   switch (call.action) {
     case Action::enqueue:
     case Action::launch_graph: {
-      if (streams_[call.stream].unfinished >= profile_.pending_commands) {
+      const bool without_room = std::exchange(waiting_.without_room, false);
+      if (!without_room && streams_[call.stream].unfinished >= profile_.pending_commands) {
         waiting_.on = true;
         waiting_.stream = call.stream;
         return false;

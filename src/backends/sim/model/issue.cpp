@@ -1,6 +1,7 @@
 // From calls to commands: what each comes behind.
 #include <algorithm>
 
+#include "backends/sim/model/collective_task.hpp"
 #include "backends/sim/model/simulation.hpp"
 
 namespace weir::sim::model {
@@ -8,7 +9,10 @@ namespace weir::sim::model {
 namespace {
 
 bool is_link_copy(Work work) { return work == Work::h2d || work == Work::d2h || work == Work::copy_peer; }
-bool on_multiprocessors(Work work) { return work == Work::kernel || work == Work::fill || work == Work::copy_within; }
+/// Or is a kernel of the driver's or of NCCL's.
+bool on_multiprocessors(Work work) {
+  return work == Work::kernel || work == Work::fill || work == Work::copy_within || work == Work::collective;
+}
 
 }  // namespace
 
@@ -18,6 +22,7 @@ double Simulation::cost_of(const Task& task) const {
     case Work::fill: return profile_.host.fill_us;
     case Work::copy_within: return profile_.host.copy_within_us;
     case Work::host_function: return profile_.host.host_function_us;
+    case Work::collective: return launches_of_a_collective * profile_.host.launch_us;
     case Work::nothing: return 0;
     default: return profile_.host.copy_us;
   }
@@ -222,7 +227,11 @@ void Simulation::enqueue(const Call& call, std::uint32_t number, double issued) 
                                                  program_.streams[call.stream].kind == Stream::Kind::legacy);
   if (separates) separate(device, number, clock);
   const std::uint32_t command = add_command(number, call.task, call.stream, device, issued, clock + way_of(task));
-  enter_stream(command, call.stream);
+  if (task.work == Work::collective) {
+    enter_collective(command, call);
+  } else {
+    enter_stream(command, call.stream);
+  }
   if (is_link_copy(task.work) && profile_.copies_in_order != 0)
     devices_[device].engines[engine_of(task.work)].issued.push_back(command);
   if (separates && program_.streams[call.stream].kind == Stream::Kind::legacy) separate(device, number, clock);

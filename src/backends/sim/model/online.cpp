@@ -31,13 +31,24 @@ bool Simulation::call() {
   set_clock(thread, now_);
   answer_ = true;
   make_calls();
-  while ((next_call_ <= number || waiting_.on) && step()) {
+  while ((next_call_ <= number || waiting_.on) && (step() || go_on_without_others())) {
   }
   // What it waits for is not of these devices: it has come, or else there would be no next call.
   waiting_ = {};
   if (next_call_ <= number) ++next_call_;
   calls_[number].end = clocks_[thread];
   return answer_;
+}
+
+/// Nothing happens before a rank makes a call that is not made yet. For room in a stream the real call does not wait. What the
+/// host has really waited for is over, so that collectives that it depends on have failed.
+bool Simulation::go_on_without_others() {
+  if (!waiting_.on || meetings_.empty()) return false;
+  if (waiting_.stream == none) return give_up_meetings();
+  waiting_ = {};
+  waiting_.without_room = true;
+  make_calls();
+  return true;
 }
 
 bool Simulation::drop_question() {

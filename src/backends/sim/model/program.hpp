@@ -9,17 +9,29 @@ namespace weir::sim::model {
 
 inline constexpr std::uint32_t none = 0xffffffff;
 
-/// What keeps a device busy. copy_within is within a device's memory, copy_host between two places on the host; nothing is a
-/// graph's beginning or end, or a node that does nothing.
-enum class Work : std::uint8_t { h2d, d2h, copy_within, copy_peer, copy_host, fill, kernel, host_function, nothing };
+/// What keeps a device busy. copy_within is within a device's memory, copy_host between two places on the host; collective is one
+/// rank's part of one; nothing is a graph's beginning or end, or a node that does nothing.
+enum class Work : std::uint8_t {
+  h2d,
+  d2h,
+  copy_within,
+  copy_peer,
+  copy_host,
+  fill,
+  kernel,
+  host_function,
+  collective,
+  nothing
+};
 
 struct Task {
   Work work = Work::nothing;
   bool pageable = false;
-  bool staged = false;       ///< of pageable memory, which the library moves itself
-  double bytes = 0;          ///< of a copy or fill; of a kernel, read and written at the memory's rate
-  double block_us = 0;       ///< of each block that has its place
-  double fixed_us = 0;       ///< at least that long, from the first block's begin
+  bool staged = false;  ///< of pageable memory, which the library moves itself
+  double bytes = 0;     ///< of a copy or fill; of a kernel, read and written at the memory's rate
+  double block_us = 0;  ///< of each block that has its place
+  double fixed_us =
+      0;  ///< at least that long, from the first block's begin; of a collective, from when all parts are there
   std::uint32_t blocks = 1;  ///< of a kernel, fill, or copy within the device
   std::uint32_t threads = 1;
   std::uint32_t shared_bytes = 0;
@@ -62,6 +74,10 @@ struct Call {
   std::uint32_t target = none;
   std::uint32_t task = none;
   double us = 0;
+  // Of a part of a collective, whose `target` is the meeting of all parts.
+  std::uint32_t parts = 0;     ///< how many they are
+  std::uint64_t unit = 0;      ///< parts of one unit do not wait for each other; 0: it is in none
+  std::uint32_t chain = none;  ///< it comes behind the one before of the same chain
 };
 
 struct Stream {

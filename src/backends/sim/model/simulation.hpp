@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <queue>
 #include <set>
@@ -107,8 +108,9 @@ class Simulation {
     std::uint32_t edges = none;
     std::uint32_t launch = none;  ///< of a kernel that has begun
     Phase phase = Phase::issued;
-    bool crowds = false;   ///< its hop grows with those that wait for the same engine
-    bool awaited = false;  ///< by the host
+    bool crowds = false;           ///< its hop grows with those that wait for the same engine
+    bool awaited = false;          ///< by the host
+    std::uint32_t meeting = none;  ///< of a collective's part
     double taken = 0, started = 0;
     double served = 0;       ///< of a copy that is ready: when its stream was served last
     std::uint64_t turn = 0;  ///< and its turn among those that are equal in that
@@ -131,6 +133,8 @@ class Simulation {
     double served[3] = {-1, -1, -1};  ///< when its last copy of the engine began
     std::uint32_t run = none;         ///< the first of its last commands that are copies by one engine
     std::uint32_t run_engine = none;  ///< that engine
+    std::uint64_t unit = 0;           ///< of its last commands, if they are parts of collectives
+    std::vector<Behind> before_unit;  ///< what these come behind
   };
   struct Engine {
     std::set<std::tuple<double, std::uint64_t, std::uint32_t>> ready;  ///< in the order in which it turns to them
@@ -141,6 +145,18 @@ class Simulation {
     bool moving = false;
     double left = 0, since = 0, rate = 0;
     std::uint32_t version = 0;
+  };
+  /// A collective: it begins when all its parts may, and all end with it.
+  struct Meeting {
+    std::uint32_t expected = 0;
+    std::vector<std::uint32_t> parts;  ///< that are there
+    double us = 0;
+  };
+  /// A rank's parts of collectives of one communicator, in the order of its calls.
+  struct Chain {
+    std::uint64_t unit = 0;
+    std::vector<std::uint32_t> last;    ///< those of that unit
+    std::vector<std::uint32_t> before;  ///< and of the one before it
   };
   struct Launch {
     std::uint32_t command;
@@ -205,6 +221,7 @@ class Simulation {
   void enqueue(const Call& call, std::uint32_t number, double issued);
   void launch_graph(const Call& call, std::uint32_t number, double issued);
   void enter_stream(std::uint32_t command, std::uint32_t stream);
+  void enter_collective(std::uint32_t command, const Call& call);
   std::uint32_t join(std::uint32_t before, std::uint32_t kernel, Phase phase);
   void check_dependencies(std::uint32_t command, std::uint32_t behind);
   void check_launch(Device& device, std::uint32_t kernel);
@@ -231,6 +248,10 @@ class Simulation {
   void wait_for_engine(std::uint32_t command, std::uint32_t engine);
   double way_to_driver(std::uint32_t command) const;
   void start_host_function(std::uint32_t command);
+  void meet(std::uint32_t command);
+  void begin(Meeting& meeting);
+  bool give_up_meetings();
+  bool go_on_without_others();
   void add_to_memory(std::uint32_t cohort);
   void memory_changed(std::uint32_t device);
 
@@ -273,6 +294,8 @@ class Simulation {
   std::vector<std::uint32_t> free_cohorts_;
   std::uint32_t driver_last_ = none;
   double driver_free_ = 0;
+  std::map<std::uint32_t, Meeting> meetings_;  ///< that have not begun
+  std::vector<Chain> chains_;
 
   // The host: calls are made in the order of the list, each when its thread is free and the one before has begun.
   std::uint32_t next_call_ = 0;
@@ -286,6 +309,7 @@ class Simulation {
     std::size_t left = 0;
     double earliest = 0;
     std::uint32_t stream = none;  ///< whose room it waits for
+    bool without_room = false;    ///< the next call does not
     std::uint32_t hand_off = none;
   } waiting_;
   std::uint32_t try_to_forget_ = 0;  ///< with so many commands: to look and to move them costs
