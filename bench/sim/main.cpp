@@ -1,9 +1,11 @@
-// The model of simulated devices beside the H200 that was measured, and what it costs: errors by family, commands a second, the
-// real cost of a command beyond the CPU backend's, memory over millions of launches.
+// The model of simulated devices beside the H200 that was measured, and what it costs: errors by family, commands a second, how
+// long the tool takes, the real cost of a command beyond the CPU backend's, memory over millions of launches, and what it costs
+// programs that have none.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -17,6 +19,7 @@
 #include <weir/weir.hpp>
 
 #include "data/measured_programs.hpp"
+#include "support/processes.hpp"
 
 namespace {
 
@@ -87,12 +90,12 @@ void errors() {
   report({"width of the interval, median", quantile(widths, 0.5), 12, "%"});
 }
 
-/// 100,000 commands in 8 streams.
-std::string many_commands() {
+/// In 8 streams.
+std::string scenario_of(int commands) {
   std::string streams, program;
   for (int i = 0; i < 8; ++i)
     streams += (i == 0 ? "" : ",") + std::string(R"({"name":"s)") + std::to_string(i) + R"(","kind":"non_blocking"})";
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < commands; ++i) {
     const std::string stream = R"({"stream":"s)" + std::to_string(i / 3 % 8) + "\",";
     program += i % 3 == 0 ? stream + R"("op":"copy","from":"in","to":"data"},)"
                : i % 3 == 1
@@ -105,7 +108,7 @@ std::string many_commands() {
 }
 
 void speed() {
-  const std::string text = many_commands();
+  const std::string text = scenario_of(100'000);
   std::vector<double> model, whole;
   for (int i = 0; i < 5; ++i) {
     const auto begin = Clock::now();
@@ -117,6 +120,32 @@ void speed() {
   }
   report({"the model: commands a second", quantile(model, 0.5), 500'000, "1/s", true});
   report({"reading and predicting 100,000 commands", quantile(whole, 0.5), 1, "s"});
+}
+
+/// The tool, start-up included.
+void tool() {
+  const bench::Folder folder;
+  const std::filesystem::path file = folder.path / "program.json";
+  std::ofstream(file) << scenario_of(100);
+  std::vector<double> all;
+  for (int i = 0; i < 21; ++i) {
+    const auto begin = Clock::now();
+    bench::output_of(std::string("'") + WEIR_TOOL + "' predict --json '" + file.string() + "'");
+    all.push_back(1000 * seconds_since(begin));
+  }
+  report({"weir predict of 100 commands, start-up included", quantile(all, 0.5), 50, "ms"});
+}
+
+/// Of programs on "cpu": B1's submissions, in a library with simulated devices beside one without.
+void cpu_with_sim_built_in() {
+  constexpr std::size_t few = 10'000, many = 30'000;
+  const auto each = [](const char* probe) {
+    const double more = bench::submission_instructions(probe, "submit", many);
+    return (more - bench::submission_instructions(probe, "submit", few)) / static_cast<double>(many - few);
+  };
+  const double with = each(WEIR_PROBE), without = each(WEIR_PROBE_WITHOUT_SIM);
+  report({"a submission on cpu: instructions", with, 0, "instr"});
+  report({"beside a library without simulated devices", 100 * std::abs(with / without - 1), 1, "%"});
 }
 
 struct Nothing {
@@ -171,7 +200,13 @@ int main(int argc, char** argv) {
   }
   errors();
   speed();
+#ifdef WEIR_TOOL
+  tool();
+#endif
   cost(quick);
+#ifdef WEIR_PROBE
+  cpu_with_sim_built_in();
+#endif
   if (!json.empty()) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Row& row : rows)
