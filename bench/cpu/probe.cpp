@@ -1,5 +1,5 @@
 // A process whose launches are watched from outside, or that counts its own allocations: cpu_probe WHAT N, where WHAT is submit,
-// submit32, submit64, allocations, replays or flat.
+// submit32, submit64, wait, allocations, replays or flat.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -73,11 +73,18 @@ __attribute__((noinline)) void submit64_launches(const weir::Stream& stream, std
       bench::tally();
     });
 }
+/// Launches that are waited for, one after the other.
+__attribute__((noinline)) void wait_launches(const weir::Stream& stream, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    weir::launch(stream, 1, [](std::size_t) { bench::tally(); });
+    stream.synchronize();
+  }
+}
 }
 
 namespace {
 
-constexpr const char* usage = "usage: cpu_probe submit|submit32|submit64|allocations|replays|flat N";
+constexpr const char* usage = "usage: cpu_probe submit|submit32|submit64|wait|allocations|replays|flat N";
 
 void submit_unwatched(const weir::Stream& stream, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) weir::launch(stream, 1, [](std::size_t) { bench::tally(); });
@@ -106,6 +113,12 @@ void submit_held(const weir::Stream& stream, std::size_t count, decltype(submit_
 double submit(const weir::Stream& stream, std::size_t count, decltype(submit_launches)* launches) {
   submit_held(stream, 3 * count);  // from here on it is warm
   submit_held(stream, count, launches);
+  return static_cast<double>(count);
+}
+
+double wait(const weir::Stream& stream, std::size_t count) {
+  submit_held(stream, count);
+  check(count, [&] { wait_launches(stream, count); });
   return static_cast<double>(count);
 }
 
@@ -175,6 +188,7 @@ double run(const char* what, std::size_t count) {
   if (std::strcmp(what, "submit") == 0) return submit(stream, count, submit_launches);
   if (std::strcmp(what, "submit32") == 0) return submit(stream, count, submit32_launches);
   if (std::strcmp(what, "submit64") == 0) return submit(stream, count, submit64_launches);
+  if (std::strcmp(what, "wait") == 0) return wait(stream, count);
   if (std::strcmp(what, "allocations") == 0) return allocations(stream, count);
   if (std::strcmp(what, "replays") == 0) return replays(stream, count);
   if (std::strcmp(what, "flat") == 0) return flat(stream, count);

@@ -19,10 +19,10 @@ double figure_of(const std::string& command) {
   }
 }
 
-/// Instructions of `count` submissions. Where nothing was counted, what it was to do was not done.
+/// Instructions of `count` submissions, or of as many waits. Where nothing was counted, what it was to do was not done.
 double counted(const std::string& probe, const std::string& what, std::size_t count) {
   try {
-    return submission_instructions(probe, what, count);
+    return probed_instructions(probe, what, count);
   } catch (const std::exception& failure) {
     expect(false, failure.what());
     return -1;
@@ -54,6 +54,7 @@ void instructions(Context& context) {
   add("submit.instructions", "submission of an empty launch", count("submit"), 60);
   add("submit.instructions.32", "submission with a closure of 32 bytes", count("submit32"), with_closure);
   add("submit.instructions.64", "submission with a closure of 64 bytes", count("submit64"), with_closure);
+  add("wait.instructions", "an empty launch and a wait that runs it", count("wait"), 320);
 }
 
 void allocations(Context& context) {

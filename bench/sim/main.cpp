@@ -140,8 +140,8 @@ void tool() {
 void cpu_with_sim_built_in() {
   constexpr std::size_t few = 10'000, many = 30'000;
   const auto each = [](const char* probe) {
-    const double more = bench::submission_instructions(probe, "submit", many);
-    return (more - bench::submission_instructions(probe, "submit", few)) / static_cast<double>(many - few);
+    const double more = bench::probed_instructions(probe, "submit", many);
+    return (more - bench::probed_instructions(probe, "submit", few)) / static_cast<double>(many - few);
   };
   const double with = each(WEIR_PROBE), without = each(WEIR_PROBE_WITHOUT_SIM);
   report({"a submission on cpu: instructions", with, 0, "instr"});

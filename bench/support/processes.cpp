@@ -40,7 +40,7 @@ double counted_instructions(const std::filesystem::path& folder) {
 
 }  // namespace
 
-double submission_instructions(const std::string& probe, const std::string& what, std::size_t count) {
+double probed_instructions(const std::string& probe, const std::string& what, std::size_t count) {
   const Folder scratch;
   const std::filesystem::path& folder = scratch.path;
   output_of(

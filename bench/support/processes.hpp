@@ -20,8 +20,8 @@ struct Folder {
   std::filesystem::path path;
 };
 
-/// Instructions of `count` submissions of cpu_probe, by callgrind, which counts inside its `what`_launches only. Throws where there
+/// Instructions of `count` submissions, or waits, of cpu_probe, by callgrind, which counts inside its `what`_launches only. Throws where there
 /// is nothing to count, or no valgrind.
-double submission_instructions(const std::string& probe, const std::string& what, std::size_t count);
+double probed_instructions(const std::string& probe, const std::string& what, std::size_t count);
 
 }  // namespace bench

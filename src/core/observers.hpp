@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <weir/observer.hpp>
@@ -143,6 +144,16 @@ void wait_told(HostWait wait, F&& f) {
     throw;
   }
   tell_wait_now(wait);
+}
+/// The same for calls that must be short: `make_wait()` is called only if somebody is told.
+template <class MakeWait, class F>
+  requires std::is_invocable_r_v<HostWait, MakeWait>
+void wait_told(MakeWait&& make_wait, F&& f) {
+  if (!watched(Watch::host)) [[likely]] {
+    f();
+    return;
+  }
+  wait_told(make_wait(), f);
 }
 
 /// Tells those who watch times what simulated devices know by now.

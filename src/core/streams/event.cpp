@@ -71,7 +71,7 @@ bool EventRef::done(SourceLocation where) const {
 void detail::synchronize(EventRef event, const char* operation, SourceLocation where) {
   EventState& state = state_of(event, operation, where);
   check_host_wait(operation, "event", where);
-  wait_told(wait_for(state, event.id(), where, HostWait::Source::synchronize),
+  wait_told([&] { return wait_for(state, event.id(), where, HostWait::Source::synchronize); },
             [&] { state.synchronize(operation, where); });
 }
 void EventRef::synchronize(SourceLocation where) const {

@@ -118,7 +118,8 @@ void StreamRef::wait(std::initializer_list<StreamRef> others, SourceLocation whe
 void detail::synchronize(StreamRef stream, const char* operation, SourceLocation where) {
   StreamState& state = state_of(stream, operation, where);
   check_stream_wait(state, operation, where);
-  wait_told(stream_wait(state, stream.id(), where), [&] { state.queue->synchronize(operation, where); });
+  wait_told([&] { return stream_wait(state, stream.id(), where); },
+            [&] { state.queue->synchronize(operation, where); });
 }
 void StreamRef::synchronize(SourceLocation where) const {
   detail::synchronize(*this, "weir::Stream::synchronize", where);

@@ -52,5 +52,29 @@ TEST_F(SkippedWork, failures_of_queues_that_are_gone_are_reported_oldest_first) 
   EXPECT_EQ(reported(), "nothing");
 }
 
+// One element that is waited for is run by a way of its own.
+TEST_F(SkippedWork, a_host_that_waits_runs_no_kernel_behind_a_failure) {
+  static int ran;
+  ran = 0;
+  weir::Kernel kernel{};
+  kernel.rank = 1;
+  kernel.run = [](const void*, const weir::KernelRange&) { ++ran; };
+  CpuQueue& queue = open();
+  const auto launch_and_wait = [&] {
+    queue.launch_empty(queue.stream(), kernel, nullptr, 1, {});
+    queue.wait_until(queue.tail());
+  };
+  launch_and_wait();
+  EXPECT_EQ(ran, 1);
+  fail(queue, "the pipe burst");
+  queue.wait_until(queue.tail());
+  launch_and_wait();
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(queue.completed(), queue.tail());
+  EXPECT_THROW(queue.synchronize("test", {}), weir::Error);
+  launch_and_wait();
+  EXPECT_EQ(ran, 2);
+}
+
 }  // namespace
 }  // namespace weir_test

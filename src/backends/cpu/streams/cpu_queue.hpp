@@ -152,7 +152,10 @@ class CpuQueue final : public Queue, private QueueStrand {
   /// Waits, helping: runs what it waits for if nobody does.
   void wait_until(std::uint64_t sequence);
   /// Throws the failure at or before `sequence`; forgets it if asked.
-  void throw_failure(std::uint64_t sequence, bool forget);
+  void throw_failure(std::uint64_t sequence, bool forget) {
+    if (failures_.any_unreported()) [[unlikely]]
+      throw_found_failure(sequence, forget);
+  }
   QueueFailures& failures() { return failures_; }
   /// The stream is gone, and its failure is the device's `order`th that was lost; false if somebody was told of it
   /// meanwhile. The lock of for_each_queue is held.
@@ -240,7 +243,10 @@ class CpuQueue final : public Queue, private QueueStrand {
   static void wake(Waiter* woken);
   void begin_anew();
   bool help(std::uint64_t sequence, Runner& runner);
+  void run_for_host(std::uint64_t sequence);
+  void wait_for_others(std::uint64_t sequence);
   void sleep_until(std::uint64_t sequence);
+  void throw_found_failure(std::uint64_t sequence, bool forget);
   void finish_retirement();
 
   CpuDevice& device_;

@@ -38,6 +38,8 @@ class QueueFailures {
     if (!ever_failed_.load(std::memory_order_acquire)) return nullptr;
     return find_inherited(sequence, reports_seen);
   }
+  /// Whether there is one that nobody was told of, lost ones too.
+  bool any_unreported() const noexcept { return unreported_.load(std::memory_order_acquire); }
   /// The failure that a command up to `sequence` has, and that nobody was told of; it stays so.
   std::shared_ptr<const Error> unreported_at(std::uint64_t sequence) const noexcept {
     if (!unreported_.load(std::memory_order_acquire)) return nullptr;

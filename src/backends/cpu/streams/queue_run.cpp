@@ -231,8 +231,33 @@ bool looks_again(WaitMode mode, int& rounds, const WorkerPool& pool) {
 }
 }  // namespace
 
+/// Of a queue that this thread has acquired. The commonest wait is for one element, and goes without what others need.
+void CpuQueue::run_for_host(std::uint64_t sequence) {
+  pool_.note_host();
+  const RunningScope scope;
+  auto& record = *reinterpret_cast<Record*>(consumer_.read);
+  if (done_ + 1 == sequence && sequence <= tail() && record.kind() == RecordKind::launch &&
+      as<LaunchRecord>(record).size == 1 && !failures_.failed_relaxed()) {
+    run_single(as<LaunchRecord>(record));
+    consumer_.read += record.bytes();
+    complete();
+    give_up();
+    return;
+  }
+  Runner runner;
+  run(runner, sequence, false);
+}
+
 void CpuQueue::wait_until(std::uint64_t sequence) {
   if (reached(sequence)) return;
+  if (try_acquire()) {
+    run_for_host(sequence);
+    if (reached(sequence)) return;
+  }
+  wait_for_others(sequence);
+}
+
+[[gnu::noinline]] void CpuQueue::wait_for_others(std::uint64_t sequence) {
   Runner runner;
   int sleeps_at_exit = 0;
   const WaitMode mode = pool_.wait_mode();
@@ -293,7 +318,7 @@ void CpuQueue::inherit_failure(CpuQueue& source, std::uint64_t sequence, std::ui
   }
 }
 
-void CpuQueue::throw_failure(std::uint64_t sequence, bool forget) {
+void CpuQueue::throw_found_failure(std::uint64_t sequence, bool forget) {
   const auto found = forget ? failures_.report(sequence, completed()) : failures_.unreported_at(sequence);
   if (!found) return;
   if (forget) begin_anew();
