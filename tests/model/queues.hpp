@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/streams/strand.hpp"
 #include "explorer.hpp"
@@ -132,6 +133,7 @@ class Queue : public Strand {
 
   void run(Number until, bool host, int share = most_commands) {
     Number tail = 0;
+    Queue* woken = nullptr;  // by a worker's last command, the only one: listed, and pushed by nobody yet
     for (int left = share; left > 0; --left) {
       const Number done = this->done_;
       if (done >= until) break;
@@ -143,19 +145,34 @@ class Queue : public Strand {
       const int at = this->consumer_.read;
       Queue* const source = commands_[at].source;
       const Number number = commands_[at].number;
+      if (woken != nullptr && (number == 0 || woken != source)) ready_.push(std::exchange(woken, nullptr)->name_);
       if (source != nullptr && number == 0) {
         source->reach_next();
       } else if (source != nullptr) {
         if (host) source->wait_by_helping(number);
+        if (woken != nullptr) run_woken(*std::exchange(woken, nullptr), number);
         if (this->park_on(*source, number)) return;
         check(source->reached(number), "a wait is over when its command is done");
         source->seen(number);
       }
       this->consumer_.read = at + 1;
       effects_[done] = true;
-      complete();
+      woken = wake(this->complete_next(), !host);
     }
+    if (woken != nullptr) ready_.push(woken->name_);
+    if (this->done_ == until && parks_at_next()) return;
     give_up();
+  }
+  /// Within the turn of the queue that woke it and waits for it now.
+  void run_woken(Queue& queue, Number number) {
+    if (queue.take_popped()) queue.run(number, false);
+  }
+  bool parks_at_next() {
+    if (this->done_ == this->tail()) return false;
+    const int at = this->consumer_.read;
+    Queue* const source = commands_[at].source;
+    const Number number = commands_[at].number;
+    return source != nullptr && number != 0 && this->park_on(*source, number);
   }
   /// Of a counting queue.
   void reach_next() {
@@ -163,20 +180,34 @@ class Queue : public Strand {
     complete();
   }
   void complete() { wake(this->complete_next()); }
-  void wake(Waiter* waiter) {
+  /// `keep`: the last queue is not pushed but returned, if it is the only one.
+  Queue* wake(Waiter* waiter, bool keep = false) {
+    Queue* kept = nullptr;
+    bool several = false;
     while (waiter != nullptr) {
       Waiter* const next = waiter->next;
       check(waiter->number <= this->done_, "who is woken waited for what is done (invariant 5)");
       PlainStrand* const parked = waiter->strand;
       if (parked != nullptr) {
         Queue& queue = static_cast<Queue&>(*parked);
-        if (queue.unpark()) ready_.push(queue.name_);
+        if (queue.unpark()) {
+          if (kept != nullptr) {
+            ready_.push(std::exchange(kept, nullptr)->name_);
+            several = true;
+          }
+          if (keep && !several) {
+            kept = &queue;
+          } else {
+            ready_.push(queue.name_);
+          }
+        }
       } else {
         Atomic<std::uint32_t>* const awake = waiter->awake;
         check(awake->exchange(1, std::memory_order_seq_cst) == 0, "a waiter is woken once (invariant 5)");
       }
       waiter = next;
     }
+    return kept;
   }
   void give_up() { left(this->release()); }
   void left(typename PlainStrand::Left what) {

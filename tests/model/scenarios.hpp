@@ -100,6 +100,34 @@ std::vector<StrandScenario<Strand>> strand_scenarios() {
          }},
         worker},
        over(1, 2)},
+      {"two_queues_wait_for_each_other_by_turns",
+       {worker, worker},
+       over(3, 3),
+       [](All& q) {
+         q.a.append_fast();
+         q.b.append_wait(q.a, 1);
+         q.b.append_fast();
+         q.a.append_wait(q.b, 2);
+         q.a.append_fast();
+         q.b.append_wait(q.a, 3);
+       }},
+      {"a_producer_adds_a_wait_for_the_queue_that_is_woken",
+       {{"producer", [](All& q) { q.a.append_wait(q.b, 2); }}, worker},
+       over(2, 2),
+       [](All& q) {
+         q.a.append_fast();
+         q.b.append_wait(q.a, 1);
+         q.b.append_fast();
+       }},
+      {"a_host_waits_for_one_of_two_queues_that_wait_for_each_other",
+       {{"host", [](All& q) { q.a.wait(2, q.beds[0]); }}, worker},
+       over(2, 2),
+       [](All& q) {
+         q.a.append_fast();
+         q.b.append_wait(q.a, 1);
+         q.b.append_fast();
+         q.a.append_wait(q.b, 2);
+       }},
       {"a_producer_finds_no_room",
        {{"producer",
          [](All& q) {

@@ -53,6 +53,86 @@ TEST_F(Turns, queues_of_one_priority_share_a_worker) {
   EXPECT_LE(take_a_turn(long_one), 1000u);
 }
 
+TEST_F(Turns, queues_that_wait_for_each_other_stay_with_their_worker) {
+  CpuQueue& ping = open();
+  CpuQueue& pong = open();
+  submit_work(ping);
+  for (int i = 0; i < 20; ++i) {
+    pong.append_wait(ping, ping.tail(), {});
+    submit_work(pong);
+    ping.append_wait(pong, pong.tail(), {});
+    submit_work(ping);
+  }
+  EXPECT_EQ(take_a_turn(ping), ping.tail() + pong.tail());
+  EXPECT_EQ(pong.completed(), pong.tail());
+  EXPECT_EQ(device_.pool().ready(), 1) << "pong was in no list";
+}
+
+TEST_F(Turns, what_a_queue_waits_for_is_run_no_further_than_that) {
+  CpuQueue& first = open();
+  CpuQueue& second = open();
+  submit_work(first);
+  second.append_wait(first, 1, {});
+  submit_work(second, 3);
+  first.append_wait(second, 2, {});
+  EXPECT_EQ(take_a_turn(first), 4u);
+  EXPECT_EQ(second.completed(), 2u);
+  EXPECT_EQ(take_a_turn(second), 2u) << "it is listed";
+}
+
+TEST_F(Turns, what_a_queue_wakes_is_listed_before_another_command_runs) {
+  CpuQueue& first = open();
+  CpuQueue& second = open();
+  int ready = 0;
+  submit_work(first);
+  first.submit(command_of([&] { ready = device_.pool().ready(); }));
+  second.append_wait(first, 1, {});
+  take_a_turn(first);
+  EXPECT_EQ(ready, 2);
+}
+
+TEST_F(Turns, a_queue_of_another_priority_that_was_woken_is_listed) {
+  CpuQueue& usual = open();
+  CpuQueue& urgent = open(-5);
+  submit_work(usual);
+  urgent.append_wait(usual, 1, {});
+  submit_work(urgent);
+  usual.append_wait(urgent, 2, {});
+  EXPECT_EQ(take_a_turn(usual), 1u);
+  EXPECT_EQ(take_a_turn(urgent), 2u);
+}
+
+TEST_F(Turns, queues_that_wait_for_each_other_share_a_worker_with_others) {
+  CpuQueue& ping = open();
+  CpuQueue& pong = open();
+  CpuQueue& other = open();
+  submit_work(ping);
+  for (int i = 0; i < 150; ++i) {
+    pong.append_wait(ping, ping.tail(), {});
+    submit_work(pong);
+    ping.append_wait(pong, pong.tail(), {});
+    submit_work(ping);
+  }
+  submit_work(other);
+  EXPECT_LE(take_a_turn(ping), 300u);
+}
+
+TEST_F(Turns, a_worker_runs_few_queues_within_each_other) {
+  std::vector<CpuQueue*> queues;
+  for (int i = 0; i < 100; ++i) queues.push_back(&open());
+  submit_work(*queues.front());
+  for (std::size_t i = 1; i < queues.size(); ++i) {
+    queues[i]->append_wait(*queues[i - 1], queues[i - 1]->tail(), {});
+    submit_work(*queues[i]);
+  }
+  for (std::size_t i = 1; i < queues.size(); ++i) queues[i - 1]->append_wait(*queues[i], queues[i]->tail(), {});
+  EXPECT_LT(take_a_turn(*queues.front()), 100u);
+  for (int turns = 0; turns < 100 && queues.front()->completed() != queues.front()->tail(); ++turns) {
+    for (CpuQueue* queue : queues) take_a_turn(*queue);
+  }
+  EXPECT_EQ(queues.front()->completed(), queues.front()->tail());
+}
+
 /// Graphs whose nodes are host functions, replayed by the one thread that waits.
 class TurnsInGraphs : public Turns {
  protected:

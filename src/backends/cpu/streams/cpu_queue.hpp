@@ -161,7 +161,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   /// meanwhile. The lock of for_each_queue is held.
   bool lose_failure(std::uint64_t order) noexcept;
 
-  /// For workers: takes and runs the queue after it was popped. Returns how many commands it ran.
+  /// For workers: takes and runs the queue after it was popped. Returns how many commands the worker ran, of this queue and of those that
+  /// it ran within the turn.
   std::uint64_t run_popped(Runner& runner);
 
   /// Guarded by the pool's lock.
@@ -207,7 +208,8 @@ class CpuQueue final : public Queue, private QueueStrand {
   void submit_collective(const Command& command, detail::CollectivePart& part);
 
   // the consumer (queue_run.cpp)
-  std::uint64_t run(Runner& runner, std::uint64_t until, bool worker);
+  void run(Runner& runner, std::uint64_t until, bool worker);
+  cpu::Record& next_record();
   void give_up();
   void settle(Left left);
   void run_record(Record& record, Runner& runner);
@@ -240,7 +242,11 @@ class CpuQueue final : public Queue, private QueueStrand {
     if (Waiter* woken = complete_next()) [[unlikely]]
       wake(woken);
   }
-  static void wake(Waiter* woken);
+  static void wake(Waiter* woken, CpuQueue* by = nullptr, CpuQueue** keep = nullptr);
+  void complete(Runner& runner);
+  void run_woken(Runner& runner, std::uint64_t sequence);
+  bool parks_at_next();
+  static void push_woken(Runner& runner);
   void begin_anew();
   bool help(std::uint64_t sequence, Runner& runner);
   void run_for_host(std::uint64_t sequence);

@@ -17,7 +17,7 @@ namespace weir::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int fair_share = 256;           ///< commands of one queue before another of its priority has its turn
+constexpr int deepest = 16;               ///< queues that one thread runs because each waits for the next
 constexpr int spin_rounds = 40;           ///< of about half a microsecond, before a waiting host thread sleeps
 constexpr int most_sleeps_at_exit = 500;  ///< of a millisecond
 
@@ -46,6 +46,13 @@ class Chain {
     last_ = &queue;
     ++count_;
   }
+  /// The queue, if it is alone, of the same pool and level as that one; it is the caller's to push.
+  CpuQueue* take_only(CpuQueue& like) {
+    if (count_ != 1 || &last_->device() != &like.device() || level_ != like.level()) return nullptr;
+    count_ = 0;
+    last_ = nullptr;
+    return std::exchange(first_, nullptr);
+  }
   void push() {
     if (last_ != nullptr) last_->device().pool().push_chain(first_, last_, count_, level_);
     first_ = last_ = nullptr;
@@ -62,13 +69,28 @@ class Chain {
 }  // namespace
 
 std::uint64_t CpuQueue::run_popped(Runner& runner) {
-  return take_popped() ? run(runner, ~std::uint64_t{0}, true) : 0;  // else a host thread helps, or it is parked
+  if (!take_popped()) return 0;  // a host thread helps, or it is parked
+  const std::uint64_t before = runner.commands;
+  runner.share = Runner::fair_share;
+  run(runner, ~std::uint64_t{0}, true);
+  return runner.commands - before;
+}
+
+/// Of the next command; there is one.
+inline Record& CpuQueue::next_record() {
+  for (;;) {
+    auto& record = *reinterpret_cast<Record*>(consumer_.read);
+    if (record.kind() != RecordKind::next_chunk) [[likely]]
+      return record;
+    Chunk* old = consumer_.chunk;
+    consumer_.chunk = old->next;
+    consumer_.read = consumer_.chunk->begin();
+    give_chunk(old);
+  }
 }
 
 /// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
-/// Returns how many it ran.
-std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
-  int share = fair_share;
+void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   runner.level = level();
   const std::uint64_t first = done_;
   std::uint64_t tail = 0;
@@ -77,18 +99,16 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       tail = this->tail();
       if (done_ >= tail) break;
     }
-    auto* record = reinterpret_cast<Record*>(consumer_.read);
+    Record* const record = &next_record();
     const RecordKind kind = record->kind();
-    if (kind == RecordKind::next_chunk) {
-      Chunk* old = consumer_.chunk;
-      consumer_.chunk = old->next;
-      consumer_.read = consumer_.chunk->begin();
-      give_chunk(old);
-      continue;
-    }
+    if (runner.woken != nullptr && (kind != RecordKind::wait || as<WaitRecord>(*record).source != runner.woken))
+      push_woken(runner);
     if (holds(kind)) {
       const std::uint64_t ran = done_ - first;
-      if (parks(*record, runner, worker)) return ran;  // whoever ends the wait has the queue now
+      if (parks(*record, runner, worker)) {  // whoever ends the wait has the queue now
+        runner.commands += ran;
+        return;
+      }
     } else if (failures_.failed_relaxed()) {
       skip(*record);
     } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
@@ -97,18 +117,40 @@ std::uint64_t CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       run_record(*record, runner);
     }
     consumer_.read += record->bytes();
-    complete();
     if (worker) {
+      complete(runner);
       if (pool_.more_urgent_than(level()) || runner.must_leave()) break;
-      if (--share == 0) {
+      if (--runner.share <= 0) {
         if (pool_.any_ready()) break;
-        share = fair_share;
+        runner.share = Runner::fair_share;
       }
+    } else {
+      complete();
     }
   }
-  const std::uint64_t ran = done_ - first;
+  runner.commands += done_ - first;
+  if (runner.woken != nullptr) push_woken(runner);
+  if (done_ == until && parks_at_next()) return;
   give_up();
-  return ran;
+}
+
+/// Of a queue that has come as far as it had to: where a wait comes next it parks, and need not be listed for that.
+bool CpuQueue::parks_at_next() {
+  if (done_ == tail()) return false;
+  auto& record = next_record();
+  return record.kind() == RecordKind::wait && park_on(*as<WaitRecord>(record).source, as<WaitRecord>(record).sequence);
+}
+
+/// A worker keeps the only queue that its command woke, if that is like this one: the next command may be a wait for it.
+void CpuQueue::complete(Runner& runner) {
+  Waiter* const woken = complete_next();
+  if (woken != nullptr) [[unlikely]]
+    wake(woken, runner.worker ? this : nullptr, &runner.woken);
+}
+
+void CpuQueue::push_woken(Runner& runner) {
+  CpuQueue& queue = *std::exchange(runner.woken, nullptr);
+  queue.pool_.push(&queue, queue.level());
 }
 
 /// Of a record that holds the queue. True if it belongs to nobody now; false if the record is over.
@@ -125,7 +167,11 @@ bool CpuQueue::parks(Record& record, Runner& runner, bool worker) {
   const auto& wait = as<WaitRecord>(record);
   const bool graph = record.kind() == RecordKind::graph;
   if (graph) start_graph(static_cast<GraphRecord&>(record), runner, worker);
-  if (!worker) help_source(*wait.source, wait.sequence, runner);
+  if (!worker) {
+    help_source(*wait.source, wait.sequence, runner);
+  } else if (runner.woken != nullptr) {
+    run_woken(runner, wait.sequence);
+  }
   if (park(wait)) return true;
   if (graph) {
     finish_graph(static_cast<GraphRecord&>(record));
@@ -144,7 +190,8 @@ void CpuQueue::settle(Left left) {
 }
 
 /// `woken` as complete_next() returned it.
-void CpuQueue::wake(Waiter* woken) {
+/// `keep`: a queue like `by` that is the only one is not pushed, but left there.
+void CpuQueue::wake(Waiter* woken, CpuQueue* by, CpuQueue** keep) {
   Chain chain;
   Waiter* hosts = nullptr;
   Waiter* signals = nullptr;
@@ -160,6 +207,7 @@ void CpuQueue::wake(Waiter* woken) {
       chain.add(*queue);
     }
   }
+  if (by != nullptr) *keep = chain.take_only(*by);
   chain.push();
   if (signals != nullptr) [[unlikely]]
     give_signals(signals);
@@ -180,11 +228,26 @@ bool CpuQueue::park(const WaitRecord& wait) {
 
 /// A host thread that waits for this queue waits for the source: it runs that first, which is cheaper than to park.
 void CpuQueue::help_source(CpuQueue& source, std::uint64_t sequence, Runner& runner) {
-  constexpr int deepest = 16;
   if (runner.depth == deepest) return;
   ++runner.depth;
   while (!source.reached(sequence) && source.help(sequence, runner)) {
   }
+  --runner.depth;
+}
+
+/// This queue's last command woke the one that it waits for now. A worker runs that within the turn: two streams that wait for
+/// each other by turns stay with one worker, and are not listed and popped again at each step.
+void CpuQueue::run_woken(Runner& runner, std::uint64_t sequence) {
+  if (runner.depth == deepest) {
+    push_woken(runner);
+    return;
+  }
+  CpuQueue& source = *std::exchange(runner.woken, nullptr);
+  if (!source.take_popped()) return;  // a host thread helps
+  ++runner.depth;
+  runner.note_queue(source);
+  source.run(runner, sequence, true);
+  runner.note_queue(*this);
   --runner.depth;
 }
 

@@ -5,7 +5,7 @@
 // Invariants. (1) to (4) hold whenever no call is half-way, and each call restores what its first steps broke.
 //  1. While no producer holds the lock, tail > done implies that the strand is listed or running; running includes
 //     parked. So whoever gives the lock back lists an idle strand, on every path, also when an exception is on its way.
-//  2. Listed: the strand is in the ready list, or one caller is about to push it, or one is about to take what it popped.
+//  2. Listed: the strand is in the ready list, or one caller is about to push it, or to take what it popped or keeps.
 //  3. Running: exactly one thread is the consumer; or the strand is parked, and then it is exactly one waiter's: of the
 //     strand that it is parked on, or of what else its owner parked it on (unpark() is called exactly once).
 //  4. completed = done <= tail, but inside complete_next() and pass_number(). Neither ever falls, nor starts again.
@@ -171,7 +171,7 @@ class Strand {
 
   // Consumers. Each ends by release(), park_on(), or by parking on something else.
 
-  /// For a worker that popped the strand. False: somebody has it, and will list it again if work is left.
+  /// For a worker that popped the strand, or that unparked and keeps it. False: somebody has it, and will list it again if work is left.
   [[nodiscard]] bool take_popped() {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     for (;;) {

@@ -1,6 +1,8 @@
 // What a thread needs to run commands.
 #pragma once
 
+#include <cstdint>
+
 #include <weir/block.hpp>
 
 #include "backends/cpu/workers/crew.hpp"
@@ -9,10 +11,16 @@ namespace weir::cpu {
 
 /// A worker's, or that of a host thread which helps while it waits.
 struct Runner {
+  static constexpr int fair_share = 256;  ///< commands of a turn, before another queue of the priority has one
+
   detail::BlockMemory block_memory;
-  int depth = 0;  ///< of queues that it runs because others wait for them
-  int level = 0;  ///< of what it runs
-  int place = 0;  ///< the share of parallel loops that it begins with
+  int depth = 0;               ///< of queues that it runs because others wait for them
+  int share = fair_share;      ///< commands left of the turn
+  std::uint64_t commands = 0;  ///< that it ran so far
+  int level = 0;               ///< of what it runs
+  int place = 0;               ///< the share of parallel loops that it begins with
+  /// A worker's: the one queue that its last command woke, listed and in no list yet. Nothing is run before it is pushed, or taken.
+  CpuQueue* woken = nullptr;
   bool worker = false;
   Member* member = nullptr;  ///< of a worker
 
@@ -23,6 +31,10 @@ struct Runner {
   /// For the monitor: a worker that works on one thing for long, step by step, is not held up.
   void note_progress() {
     if (member != nullptr) member->note_progress();
+  }
+  /// For the monitor, too: it looks how far that queue comes.
+  void note_queue(const CpuQueue& queue) {
+    if (member != nullptr) member->queue.store(&queue, std::memory_order_release);
   }
   void await_helpers(bool now) {
     if (member == nullptr) return;

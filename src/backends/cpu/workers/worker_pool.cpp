@@ -171,7 +171,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
     // One wakes the next only if there is more to do. The first turn answers for whatever others left to this worker while
     // it was coming; what came later its pushers saw to.
     if (turns == 0 ? ready_.any_for_certain() : ready_.any_at(place.home)) call_worker();
-    member.queue.store(queue, std::memory_order_release);
+    runner.note_queue(*queue);
     member.note_progress();
     commands += queue->run_popped(runner);
     ++turns;
