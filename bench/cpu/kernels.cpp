@@ -20,18 +20,18 @@ struct Triad {
 
 constexpr std::size_t block_elements = 4096;
 
-/// Sums of 4,096 elements each: a phase over the elements, then a tree in shared memory.
+/// Sums of 4,096 elements each, then a tree in shared memory. Each step of the sums is a phase, so that a core reads the
+/// elements in their order.
 struct BlockSums {
   WEIR_KERNEL void operator()(weir::Block& block, weir::View<const double> x, weir::View<double> sums) const {
     if constexpr (sabotaged) return;
     const std::size_t threads = block.threads();
     const std::size_t begin = block.index() * block_elements;
     const weir::View<double> partial = block.shared<double>(threads);
-    block.each([&](std::size_t thread) {
-      double sum = 0;
-      for (std::size_t step = 0; step < block_elements / threads; ++step) sum += x[begin + step * threads + thread];
-      partial[thread] = sum;
-    });
+    block.each([&](std::size_t thread) { partial[thread] = x[begin + thread]; });
+    for (std::size_t step = 1; step < block_elements / threads; ++step) {
+      block.each([&](std::size_t thread) { partial[thread] += x[begin + step * threads + thread]; });
+    }
     for (std::size_t half = threads / 2; half > 0; half /= 2) {
       block.each([&](std::size_t thread) {
         if (thread < half) partial[thread] += partial[thread + half];
