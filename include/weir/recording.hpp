@@ -222,6 +222,8 @@ class Recording {
   std::size_t size() const;
   const recorded::Command& command(std::size_t place) const;
   std::size_t add(const recorded::Command& command, const recorded::Details& details = {});
+  /// One with the uses of the command at `place`, which are not kept again. Throws invalid_value where there is none.
+  std::size_t add_like(const recorded::Command& command, std::size_t place);
   /// What is known only later: how long a command lasted, and what a host function gave.
   void set_cost(std::size_t place, const recorded::Cost& cost);
   void add_give(std::size_t place, recorded::Name name);

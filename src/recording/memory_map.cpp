@@ -23,6 +23,7 @@ std::uint32_t MemoryMap::remove(BufferId id, const void* data) {
     return none;
   }
   const std::uint32_t place = found->second.place;
+  ++ends_;
   by_id_.erase(found);
   const auto at = by_address_.find(reinterpret_cast<std::uintptr_t>(data));
   if (at != by_address_.end() && at->second.place == place) by_address_.erase(at);
@@ -136,7 +137,9 @@ std::uint32_t MemoryMap::unseen(BufferId id, std::uintptr_t begin, std::size_t b
   } else if (ranges_[found->second].kind != MemoryKind::pinned) {
     ranges_[found->second].kind = kind;
   }
-  grow(found->second, begin, bytes);
+  const Range& range = ranges_[found->second];
+  const bool inside = !added && range.begin <= begin && begin + bytes <= range.end;
+  if (!inside || !pins_.empty()) grow(found->second, begin, bytes);  // a new pin may have more of it
   return found->second;
 }
 

@@ -24,6 +24,8 @@ class MemoryMap {
   /// The place of what ends; none if it was not seen.
   std::uint32_t remove(BufferId id, const void* data);
   std::uint32_t place_of(BufferId id) const;
+  /// Grows with each allocation that ends.
+  std::uint64_t ends() const { return ends_; }
 
   /// Memory of the program's own that is pinned, and by which line: a use of some of it is of a range that has all of it.
   void pinned(const void* data, std::size_t bytes, Name file, std::uint32_t line);
@@ -84,6 +86,7 @@ class MemoryMap {
   void take_in(Range& grown);
 
   std::unordered_map<BufferId, Live> by_id_;
+  std::uint64_t ends_ = 0;
   std::map<std::uintptr_t, Live> by_address_;
   std::map<std::uintptr_t, Pin> pins_;  ///< by where they begin
   Order used_;

@@ -1,18 +1,20 @@
 // The observer that keeps a running program: what it is told becomes commands of the recording.
 #include <weir/recorder.hpp>
 
+#include <array>
 #include <chrono>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <weir/error.hpp>
 #include <weir/observer.hpp>
 
+#include "recording/running.hpp"
 #include "recording/sink.hpp"
 #include "recording/translator.hpp"
 
@@ -37,39 +39,44 @@ class RecordingSink final : public recorded::Sink {
   std::uint32_t add(const recorded::Stream& stream, const StreamInfo&) override { return recording.add(stream); }
   std::uint32_t add(const recorded::Event& event) override { return recording.add(event); }
   std::size_t add(const recorded::Command& command, const recorded::Details& details, CommandId id) override {
-    const std::size_t place = recording.add(command, details);
-    if (id == 0 || command.target_kind != recorded::Target::none) return place;
-    // Virtual times are no costs: they hold what the command shared its device with.
-    const bool lasts =
-        times_ && (command.stream == recorded::none || !simulated_[recording.streams()[command.stream].device]);
-    if (lasts || command.op == recorded::Op::host_function) running_.emplace(id, Running{place, lasts});
-    return place;
+    return runs(command, recording.add(command, details), id);
+  }
+  bool keeps() const override { return true; }
+  std::size_t add_like(const recorded::Command& command, std::size_t place, const std::optional<recorded::Cost>& cost,
+                       CommandId id) override {
+    const std::size_t added = recording.add_like(command, place);
+    if (cost) recording.set_cost(added, *cost);
+    return runs(command, added, id);
   }
   void gave(CommandId host_function, recorded::Name hand_off) override {
-    if (const auto at = running_.find(host_function); at != running_.end())
-      recording.add_give(at->second.place, hand_off);
+    if (const recorded::Running::One* const one = running_.find(host_function))
+      recording.add_give(one->place, hand_off);
   }
-  void ran(CommandId id, Span span) {
-    const auto found = running_.find(id);
-    if (found == running_.end()) return;
-    const Running running = found->second;
-    running_.erase(found);
-    if (!running.lasts || span.end <= span.begin) return;  // skipped behind a failure
+  /// `ns`: 0 if it was skipped behind a failure.
+  void ran(CommandId id, double ns) {
+    const recorded::Running::One one = running_.take(id);
+    if (one.id == 0 || !one.lasts || ns <= 0) return;
     recorded::Cost cost;
-    cost.ns = std::chrono::duration<double, std::nano>(span.end - span.begin).count();
-    recording.set_cost(running.place, cost);
+    cost.ns = ns;
+    recording.set_cost(one.place, cost);
   }
-  std::size_t bytes() const { return recording.bytes() + 64 * running_.size(); }
+  std::size_t bytes() const { return recording.bytes() + running_.bytes(); }
 
   Recording recording;
 
  private:
-  struct Running {
-    std::size_t place;
-    bool lasts;  ///< so that how long becomes its cost
-  };
-  /// Commands whose cost is not known yet, and host functions, which may still give.
-  std::unordered_map<CommandId, Running> running_;
+  /// Something more may be known of it.
+  std::size_t runs(const recorded::Command& command, std::size_t place, CommandId id) {
+    if (id == 0 || command.target_kind != recorded::Target::none) return place;
+    // Virtual times are no costs: they hold what the command shared its device with.
+    const bool lasts =
+        times_ && (command.stream == recorded::none || !simulated_[recording.streams()[command.stream].device]);
+    if (lasts || command.op == recorded::Op::host_function)
+      running_.add({id, static_cast<std::uint32_t>(place), lasts});
+    return place;
+  }
+
+  recorded::Running running_;
   std::vector<bool> simulated_;  ///< by devices
   bool times_;
 };
@@ -106,6 +113,10 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   Recording take() {
     end();
     stop();
+    {
+      const std::lock_guard lock(ended_mutex_);
+      keep_ended();
+    }
     const std::lock_guard lock(mutex_);
     taken_ = true;
     Recording& recording = sink.recording;
@@ -122,10 +133,23 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   }
 
   void ran(CommandId id, StreamId, Span span) override {
-    keep_late([&] { sink.ran(id, span); });
+    const std::lock_guard lock(ended_mutex_);
+    const std::chrono::duration<double, std::nano> time = span.end - span.begin;
+    ended_[ended_count_++] = {id, time.count()};
+    if (ended_count_ == ended_.size()) keep_ended();
   }
 
  private:
+  struct Ended {
+    CommandId id;
+    double ns;
+  };
+  void keep_ended() {
+    keep_late([&] {
+      for (std::size_t i = 0; i < ended_count_; ++i) sink.ran(ended_[i].id, ended_[i].ns);
+    });
+    ended_count_ = 0;
+  }
   /// Runs `add` if all fits; from the first command that does not on, nothing more is kept.
   void keep(const Work& add) noexcept override {
     const std::lock_guard lock(mutex_);
@@ -151,6 +175,10 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   }
 
   mutable std::mutex mutex_;
+  /// Commands that have ended, and which the list does not know of: workers do not meet, one by one, the threads that submit.
+  std::array<Ended, 256> ended_;
+  std::size_t ended_count_ = 0;
+  std::mutex ended_mutex_;  ///< of both; before mutex_
   std::size_t dropped_ = 0;
   bool times_;
   bool attached_ = false;

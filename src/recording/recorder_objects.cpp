@@ -7,12 +7,14 @@
 namespace weir::recorded {
 
 std::uint32_t Objects::thread(std::uint32_t number) {
+  if (number == last_thread_) return last_thread_place_;
   if (number == 0) return 0;
-  const auto [at, is_new] = threads_.emplace(number, 0);
+  const auto [at, is_new] = threads_.try_emplace(number, 0);
   if (is_new) {
     at->second = sink_.add_thread(names_.text(threads_.size() == 1 ? "main" : "t" + std::to_string(number)));
   }
-  return at->second;
+  last_thread_ = number;
+  return last_thread_place_ = at->second;
 }
 
 std::uint32_t Objects::device(const weir::Device& of) {
@@ -20,7 +22,8 @@ std::uint32_t Objects::device(const weir::Device& of) {
   const auto [at, is_new] = devices_.emplace(name, 0);
   if (!is_new) return at->second;
   at->second = sink_.add(recorded::Device{names_.text(name)});
-  if (of.backend() == "sim") simulated_.insert(at->second);
+  if (at->second >= simulated_.size()) simulated_.resize(at->second + 1);
+  simulated_[at->second] = of.backend() == "sim";
   return at->second;
 }
 
@@ -32,15 +35,23 @@ std::uint32_t Objects::device(const HostWait& wait) {
   return none;
 }
 
-std::uint32_t Objects::stream(StreamId id, bool later) {
+Objects::KnownStream* Objects::known(StreamId id) {
+  if (id == last_stream_ && id != 0) return last_known_;
   const auto found = streams_.find(id);
-  if (found == streams_.end()) return none;
-  KnownStream& known = found->second;
+  if (found == streams_.end()) return nullptr;
+  last_stream_ = id;
+  return last_known_ = &found->second;
+}
+
+std::uint32_t Objects::stream(StreamId id, bool later) {
+  KnownStream* const found = this->known(id);
+  if (found == nullptr) return none;
+  KnownStream& known = *found;
   if (known.place != none) return known.place;
   Stream stream;
   // Made-up names are never the same, and would be kept for ever.
   if (!forgets_ || known.info.name.empty()) stream.name = names_.unique(names_.streams, known.info.name, "stream");
-  stream.device = device(known.info.device);
+  stream.device = device_of(known);
   stream.priority = known.info.priority;
   stream.kind = known.info.legacy     ? StreamKind::legacy
                 : known.info.blocking ? StreamKind::blocking
@@ -51,8 +62,13 @@ std::uint32_t Objects::stream(StreamId id, bool later) {
 }
 
 std::uint32_t Objects::device_of(StreamId id) {
-  const auto found = streams_.find(id);
-  return found == streams_.end() ? 0 : device(found->second.info.device);
+  KnownStream* const found = known(id);
+  return found == nullptr ? 0 : device_of(*found);
+}
+
+std::uint32_t Objects::device_of(KnownStream& stream) {
+  if (stream.device == none) stream.device = device(stream.info.device);
+  return stream.device;
 }
 
 std::uint32_t Objects::event(std::uint64_t id, StreamId stream, const void* state) {
@@ -76,6 +92,7 @@ std::uint32_t Objects::closed(StreamId id) {
   const std::uint32_t place = found->second.place;
   if (forgets_ && found->second.name != none) names_.give_back(names_.streams, found->second.name);
   streams_.erase(found);
+  last_stream_ = 0;
   return place;
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include <weir/observer.hpp>
@@ -39,7 +38,7 @@ class Objects {
   std::uint32_t thread(std::uint32_t number);
   std::uint32_t device(const weir::Device& of);
   std::uint32_t device(const HostWait& wait);
-  bool simulated(std::uint32_t device) const { return simulated_.count(device) != 0; }
+  bool simulated(std::uint32_t device) const { return device < simulated_.size() && simulated_[device]; }
   std::uint32_t stream(StreamId id, bool later = false);
   std::uint32_t device_of(StreamId id);
   /// `state`: what the library keeps of it, and gives to another one when it is gone; null: only if it is known.
@@ -82,7 +81,10 @@ class Objects {
     StreamInfo info;
     std::uint32_t place;
     Name name = none;
+    std::uint32_t device = none;
   };
+  KnownStream* known(StreamId id);
+  std::uint32_t device_of(KnownStream& stream);
   std::uint32_t new_buffer(const Alloc& alloc, MemoryKind kind, std::uint32_t device);
   void add_copy(const Copy& copy, std::span<const Region> regions, std::uint32_t device, std::vector<Use>& uses);
   void note_kind(const Use& use, MemoryKind kind);
@@ -93,11 +95,15 @@ class Objects {
   MemoryMap memory_;
   Uses uses_{memory_};
   std::unordered_map<StreamId, KnownStream> streams_;
+  StreamId last_stream_ = 0;  ///< that was asked for; 0: none, or it is gone
+  KnownStream* last_known_ = nullptr;
   std::unordered_map<std::uint64_t, std::uint32_t> events_;
   std::unordered_map<const void*, std::uint64_t> event_states_;  ///< whose they are
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
+  std::uint32_t last_thread_ = 0;  ///< that was asked for, and its place
+  std::uint32_t last_thread_place_ = 0;
   std::unordered_map<std::string, std::uint32_t> devices_;
-  std::unordered_set<std::uint32_t> simulated_;
+  std::vector<bool> simulated_;             ///< by devices
   std::vector<std::uint32_t> free_places_;  ///< of buffers
   std::vector<Buffer> buffers_;  ///< added when the recording ends, for their names and kinds are not known before
 };

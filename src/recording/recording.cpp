@@ -34,6 +34,11 @@ struct PackedUse {
   std::uint8_t dimensions;
 };
 
+bool same(const PackedUse& packed, const Use& use) {
+  return packed.offset == use.offset && packed.bytes == use.bytes && packed.buffer == use.buffer &&
+         packed.access == use.access && packed.raw == use.raw && packed.dimensions == use.dimensions;
+}
+
 std::size_t hash_of(const Use& use) {
   std::uint64_t hash = use.buffer * std::uint64_t{0x9e3779b97f4a7c15};
   const auto mix = [&](std::uint64_t value) {
@@ -122,7 +127,9 @@ struct Recording::State {
   }
   std::uint32_t intern(const recorded::Use& use) {
     const std::size_t hash = recorded::hash_of(use);
-    const std::uint32_t found = use_table.find(hash, [&](std::uint32_t place) { return unpacked(place) == use; });
+    const std::uint32_t found = use_table.find(hash, [&](std::uint32_t place) {
+      return recorded::same(uses[place], use) && (use.dimensions == 0 || unpacked(place) == use);
+    });
     if (found != recorded::none) return found;
     use_table.reserve(budget, [&](std::uint32_t place) { return recorded::hash_of(unpacked(place)); });
     const auto repeat = static_cast<std::uint32_t>(repeats.size());
@@ -197,6 +204,21 @@ std::size_t Recording::add(const recorded::Command& command, const recorded::Det
     state.gives.emplace_back(details.gives.begin(), details.gives.end());
     kept.extra = static_cast<std::uint32_t>(state.gives.size() - 1);
   }
+  state.commands.push(kept, state.budget);
+  return state.commands.size() - 1;
+}
+
+std::size_t Recording::add_like(const recorded::Command& command, std::size_t place) {
+  State& state = *state_;
+  if (place >= state.commands.size()) {
+    throw Error(Errc::invalid_value, "weir::Recording::add_like", "command " + std::to_string(place),
+                "there are " + std::to_string(state.commands.size()) + " commands", {});
+  }
+  recorded::Command kept = command;
+  kept.first_use = state.commands[place].first_use;
+  kept.use_count = state.commands[place].use_count;
+  kept.cost = recorded::none;
+  kept.extra = recorded::none;
   state.commands.push(kept, state.budget);
   return state.commands.size() - 1;
 }

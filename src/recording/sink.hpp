@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <weir/observer.hpp>
@@ -24,6 +25,11 @@ class Sink {
   virtual std::uint32_t add(const Event& event) = 0;
   /// Returns its place among the commands. `id`: the library's, 0 for what has none.
   virtual std::size_t add(const Command& command, const Details& details = {}, CommandId id = 0) = 0;
+  /// Whether commands stay, so that one can have the uses of the one at `place`.
+  virtual bool keeps() const { return false; }
+  virtual std::size_t add_like(const Command&, std::size_t /*place*/, const std::optional<Cost>&, CommandId) {
+    return none;
+  }
   /// What has ended, and will not be named again: whether its place may be another one's from here on. A recording keeps all.
   virtual bool forget_buffer(std::uint32_t /*place*/) { return false; }
   virtual bool forget_event(std::uint32_t /*place*/) { return false; }

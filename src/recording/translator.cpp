@@ -254,14 +254,20 @@ void Translator::add(const weir::Command& command) {
   }
   std::vector<Use>& uses = uses_of_command_;
   uses.clear();
-  Command made = translated(command, uses);
+  const std::uint32_t same = sink_.keeps() ? repeats_.find(command, objects_.memory()) : none;
+  Command made = same != none ? called(command) : translated(command, uses);
   if (extras_.for_people) name_maker(command, made, uses);
   const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
   if (unknown || made.op == Op::empty) return;
   std::optional<Cost> cost;
   if (extras_.costs && objects_.simulated(objects_.device_of(command.stream)))
     cost = sim::cost_of(command.op, command.where);
-  sink_.add(made, {.uses = uses, .cost = cost}, command.id);
+  if (same != none) {
+    sink_.add_like(made, same, cost, command.id);
+    return;
+  }
+  const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost}, command.id);
+  if (sink_.keeps()) repeats_.note(command, uses, place, objects_.memory());
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
 
@@ -279,13 +285,18 @@ void Translator::name_maker(const weir::Command& command, Command& made, const s
   made.name = names_.text(zero ? "weir::zeros" : "weir::full or weir::ones");
 }
 
-Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
+Command Translator::called(const weir::Command& command) {
   Command made = begun(Op::launch, command.thread, command.where);
   made.stream = stream(command.stream);
   if (const auto* launch = std::get_if<Launch>(&command.op)) {
-    made.name = names_.text(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
+    made.name = names_.kernel(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
   }
   if (const auto* collective = std::get_if<Collective>(&command.op)) made.name = names_.text(collective->call);
+  return made;
+}
+
+Command Translator::translated(const weir::Command& command, std::vector<Use>& uses, bool runs) {
+  Command made = called(command);
   if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) {
     made.op = Op::launch_graph;
     made.target_kind = Target::graph;

@@ -18,6 +18,7 @@
 #include "recording/recorder_graphs.hpp"
 #include "recording/recorder_names.hpp"
 #include "recording/recorder_objects.hpp"
+#include "recording/repeats.hpp"
 #include "recording/sink.hpp"
 
 namespace weir::recorded {
@@ -64,7 +65,9 @@ class Translator : public Observer {
 
   Objects& objects() { return objects_; }
   Names& names() { return names_; }
-  std::size_t bytes() const { return objects_.bytes() + 64 * (open_guards_.size() + unmade_.size()); }
+  std::size_t bytes() const {
+    return objects_.bytes() + repeats_.bytes() + 64 * (open_guards_.size() + unmade_.size());
+  }
   /// A command as submitted() adds it; Op::empty for what does nothing. To be used once, or for what names memory by its uses alone.
   /// `runs`: it is done, and what it ends is forgotten.
   Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);
@@ -99,6 +102,8 @@ class Translator : public Observer {
   void leave(std::uint32_t thread);
   void add(const weir::Command& command);
   void add_order(const weir::Command& command);
+  /// Who calls, where, on which stream, and what it is called.
+  Command called(const weir::Command& command);
   void name_maker(const weir::Command& command, Command& made, const std::vector<Use>& uses);
   void add(const HostWait& wait, bool answer = true);
   void add(const HostAccess& access);
@@ -112,6 +117,7 @@ class Translator : public Observer {
   std::unordered_set<std::uint64_t> open_guards_;
   std::unordered_map<StreamId, SourceLocation> unmade_;  ///< opened, and not used so far; where
   std::vector<Use> uses_of_command_;
+  Repeats repeats_;
   Command last_alloc_;
   std::unordered_map<std::uint32_t, Time> left_;  ///< when a thread's last call ended
   std::map<std::uint32_t, Pending> pending_;      ///< by threads
