@@ -168,7 +168,7 @@ struct Failure {
 /// Observing changes neither order nor results, errors or overlap, and waits for nothing. During a callback the library holds at
 /// most the lock of the command's stream, of opened() and closed(), of pinned() and unpinned(), or of captures and graphs for
 /// what is reported of them. A callback may call to_text() and accessors of its arguments, and nothing else of Weir's. It must
-/// not throw.
+/// not throw. Handles may be destroyed: that a stream is closed, which opened(), closed() or shared() destroys, is told behind it.
 /// What the arguments point to is valid during the call. docs/observers.md lists every callback with its thread, order and cost.
 class Observer {
  public:

@@ -67,12 +67,32 @@ DeviceState* new_device(Backend& backend, int index, std::string name, WaitMode 
   return device;
 }
 
+void tell_closed(StreamId id) noexcept {
+  if (!watched(Watch::everything)) return;
+  tell(Watch::everything, [&](Observer& observer) { observer.closed(id); });
+}
+
+constinit thread_local TellingOfStreams* telling_of_streams = nullptr;
 constinit thread_local ThreadData* data_of_thread = nullptr;
 struct ThreadDataOwner {
   ~ThreadDataOwner() { delete std::exchange(data_of_thread, nullptr); }
 };
 
 }  // namespace
+
+TellingOfStreams::TellingOfStreams() noexcept { telling_of_streams = this; }
+TellingOfStreams::~TellingOfStreams() {
+  for (std::size_t i = 0; i < closed_.size(); ++i) tell_closed(closed_[i]);  // which may close more
+  telling_of_streams = nullptr;
+}
+TellingOfStreams* TellingOfStreams::now() noexcept { return telling_of_streams; }
+void TellingOfStreams::close_later(StreamId id) noexcept {
+  try {
+    closed_.push_back(id);
+  } catch (const std::bad_alloc&) {
+    // Nobody is told.
+  }
+}
 
 void check_call(const char* operation, SourceLocation where) { enter(operation, where); }
 
@@ -232,6 +252,7 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
     }
   }();
   const LockGuard guard(told_mutex_);
+  const TellingOfStreams telling;
   state.queue = opened;
   state.real = opened;
   state.device = &device;
@@ -283,6 +304,7 @@ std::vector<StreamRef> Runtime::blocking_streams(const DeviceState& device) {
 
 void Runtime::share_stream(StreamState& stream, StreamId id, SourceLocation where) {
   const LockGuard guard(told_mutex_);
+  const TellingOfStreams telling;
   if (stream.shared || stream.id.load(std::memory_order_relaxed) != id) return;
   stream.shared = where;
   tell(Watch::everything, [&](Observer& observer) { observer.shared(id, where); });
@@ -292,12 +314,15 @@ void Runtime::close_stream(StreamRef stream) noexcept {
   if (stream.state() == nullptr || forked()) return;
   StreamState& state = *stream.state();
   StreamId id = stream.id();
-  {
-    const LockGuard guard(told_mutex_);
+  if (TellingOfStreams* telling = TellingOfStreams::now()) {
+    // In a callback, which has the lock.
     if (!state.id.compare_exchange_strong(id, 0)) return;
-    if (watched(Watch::everything)) {
-      tell(Watch::everything, [&](Observer& observer) { observer.closed(stream.id()); });
-    }
+    telling->close_later(stream.id());
+  } else {
+    const LockGuard guard(told_mutex_);
+    const TellingOfStreams here;
+    if (!state.id.compare_exchange_strong(id, 0)) return;
+    tell_closed(stream.id());
   }
   if (state.recorder.load(std::memory_order_acquire) != nullptr) leave_capture(state);
   state.real->retire();

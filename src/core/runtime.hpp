@@ -81,6 +81,21 @@ struct DeviceState {
   DeviceProperties properties;
 };
 
+/// While a thread has the lock under which observers are told of streams: those whose handles a callback destroys are told behind.
+class TellingOfStreams {
+ public:
+  TellingOfStreams() noexcept;
+  ~TellingOfStreams();
+  TellingOfStreams(const TellingOfStreams&) = delete;
+  TellingOfStreams& operator=(const TellingOfStreams&) = delete;
+  /// Of this thread; null if it tells of none.
+  static TellingOfStreams* now() noexcept;
+  void close_later(StreamId id) noexcept;
+
+ private:
+  std::vector<StreamId> closed_;
+};
+
 class Runtime {
  public:
   static Runtime& get();
@@ -108,6 +123,7 @@ class Runtime {
   template <class F>
   void tell_open_streams(Observer& observer, F&& then) {
     const LockGuard guard(told_mutex_);
+    const TellingOfStreams telling;
     tell_open_streams(observer);
     then();
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -282,6 +283,45 @@ TEST_P(Observed, streams_are_told_when_they_open_and_close) {
   }
   const auto closed = witness.closed();
   EXPECT_EQ(std::count(closed.begin(), closed.end(), id), 1);
+}
+
+/// Destroys streams while it is told of others.
+class Closer final : public weir::Observer {
+ public:
+  void opened(const weir::StreamInfo& info) override {
+    EXPECT_FALSE(telling_);
+    if (info.name != "opened") return;
+    telling_ = true;
+    in_opened.reset();
+    telling_ = false;
+  }
+  void closed(weir::StreamId id) override {
+    EXPECT_FALSE(telling_);
+    closed_.push_back(id);
+    telling_ = true;
+    in_closed.reset();
+    telling_ = false;
+  }
+
+  std::optional<weir::Stream> in_opened;
+  std::optional<weir::Stream> in_closed;
+  std::vector<weir::StreamId> closed_;
+
+ private:
+  bool telling_ = false;
+};
+
+TEST_P(Observed, streams_that_a_callback_destroys_are_told_behind_it) {
+  Closer closer;
+  closer.in_opened.emplace(device());
+  closer.in_closed.emplace(device());
+  const weir::StreamId first = closer.in_opened->id(), second = closer.in_closed->id();
+  weir::attach(closer, weir::Watch::commands);
+  { const weir::Stream opened(device(), {.name = "opened"}); }
+  weir::detach(closer);
+  ASSERT_EQ(closer.closed_.size(), 3u);
+  EXPECT_EQ(closer.closed_[0], first);
+  EXPECT_EQ(closer.closed_[1], second);
 }
 
 TEST_P(Observed, nothing_is_told_after_detach_and_all_observers_are_told_the_same) {
