@@ -9,6 +9,7 @@
 
 #include "core/memory/overlap.hpp"
 #include "core/observers.hpp"
+#include "json/text.hpp"
 
 namespace weir::detail {
 
@@ -63,7 +64,7 @@ std::string describe_storage(const Storage& storage) {
                                                           : "device";
   const std::string name =
       storage.named.load(std::memory_order_relaxed) ? name_of_buffer(storage.buffer) : std::string();
-  std::string text = std::string(kind) + " array " + (name.empty() ? "" : "'" + name + "' ") + "of " +
+  std::string text = std::string(kind) + " array " + (name.empty() ? "" : "'" + json::shown(name) + "' ") + "of " +
                      std::to_string(storage.bytes) + " bytes";
   if (storage.kind == MemoryKind::device) text += " on " + storage.device->name;
   return text;

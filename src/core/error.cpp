@@ -1,7 +1,11 @@
 // Errors: their category, and how what() reads.
 #include <weir/error.hpp>
 
+#include <cstddef>
 #include <string>
+#include <string_view>
+
+#include "json/text.hpp"
 
 namespace weir {
 
@@ -62,10 +66,21 @@ class Category final : public std::error_category {
   std::string message(int code) const override { return text_of(static_cast<Errc>(code)); }
 };
 
+/// A message has lines of its own, as those of tables.
+std::string lines_shown(std::string_view text) {
+  std::string made;
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    made += json::shown(text.substr(0, end)) + '\n';
+    text.remove_prefix(end + 1);
+  }
+  return made + json::shown(text);
+}
+
+/// Names are the program's, or another one's: whoever prints what() does not have a terminal obey them.
 std::string compose(const std::string& operation, const std::string& object, const std::string& message,
                     SourceLocation where) {
-  std::string text = operation + ": " + object + ": " + message;
-  if (where) text += " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]";
+  std::string text = json::shown(operation) + ": " + json::shown(object) + ": " + lines_shown(message);
+  if (where) text += " [" + json::shown(where.file_name()) + ":" + std::to_string(where.line()) + "]";
   return text;
 }
 

@@ -14,6 +14,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "failure_reports.hpp"
+#include "json/text.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -237,7 +238,7 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   queue.blocking = options.blocking;
   queue.stream = id;
   std::string name = options.name.empty() ? std::to_string(id) : options.name;
-  queue.label = "stream '" + name + "' on " + device.name;
+  queue.label = "stream '" + json::shown(name) + "' on " + device.name;
   Queue* opened = native ? device.backend->wrap_queue(device.index, *native, queue)
                          : &device.backend->open_queue(device.index, queue);
   if (opened == nullptr) {
@@ -361,7 +362,9 @@ void refuse_stream(const char* operation, SourceLocation where) {
   throw Error(Errc::invalid_handle, operation, "stream", "it was moved from, destroyed or never made", where);
 }
 
-std::string describe(const StreamState& stream) { return "stream '" + stream.name + "' on " + stream.device->name; }
+std::string describe(const StreamState& stream) {
+  return "stream '" + json::shown(stream.name) + "' on " + stream.device->name;
+}
 std::string describe(Device device) { return "device " + device.name(); }
 
 }  // namespace weir::detail
