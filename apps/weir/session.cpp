@@ -21,22 +21,13 @@ std::string device_list() {
   return list;
 }
 
-/// Why there is none: of simulated ones what is wrong with their file.
-std::string why_no_device(const std::string& name, const weir::Error& error) {
-  if (!name.starts_with("sim:") || name.find(".json") == std::string::npos)
-    return weir::why_absent(name.substr(0, name.find(':')));
-  const std::string_view text = error.what();
-  const std::size_t begin = text.find(error.object()) + error.object().size() + 2;
-  return std::string(text.substr(begin, text.rfind("; devices here") - begin));
-}
-
 /// `source` is where the name comes from, for the message.
 weir::Device find_device(const char* source, const std::string& name) {
   try {
     return weir::device(name);
   } catch (const weir::Error& error) {
     if (error.errc() != weir::Errc::unknown_device) throw;
-    const std::string reason = why_no_device(name, error);
+    const std::string reason = weir::why_absent(name);
     throw UsageError(fmt::format("{}: no device \"{}\"{}; there is: {}", source, name,
                                  reason.empty() ? "" : " (" + reason + ")", device_list()));
   }

@@ -123,8 +123,9 @@ std::vector<Device> devices(std::string_view backend, SourceLocation where = Sou
 /// only Weir's calls and sim::host_work() advance. The difference of two readings is the time between them. Any thread.
 std::chrono::steady_clock::time_point host_now(Device device, SourceLocation where = SourceLocation::current());
 
-/// Why a backend offers no device here ("no NVIDIA driver", "not built in"); empty if it offers one.
-std::string why_absent(std::string_view backend, SourceLocation where = SourceLocation::current());
+/// Why there is no device of a backend ("cuda"), or of that name ("cuda:1", "sim:card.json"), here: "no NVIDIA driver", "not built
+/// in", what is wrong with the file; empty if there is one. Of a simulated device it is made, as by device().
+std::string why_absent(std::string_view name, SourceLocation where = SourceLocation::current());
 
 /// The device of calls that name neither a device nor a stream, per host thread (R196). Initially the one that WEIR_DEVICE
 /// names, else "cuda:0" if there is one, else "cpu". Throws unknown_device if WEIR_DEVICE names none that exists.

@@ -71,17 +71,11 @@ Backend* find_backend(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace
-
-std::string why_absent(std::string_view backend, SourceLocation where) {
-  enter("weir::why_absent", where);
-  if (meant("weir::why_absent", backend, where) != backend) return {};
-  if (Backend* found = find_backend(backend)) return found->why_absent();
-  if (is_left_out(backend)) return "the " + std::string(backend) + " backend is not built in";
+std::string why_no_backend(std::string_view name) {
+  if (Backend* found = find_backend(name)) return found->why_absent();
+  if (is_left_out(name)) return "the " + std::string(name) + " backend is not built in";
   return "there is no backend of this name";
 }
-
-namespace {
 
 /// Before anybody has a device that keeps its own time.
 void watch_for_clock(Backend& backend) {
@@ -94,39 +88,63 @@ void watch_for_clock(Backend& backend) {
   });
 }
 
-/// `operation` is the call, or the environment variable that the name comes from.
-Device find_device(const char* operation, std::string_view name, SourceLocation where) {
+/// Null if there is none; then `why` says it.
+DeviceState* look_for(std::string_view name, std::string& why) {
   const std::size_t colon = name.find(':');
   const std::string_view backend = name.substr(0, colon);
-  if (const std::string other = meant(operation, name, where); other != name)
-    return find_device(operation, other, where);
   Backend* named = find_backend(backend);
   if (named != nullptr && has_names(*named)) {
     try {
       DeviceState& found =
           Runtime::get().open_named(*named, std::string(colon == std::string_view::npos ? "" : name.substr(colon + 1)));
       watch_for_clock(*named);
-      return Device(&found);
-    } catch (const std::string& why) {
-      refuse_device(operation, name, why, where);
+      return &found;
+    } catch (const std::string& wrong) {
+      why = wrong;
+      return nullptr;
     }
   }
   DeviceState* first = Runtime::get().first_of(backend);
-  if (first == nullptr) refuse_device(operation, name, why_absent(backend, where), where);
-  if (colon == std::string_view::npos) return Device(first);
+  if (first == nullptr) {
+    why = why_no_backend(backend);
+    return nullptr;
+  }
+  if (colon == std::string_view::npos) return first;
   const std::string_view number = name.substr(colon + 1);
   unsigned index = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
   if (error != std::errc{} || end != number.data() + number.size()) {
-    refuse_device(operation, name, "'" + std::string(number) + "' is not a device number", where);
+    why = "'" + std::string(number) + "' is not a device number";
+    return nullptr;
   }
   for (DeviceState* device : Runtime::get().devices()) {
-    if (device->backend == first->backend && static_cast<unsigned>(device->index) == index) return Device(device);
+    if (device->backend == first->backend && static_cast<unsigned>(device->index) == index) return device;
   }
-  refuse_device(operation, name, "no such " + std::string(backend) + " device", where);
+  why = "no such " + std::string(backend) + " device";
+  return nullptr;
+}
+
+/// `operation` is the call, or the environment variable that the name comes from.
+Device find_device(const char* operation, std::string_view name, SourceLocation where) {
+  if (const std::string other = meant(operation, name, where); other != name)
+    return find_device(operation, other, where);
+  std::string why;
+  if (DeviceState* found = look_for(name, why)) return Device(found);
+  refuse_device(operation, name, why, where);
 }
 
 }  // namespace
+
+std::string why_absent(std::string_view name, SourceLocation where) {
+  enter("weir::why_absent", where);
+  const bool is_backend = name.find(':') == std::string_view::npos;
+  if (const std::string other = meant("weir::why_absent", name, where); other != name)
+    return is_backend ? std::string() : why_absent(other, where);
+  if (is_backend) return why_no_backend(name);
+  std::string why;
+  look_for(name, why);
+  return why;
+}
 
 Device device(std::string_view name, SourceLocation where) {
   enter("weir::device", where);

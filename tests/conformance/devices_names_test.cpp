@@ -146,6 +146,17 @@ TEST(Backends, tell_why_they_are_absent) {
   }
 }
 
+TEST(Devices, tell_why_they_are_absent) {
+  EXPECT_EQ(weir::why_absent("cpu:0"), "");
+  EXPECT_EQ(weir::why_absent("cpu:99"), "no such cpu device");
+  EXPECT_EQ(weir::why_absent("cpu:x"), "'x' is not a device number");
+  EXPECT_EQ(weir::why_absent("abacus:1"), weir::why_absent("abacus"));
+  const std::string missing = "sim:/nowhere/card.json";
+  const std::string why = weir::why_absent(missing);
+  EXPECT_NE(why.find("cannot be read"), std::string::npos) << why;
+  EXPECT_TRUE(fails_with(weir::Errc::unknown_device, [&] { (void)weir::device(missing); }, {why}));
+}
+
 TEST(Backends, of_every_process_include_the_cpu) {
   EXPECT_FALSE(weir::devices("cpu").empty());
   EXPECT_EQ(weir::device("cpu"), weir::devices("cpu").front());

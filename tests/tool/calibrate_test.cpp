@@ -313,7 +313,7 @@ TEST_F(Calibrate, kernels_that_are_not_measured_leave_no_file) {
 TEST_F(Calibrate, what_is_no_GPU_and_files_that_cannot_be_written_are_refused) {
   const std::vector<std::tuple<std::vector<std::string>, int, std::string>> cases = {
       {{"cpu"}, 2, "cpu is a CPU: profiles are those of GPUs"},
-      {{"sim:h100"}, 2, "no device \"sim:h100\"; there is: "},
+      {{"sim:h100"}, 2, "no device \"sim:h100\" ("},
       {{"sim:cc30"}, 2, "sim:cc30 has compute capability 3.0"},
       {{"sim:h200", "cuda:0"}, 2, "cuda:0: one device at a time"},
       {{"sim:h200", "--device", "sim:h200"}, 2, "--device names sim:h200 already"},
