@@ -151,8 +151,12 @@ std::optional<PointerInfo> CudaBackend::locate(const void* data) {
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
   const auto address = reinterpret_cast<CUdeviceptr>(data);
-  const DeviceScope scope(attributes.device >= 0 ? attributes.device : 0);
-  if (driver().address_range(&base, &bytes, address) == CUDA_SUCCESS) {
+  const auto find = [&] { return driver().address_range(&base, &bytes, address) == CUDA_SUCCESS; };
+  const auto find_in_device = [&] {
+    const DeviceScope scope(attributes.device >= 0 ? attributes.device : 0);
+    return find();
+  };
+  if (find() || find_in_device()) {  // it may be of the thread's own context
     info.bytes = static_cast<std::size_t>(base + bytes - address);
   } else {
     info.bytes = ~std::size_t{0};  // foreign memory whose end the driver does not tell

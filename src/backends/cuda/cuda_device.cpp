@@ -68,8 +68,8 @@ void CudaDevice::start(SourceLocation where) {
   check(load_clock_kernel(), "weir: starting a device", name_, where);
   check(load_flag_kernel(), "weir: starting a device", name_, where);
   void* words = nullptr;
-  check(cudaMalloc(&words, flag_words * sizeof(unsigned long long)), "weir: starting a device", name_, where);
-  flag_words_ = static_cast<volatile unsigned long long*>(words);
+  check(cudaMalloc(&words, FlagWords::count * sizeof(unsigned long long)), "weir: starting a device", name_, where);
+  flag_words_.fill(static_cast<volatile unsigned long long*>(words));
   stocks_.fill(where);
   times_memory_.fill(where);
   Signals::instance().fill(where);
@@ -428,6 +428,7 @@ cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, bool shareable,
 
 void CudaDevice::keep_driver_pool(cudaMemPool_t pool, std::size_t max_size, bool shareable) noexcept {
   cuuint64_t nothing = 0;
+  const DeviceScope scope(index_);
   note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &nothing));
   note(cudaMemPoolTrimTo(pool, 0));
   try {

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/device_clock.hpp"
 #include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/failures.hpp"
+#include "backends/cuda/streams/flag_words.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/times_memory.hpp"
 #include "thread_safety.hpp"
@@ -142,11 +143,7 @@ class CudaDevice {
 
   /// What is ready to be taken; the device must have started.
   Stocks& stocks() { return stocks_; }
-  /// Device memory for a queue's word of failure, which stays its own. Null: all are taken.
-  volatile unsigned long long* take_flag_word() {
-    const std::size_t number = next_flag_word_.fetch_add(1, std::memory_order_relaxed);
-    return number < flag_words ? flag_words_ + number : nullptr;
-  }
+  FlagWords& flag_words() { return flag_words_; }
   DeviceClock& clock() { return clock_; }
   TimesMemory& times_memory() { return times_memory_; }
 
@@ -214,9 +211,7 @@ class CudaDevice {
   const std::string name_;
   std::atomic<bool> started_{false};
   Stocks stocks_{*this};
-  static constexpr std::size_t flag_words = 8192;
-  volatile unsigned long long* flag_words_ = nullptr;  ///< once it is started
-  std::atomic<std::size_t> next_flag_word_{0};
+  FlagWords flag_words_;
   DeviceClock clock_;
   TimesMemory times_memory_{*this};
   std::atomic<int> calls_behind_waits_{0};

@@ -1,6 +1,7 @@
 // From CUDA's answers to Weir's codes.
 #include "backends/cuda/cuda_error.hpp"
 
+#include <array>
 #include <atomic>
 
 #include "backends/cuda/driver.hpp"
@@ -12,6 +13,18 @@ constinit bool several_devices = false;
 namespace {
 
 constinit std::atomic<int> first_sticky{cudaSuccess};
+/// Primary contexts of devices, as far as they were seen: they stay as long as the process uses a device.
+constinit std::array<std::atomic<CUcontext>, 64> primary{};
+
+bool is_primary(CUcontext context, int device) {
+  const auto number = static_cast<std::size_t>(device);
+  return context != nullptr && number < primary.size() && context == primary[number].load(std::memory_order_relaxed);
+}
+
+void note_primary(CUcontext context, int device) {
+  const auto number = static_cast<std::size_t>(device);
+  if (number < primary.size()) primary[number].store(context, std::memory_order_relaxed);
+}
 
 Errc code_of(cudaError_t answer) {
   switch (answer) {
@@ -81,11 +94,38 @@ Answer answer_of(cudaError_t answer) noexcept {
   return Answer::unknown;
 }
 
-ContextScope::ContextScope(int device) {
+bool is_current(int device) noexcept {
   CUcontext present = nullptr;
-  if (driver().current_context(&present) == CUDA_SUCCESS && present != nullptr) [[likely]]
+  return driver().current_context(&present) == CUDA_SUCCESS && is_primary(present, device);
+}
+
+DeviceScope::DeviceScope(int device, bool made) {
+  if (driver().current_context(&present_) != CUDA_SUCCESS) present_ = nullptr;
+  if (is_primary(present_, device)) [[likely]]
     return;
-  if (cudaGetDevice(&previous_) == cudaSuccess) changed_ = cudaSetDevice(device) == cudaSuccess && previous_ != device;
+  if (present_ == nullptr) {
+    if (cudaGetDevice(&previous_) != cudaSuccess || (previous_ == device && !made)) return;
+    changed_ = cudaSetDevice(device) == cudaSuccess && previous_ != device;
+    return;
+  }
+  CUcontext own = nullptr;
+  if (cudaSetDevice(device) != cudaSuccess || driver().current_context(&own) != CUDA_SUCCESS) return;
+  note_primary(own, device);
+  changed_ = own != present_;
+}
+
+void DeviceScope::leave() const noexcept {
+  if (present_ != nullptr) {
+    static_cast<void>(driver().set_context(present_));
+  } else {
+    static_cast<void>(cudaSetDevice(previous_));
+  }
+}
+
+int current_device() noexcept {
+  int device = 0;
+  note(cudaGetDevice(&device));
+  return device;
 }
 
 void refuse(cudaError_t answer, const char* operation, const std::string& object, SourceLocation where) {

@@ -1,6 +1,7 @@
 // The driver's answers as weir::Error.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -37,43 +38,44 @@ void note(cudaError_t answer) noexcept;
 enum class Answer { done, pending, unknown };
 Answer answer_of(cudaError_t answer) noexcept;
 
-/// Set once the driver has told its devices; with one device it is always the current one.
+/// Set once the driver has told its devices.
 extern bool several_devices;
 
-/// Makes a device current for a block, if it is not; the previous one is current again at the end. Throws nothing: what
-/// is wrong with the device, the next call says.
+/// Whether the device's primary context is known to be this thread's current one: then the default streams' handles mean it.
+bool is_current(int device) noexcept;
+
+/// Makes a device's primary context current for a block, if it is not; what was current before is so again at the end. Also in
+/// a thread that has a context of the user's own (cuCtxCreate), where the runtime's calls would make things that end with it,
+/// and refuse ours. Throws nothing: what is wrong with the device, the next call says.
 class DeviceScope {
  public:
-  explicit DeviceScope(int device) {
-    if (!several_devices) return;
-    if (cudaGetDevice(&previous_) == cudaSuccess && previous_ != device)
-      changed_ = cudaSetDevice(device) == cudaSuccess;
-  }
+  explicit DeviceScope(int device) : DeviceScope(device, false) {}
   ~DeviceScope() {
-    if (changed_) static_cast<void>(cudaSetDevice(previous_));
+    if (changed_) leave();
   }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
+ protected:
+  /// `made`: also where the runtime's next call would make the context current by itself.
+  DeviceScope(int device, bool made);
+
  private:
+  void leave() const noexcept;
+
+  CUcontext present_ = nullptr;
   int previous_ = 0;
   bool changed_ = false;
 };
 
 /// For calls of the driver's own that need a current context and do not say so: parameters of kernels in graphs, which crash
-/// in a thread that has made no call of the runtime's yet. Makes the device's context current if there is none.
-class ContextScope {
+/// in a thread that has made no call of the runtime's yet.
+class ContextScope : public DeviceScope {
  public:
-  explicit ContextScope(int device);
-  ~ContextScope() {
-    if (changed_) static_cast<void>(cudaSetDevice(previous_));
-  }
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
-
- private:
-  int previous_ = 0;
-  bool changed_ = false;
+  explicit ContextScope(int device) : DeviceScope(device, true) {}
 };
+
+/// The device that the runtime's next call is about.
+int current_device() noexcept;
 
 }  // namespace weir::cuda

@@ -98,7 +98,7 @@ const LoadedCode& CudaDevice::code_of(const Kernel& kernel, const char* operatio
 
 KernelFacts CudaDevice::kernel_facts(const Kernel& kernel, const char* operation, SourceLocation where) {
   const LoadedCode& code = code_of(kernel, operation, name_, where);
-  const DeviceScope scope(index_);
+  const ContextScope scope(index_);
   const auto attribute = [&](CUfunction_attribute which) {
     int value = 0;
     check(static_cast<cudaError_t>(driver().function_attribute(&value, which, code.function.load())), operation, name_,
@@ -121,7 +121,7 @@ KernelFacts CudaDevice::kernel_facts(const Kernel& kernel, const char* operation
 std::size_t CudaDevice::resident_blocks(const Kernel& kernel, std::size_t threads, std::size_t shared_bytes,
                                         const char* operation, SourceLocation where) {
   const LoadedCode& code = code_of(kernel, operation, name_, where);
-  const DeviceScope scope(index_);
+  const ContextScope scope(index_);
   int blocks = 0;
   check(static_cast<cudaError_t>(
             driver().resident_blocks(&blocks, code.function.load(), static_cast<int>(threads), shared_bytes)),

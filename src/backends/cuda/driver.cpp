@@ -55,18 +55,19 @@ Driver start() {
     return d;
   }
   several_devices = d.device_count > 1;
-  const bool all =
-      find(d.launch_kernel, "cuLaunchKernel") && find(d.record_event, "cuEventRecord") &&
-      find(d.wait_for_event, "cuStreamWaitEvent") && find(d.synchronize_stream, "cuStreamSynchronize") &&
-      find(d.launch_host_function, "cuLaunchHostFunc") && find(d.wait_for_word, "cuStreamWaitValue32") &&
-      find(d.write_word, "cuStreamWriteValue32") && find(d.launch_graph, "cuGraphLaunch") &&
-      find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
-      find(d.set_kernel_node, "cuGraphKernelNodeSetParams") && find(d.best_block, "cuOccupancyMaxPotentialBlockSize") &&
-      find(d.resident_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor") &&
-      find(d.function_attribute, "cuFuncGetAttribute") && find(d.set_function_attribute, "cuFuncSetAttribute") &&
-      find(d.set_bytes, "cuMemsetD8Async") && find(d.set_words, "cuMemsetD16Async") &&
-      find(d.set_double_words, "cuMemsetD32Async") && find(d.address_range, "cuMemGetAddressRange") &&
-      find(d.current_context, "cuCtxGetCurrent") && find(d.context_state, "cuDevicePrimaryCtxGetState");
+  const bool all = find(d.launch_kernel, "cuLaunchKernel") && find(d.record_event, "cuEventRecord") &&
+                   find(d.wait_for_event, "cuStreamWaitEvent") && find(d.synchronize_stream, "cuStreamSynchronize") &&
+                   find(d.launch_host_function, "cuLaunchHostFunc") && find(d.wait_for_word, "cuStreamWaitValue32") &&
+                   find(d.write_word, "cuStreamWriteValue32") && find(d.launch_graph, "cuGraphLaunch") &&
+                   find(d.update_kernel_node, "cuGraphExecKernelNodeSetParams") &&
+                   find(d.set_kernel_node, "cuGraphKernelNodeSetParams") &&
+                   find(d.best_block, "cuOccupancyMaxPotentialBlockSize") &&
+                   find(d.resident_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor") &&
+                   find(d.function_attribute, "cuFuncGetAttribute") &&
+                   find(d.set_function_attribute, "cuFuncSetAttribute") && find(d.set_bytes, "cuMemsetD8Async") &&
+                   find(d.set_words, "cuMemsetD16Async") && find(d.set_double_words, "cuMemsetD32Async") &&
+                   find(d.address_range, "cuMemGetAddressRange") && find(d.current_context, "cuCtxGetCurrent") &&
+                   find(d.set_context, "cuCtxSetCurrent") && find(d.context_state, "cuDevicePrimaryCtxGetState");
   if (!all) {
     d.device_count = 0;
     d.why_absent = "the NVIDIA driver is too old: it lacks calls of CUDA 12";

@@ -42,6 +42,7 @@ struct Driver {
 #endif
   // The calling thread's, if it has one.
   decltype(&::cuCtxGetCurrent) current_context = nullptr;
+  decltype(&::cuCtxSetCurrent) set_context = nullptr;
   // Whether anybody in the process uses a device, without starting it.
   decltype(&::cuDevicePrimaryCtxGetState) context_state = nullptr;
 };

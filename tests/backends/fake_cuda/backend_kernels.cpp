@@ -1,4 +1,5 @@
 // In the place of the backend's .cu files: the same calls, with kernels of the host.
+#include <atomic>
 #include <cstring>
 
 #include "backends/cuda/collectives/widen_kernels.hpp"
@@ -179,11 +180,23 @@ CUfunc_st fetch_flag{
     "fetch_flag", 2, {sizeof(FlagFrom), sizeof(FlagTo), 0, 0}, [](const Dimensions&, void** arguments) {
       *value_of<FlagTo>(arguments, 1) = *value_of<FlagFrom>(arguments, 0);
     }};
+CUfunc_st lower_flag{
+    "lower_flag", 2, {sizeof(FlagFrom), sizeof(FlagTo), 0, 0}, [](const Dimensions&, void** arguments) {
+      const std::atomic_ref to(*const_cast<unsigned long long*>(value_of<FlagTo>(arguments, 1)));
+      const unsigned long long now = *value_of<FlagFrom>(arguments, 0);
+      unsigned long long before = to.load();
+      while (now < before && !to.compare_exchange_weak(before, now)) {
+      }
+    }};
 }  // namespace
 
 cudaError_t launch_fetch_flag(FlagFrom from, FlagTo to, cudaStream_t stream) {
   void* arguments[] = {&from, &to};
   return cudaLaunchKernel(&fetch_flag, dim3(1), dim3(1), arguments, 0, stream);
+}
+cudaError_t launch_lower_flag(FlagFrom from, FlagTo to, cudaStream_t stream) {
+  void* arguments[] = {&from, &to};
+  return cudaLaunchKernel(&lower_flag, dim3(1), dim3(1), arguments, 0, stream);
 }
 cudaError_t load_flag_kernel() { return cudaSuccess; }
 

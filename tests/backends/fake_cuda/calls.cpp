@@ -36,6 +36,12 @@ Counter& counter_of(const std::string& name) {
 pid_t process = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
+/// WEIR_FAKE_CUDA_OWN_CONTEXT: the process's first thread has made a context of its own before anything else.
+CUcontext first_context() {
+  const bool own = std::getenv("WEIR_FAKE_CUDA_OWN_CONTEXT") != nullptr && gettid() == getpid();
+  return own ? reinterpret_cast<CUcontext>(&last_error) : nullptr;
+}
+
 World& start() {
   auto& made = *new World;
   process = getpid();
@@ -68,6 +74,11 @@ bool& on_host_thread() {
   return inside;
 }
 
+CUcontext& foreign_context() {
+  static thread_local CUcontext context = first_context();
+  return context;
+}
+
 bool& has_context() {
   static thread_local bool any = false;
   return any;
@@ -95,6 +106,7 @@ cudaError_t refuse_before(Site& site, unsigned rules) {
   if (getpid() != process) return cudaErrorInitializationError;  // a forked child has no driver
   if (on_host_thread() && (rules & anywhere) == 0) return cudaErrorNotPermitted;
   if ((rules & after_failure) != 0) return cudaSuccess;
+  if (foreign_context() != nullptr) return cudaErrorInvalidResourceHandle;
   if ((rules & of_driver) == 0) has_context() = true;
   const std::lock_guard guard(all.mutex);
   return static_cast<cudaError_t>(all.failure);

@@ -8,6 +8,9 @@ namespace fake_cuda {
 namespace {
 
 bool exists(int device) { return device >= 0 && static_cast<std::size_t>(device) < world().devices.size(); }
+CUcontext primary_of(int device) {
+  return reinterpret_cast<CUcontext>(world().devices[static_cast<std::size_t>(device)].get());
+}
 Device& device_at(int index) { return *world().devices[static_cast<std::size_t>(index)]; }
 
 /// R212 and R116: no device may be synchronised while one of its streams is captured, and beside another thread's
@@ -53,6 +56,7 @@ cudaError_t cudaSetDevice(int device) {
   FAKE_CALL(cudaSetDevice, after_failure, {
     if (!exists(device)) return cudaErrorInvalidDevice;
     current_device() = device;
+    foreign_context() = nullptr;
     has_context() = true;
     device_at(device).started = true;
     return cudaSuccess;
@@ -145,7 +149,22 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   });
 }
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  *context = has_context() ? reinterpret_cast<CUcontext>(&has_context()) : nullptr;
+  *context = foreign_context() != nullptr ? foreign_context() : has_context() ? primary_of(current_device()) : nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  const Hidden hidden;
+  foreign_context() = nullptr;
+  has_context() = context != nullptr;
+  for (std::size_t i = 0; context != nullptr && i <= world().devices.size(); ++i) {
+    const int device = static_cast<int>(i);
+    if (i == world().devices.size()) {
+      foreign_context() = context;
+    } else if (context == primary_of(device)) {
+      current_device() = device;
+      break;
+    }
+  }
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
@@ -179,6 +198,7 @@ cudaError_t entry_point(const char* name, void** found, cudaDriverEntryPointQuer
   if (is("cuMemsetD16Async")) *found = reinterpret_cast<void*>(&cuMemsetD16Async);
   if (is("cuMemsetD32Async")) *found = reinterpret_cast<void*>(&cuMemsetD32Async);
   if (is("cuMemGetAddressRange")) *found = reinterpret_cast<void*>(&cuMemGetAddressRange);
+  if (is("cuCtxSetCurrent")) *found = reinterpret_cast<void*>(&cuCtxSetCurrent);
   if (is("cuCtxGetCurrent")) *found = reinterpret_cast<void*>(&cuCtxGetCurrent);
   if (is("cuDevicePrimaryCtxGetState")) *found = reinterpret_cast<void*>(&cuDevicePrimaryCtxGetState);
   if (result != nullptr) {

@@ -77,6 +77,10 @@ void settle();
 /// Host threads that wait for room in a stream (R3).
 std::size_t waiting_for_room();
 
+/// Kernels of Weir's of more than 4,096 threads that heeded a word in the host's memory: of a GPU's warps each would read it by
+/// itself, one after the other.
+std::uint64_t distant_guards();
+
 /// Every later call answers with this error, as after a fault of a kernel (R171). For processes that end afterwards.
 void break_device(int error);
 

@@ -1,6 +1,9 @@
 // Kernels: parameters are copied at the call, and the host side of the functor runs.
 #include <cstring>
+#include <iterator>
 #include <new>
+
+#include <weir/detail/device_code.hpp>
 
 #include "backends/fake_cuda/world.hpp"
 
@@ -39,9 +42,33 @@ cudaError_t make_kernel(const CUDA_KERNEL_NODE_PARAMS& p, std::shared_ptr<const 
                      p.sharedMemBytes, p.kernelParams, kernel);
 }
 
+/// Weir's kernels have their guard last.
+void note_guard(const KernelCall& kernel) {
+  const Dimensions& d = kernel.dimensions;
+  const std::uint64_t threads = std::uint64_t{d.grid[0]} * d.grid[1] * d.grid[2] * d.block[0] * d.block[1] * d.block[2];
+  const std::size_t last = kernel.function->count - 1;
+  if (threads <= 4096 || kernel.function->sizes[last] != sizeof(weir::detail::DeviceGuard)) return;
+  const auto& heeded = *static_cast<const weir::detail::DeviceGuard*>(kernel.values[last].get());
+  if (heeded.failed_at == nullptr) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(heeded.failed_at);
+  const Hidden hidden;
+  const std::lock_guard guard(world().mutex);
+  const auto next = world().blocks.upper_bound(address);
+  if (next == world().blocks.begin()) return;
+  const auto& [begin, block] = *std::prev(next);
+  if (address - begin < block.bytes && block.type == cudaMemoryTypeHost) ++world().distant_guards;
+}
+
 }  // namespace
 
+std::uint64_t distant_guards() {
+  const Hidden hidden;
+  const std::lock_guard guard(world().mutex);
+  return world().distant_guards;
+}
+
 void KernelCall::operator()() const {
+  note_guard(*this);
   void* arguments[4] = {};
   for (std::size_t i = 0; i < values.size(); ++i) arguments[i] = values[i].get();
   function->run(dimensions, arguments);

@@ -121,6 +121,7 @@ struct World {
   unsigned long long next_id = 1;
   std::map<unsigned long long, std::thread::id> inside;  ///< graph objects, and who is inside of a call about them
   int failure = cudaSuccess;
+  std::uint64_t distant_guards = 0;
   bool record_violations = false;
   std::vector<std::string> violations;
 };
@@ -131,7 +132,7 @@ class Site;
 enum Rules : unsigned {
   plain = 0,
   anywhere = 1,       ///< also inside host functions (R88, R89)
-  after_failure = 2,  ///< also after a sticky error
+  after_failure = 2,  ///< also after a sticky error, and in every context
   of_driver = 4,      ///< leaves the thread's last error alone, and makes no context current
   in_context = 8      ///< needs a current context
 };
@@ -154,6 +155,8 @@ int& current_device();
 bool& on_host_thread();
 /// Whether this thread has a current context: nearly every call of the runtime makes the device's so.
 bool& has_context();
+/// A context of this thread that is no device's primary one, if it is current: what the fake has is in the others.
+CUcontext& foreign_context();
 
 template <class Body>
 cudaError_t make_call(Site& site, unsigned rules, const Body& body) {

@@ -13,6 +13,7 @@
 #include "backends/cuda/collectives/peer_gather.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/driver.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/group_launches.hpp"
@@ -24,18 +25,24 @@ namespace {
 constexpr const char* making = "weir::communicators";
 constexpr std::size_t scratch_bytes = 256;  // more than there are ranks: each is a GPU of one host
 /// NCCL leaves a device of its own current now and then.
-class SameDevice {
+class SameContext {
  public:
-  SameDevice() { known_ = cudaGetDevice(&before_) == cudaSuccess; }
-  ~SameDevice() {
-    if (known_) static_cast<void>(cudaSetDevice(before_));
+  SameContext() {
+    if (driver().current_context(&before_) != CUDA_SUCCESS) before_ = nullptr;
   }
-  SameDevice(const SameDevice&) = delete;
-  SameDevice& operator=(const SameDevice&) = delete;
+  ~SameContext() {
+    if (before_ != nullptr) {
+      static_cast<void>(driver().set_context(before_));
+    } else {
+      static_cast<void>(cudaSetDevice(device_));
+    }
+  }
+  SameContext(const SameContext&) = delete;
+  SameContext& operator=(const SameContext&) = delete;
 
  private:
-  int before_ = 0;
-  bool known_;
+  CUcontext before_ = nullptr;
+  const int device_ = current_device();
 };
 
 /// What is with NCCL when a communicator fails has its other halves, and nearly always ends at once.
@@ -269,7 +276,7 @@ void check_nccl(NcclResult answer, const char* call, SourceLocation where) {
 
 void make_ranks(NcclRanks& all, SourceLocation where) {
   if (all.made.load(std::memory_order_relaxed)) return;
-  const SameDevice same;
+  const SameContext same;
   std::vector<int> numbers;
   for (CudaDevice* device : all.devices) {
     const DeviceScope scope(device->index());

@@ -298,7 +298,7 @@ bool CudaGraph::set_launch(std::size_t index, int device, const Launch& launch) 
   if (became.nodes.size() != 1) return false;
   const LoadedCode* loaded = CudaDevice::at(device).known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
-  PreparedLaunch prepared(*loaded, launch, guard_of(index));
+  PreparedLaunch prepared(*loaded, launch, guard_of(index, launch));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
   const ContextScope scope(device);
   if (driver().update_kernel_node(instance_.get(), became.nodes.front(), &parameters) != CUDA_SUCCESS) return false;
@@ -328,7 +328,7 @@ bool CudaGraph::prepare_to_tell(std::size_t node, const Launch& launch) {
   if (!is_updatable(&launch) || !applied.enabled || became.nodes.size() != 1) return false;
   const LoadedCode* loaded = CudaDevice::at(applied.device).known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
-  applied.told.reset(new Told(became.nodes.front(), *loaded, launch, guard_of(node)));
+  applied.told.reset(new Told(became.nodes.front(), *loaded, launch, guard_of(node, launch)));
   return true;
 }
 
@@ -336,6 +336,7 @@ bool CudaGraph::prepare_to_tell(std::size_t node, const Launch& launch) {
 bool CudaGraph::switch_on(std::size_t index, bool on) {
   const DriverNodes& became = graph_->nodes_of(index);
   if (became.nodes.empty()) return false;
+  const DeviceScope scope(device_.index());
   for (cudaGraphNode_t node : became.nodes) {
     if (!is_kind(node, {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})) return false;
   }
@@ -359,8 +360,9 @@ void CudaGraph::bring_up_to_date(std::size_t but, SourceLocation where) {
     if (!applied_[i].stale || i == but) continue;
     const DriverNodes& became = graph_->nodes_of(i);
     const Launch& launch = *launch_of(applied_[i].payload);
-    const LoadedCode* loaded = CudaDevice::at(applied_[i].device).known(*code_of(*launch.kernel));
-    PreparedLaunch prepared(*loaded, launch, graph_->replays().guard(became.place));
+    const CudaDevice& device = CudaDevice::at(applied_[i].device);
+    const LoadedCode* loaded = device.known(*code_of(*launch.kernel));
+    PreparedLaunch prepared(*loaded, launch, graph_->replays().guard_of(became.place, threads_of(launch), device));
     const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
     const CUresult answer = driver().set_kernel_node(became.nodes.front(), &parameters);
     check(static_cast<cudaError_t>(answer), updating, "graph on " + device_.name(), where);

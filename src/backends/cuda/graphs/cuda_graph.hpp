@@ -113,7 +113,7 @@ class CudaGraph final : public detail::GraphExecutable {
                                SourceLocation where);
   void note_last(LastHanded& last, const std::shared_ptr<StockEvent>& end, const CudaQueue* in) const;
   // graph_times.cpp
-  detail::DeviceGuard guard_of(std::size_t index) const WEIR_NEEDS(mutex_);
+  detail::DeviceGuard guard_of(std::size_t index, const Launch& launch) const WEIR_NEEDS(mutex_);
   bool tell_driver(std::size_t index) WEIR_NEEDS(mutex_);
   void note_times(bool on) WEIR_NEEDS(mutex_);
   void choose_timed() WEIR_NEEDS(mutex_);

@@ -45,6 +45,7 @@ void run_graph_call(void* data) {
 DriverGraph::DriverGraph(CudaDevice& device) : device_(device), replays_(std::make_shared<Replays>(device)) {}
 
 DriverGraph::~DriverGraph() {
+  const DeviceScope scope(device_.index());
   if (graph_ != nullptr && !broken_) note(cudaGraphDestroy(graph_));
   for (CudaEvent* event : recorded_) CudaDevice::at(event->device).forget_graph_of(*event);
 }
@@ -85,6 +86,7 @@ void DriverGraph::join(CudaQueue& queue, SourceLocation where) {
 }
 
 void DriverGraph::end(bool discard, SourceLocation where) {
+  const DeviceScope scope(capture_->main->device().index());
   for (CudaQueue* queue : capture_->joined) queue->set_capture(nullptr);
   const cudaError_t answer = close(*capture_);
   graph_ = capture_->graph;
@@ -176,6 +178,7 @@ CudaQueue& DriverGraph::queue_for(const FormNode& node) {
 }
 
 CudaQueue& DriverGraph::helper_behind(CudaQueue& queue, CudaDevice& device, SourceLocation where) {
+  const DeviceScope scope(queue.device().index());
   CudaQueue& other = helper(device, queue.priority(), where);
   Nodes tails;
   check(capture_tails(queue.stream(where), tails), making, queue.label(), where);
@@ -184,18 +187,21 @@ CudaQueue& DriverGraph::helper_behind(CudaQueue& queue, CudaDevice& device, Sour
 }
 
 void DriverGraph::rejoin(CudaQueue& queue, CudaQueue& helper, SourceLocation where) {
+  const DeviceScope scope(queue.device().index());
   Nodes tails;
   check(capture_tails(helper.stream(where), tails), making, queue.label(), where);
   check(set_capture_tails(queue.stream(where), tails), making, queue.label(), where);
 }
 
 void DriverGraph::expect(CudaQueue& queue, SourceLocation where) {
+  const DeviceScope scope(queue.device().index());
   check(capture_tails(queue.stream(where), before_), making, queue.label(), where);
 }
 
 void DriverGraph::captured(CudaQueue& queue, const GraphForm& form, std::size_t node) {
   DriverNodes& became = made(node);
   const SourceLocation where = form.nodes[node].where;
+  const DeviceScope scope(queue.device().index());
   became.graph = recording_->graph;
   became.nodes.clear();
   check(capture_tails(queue.stream(where), became.ends), making, queue.label(), where);
@@ -233,6 +239,18 @@ void DriverGraph::add_call(CudaQueue& queue, const Command& command, detail::Hos
   check(cudaLaunchHostFunc(queue.stream(command.where), &run_graph_call, call.get()), "weir::host_call", queue.label(),
         command.where);
   own(std::move(call));
+  if (replays_->has_copy()) lower_copy(queue, command.where);
+}
+
+/// What is behind the host function heeds what it did, in whichever device's stream it is.
+void DriverGraph::lower_copy(CudaQueue& queue, SourceLocation where) {
+  const bool here = &queue.device() == &device_;
+  CudaQueue& own_queue = here ? queue : helper_behind(queue, device_, where);
+  {
+    const DeviceScope scope(device_.index());
+    check(replays_->lower_copy(own_queue.stream(where)), making, queue.label(), where);
+  }
+  if (!here) rejoin(queue, own_queue, where);
 }
 
 void DriverGraph::note_recorded(CudaEvent& event) {

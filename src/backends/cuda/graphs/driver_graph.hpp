@@ -40,6 +40,7 @@ using Members = std::vector<std::vector<std::uint32_t>>;
 /// one, whichever threads make graphs of them; the driver knows no locks for graphs, which reading calls need, too.
 struct ForeignChild {
   ~ForeignChild();
+  int device = 0;
   mutable detail::Mutex mutex;
   cudaGraph_t graph WEIR_GUARDED_BY(mutex) = nullptr;
   std::vector<Nodes> nodes WEIR_GUARDED_BY(mutex);  ///< by node of the form
@@ -91,6 +92,9 @@ class DriverGraph {
   void add_call(CudaQueue& queue, const Command& command, detail::HostFunction& function);
   bool in_doubt() const { return replays_->place() != 0; }
   detail::DeviceGuard guard() const { return replays_->guard(place()); }
+  detail::DeviceGuard guard_of(std::size_t threads, const CudaDevice& device) const {
+    return replays_->guard_of(place(), threads, device);
+  }
   /// Kept as long as the present node is in the graph, and until the last replay with it has ended.
   void own(std::shared_ptr<const void> thing) {
     present_owned_.push_back(std::move(thing));
@@ -179,6 +183,8 @@ class DriverGraph {
   void add_child(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_conditional(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);
   void guard_first_commands(const detail::GraphForm& form);
+  void lower_copy(CudaQueue& queue, SourceLocation where);
+  cudaGraphNode_t add_copy_behind(cudaGraphNode_t first, SourceLocation where);
   void set_condition(const detail::FormNode& node, cudaGraphConditionalHandle handle, const Nodes& behind,
                      DriverNodes& made);
   DriverNodes& made(std::size_t node);

@@ -34,6 +34,7 @@ void DriverGraph::open_part(CudaQueue& queue, std::size_t node, std::size_t inde
 void DriverGraph::close_parts(const GraphForm& form, std::size_t node) {
   const FormNode& one = form.nodes[node];
   const SourceLocation where = one.where;
+  const DeviceScope scope(device_.index());
   std::vector<OpenPart> parts;
   for (OpenPart& part : open_parts_) {
     if (part.node == node) parts.push_back(std::move(part));

@@ -87,7 +87,9 @@ bool is_global(const FormNode& node) {
 }  // namespace
 
 ForeignChild::~ForeignChild() {
-  if (graph != nullptr) note(cudaGraphDestroy(graph));
+  if (graph == nullptr) return;
+  const DeviceScope scope(device);
+  note(cudaGraphDestroy(graph));
 }
 
 /// Records what `make` submits by a stream of our own: into the graph, or into one that goes at once if there is none.
@@ -130,6 +132,7 @@ void DriverGraph::record_into(cudaGraph_t graph, bool body, SourceLocation where
 void DriverGraph::insert(CudaQueue& queue, const GraphForm& form, std::size_t node) {
   const SourceLocation where = form.nodes[node].where;
   CudaQueue& origin = *recording_->main;
+  const DeviceScope scope(queue.device().index());
   Nodes of_origin;
   Nodes behind;
   check(capture_tails(origin.stream(where), of_origin), making, origin.label(), where);
@@ -299,6 +302,18 @@ void DriverGraph::guard_first_commands(const GraphForm& form) {
   }
 }
 
+/// For kernels of many threads: the first thing of a replay.
+cudaGraphNode_t DriverGraph::add_copy_behind(cudaGraphNode_t first, SourceLocation where) {
+  Nodes ends;
+  record_into(graph_, false, where, [&] {
+    const cudaStream_t stream = recording_->main->stream(where);
+    check(set_capture_tails(stream, {first}), making, device_.name(), where);
+    check(replays_->set_copy(stream), making, device_.name(), where);
+    check(capture_tails(stream, ends), making, device_.name(), where);
+  });
+  return ends.front();
+}
+
 void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
   if (!has_calls() || end_node_ != nullptr) return;
   guard_first_commands(form);
@@ -325,6 +340,7 @@ void DriverGraph::complete(const GraphForm& form, SourceLocation where) {
   };
   cudaGraphNode_t first = nullptr;
   check(cudaGraphAddHostNode(&first, graph_, nullptr, 0, &parameters), making, device_.name(), where);
+  if (replays_->has_copy()) first = add_copy_behind(first, where);
   for (cudaGraphNode_t root : roots) check(add_dependency(graph_, first, root), making, device_.name(), where);
   parameters.fn = [](void* data) {
     if (!is_exiting()) static_cast<Replays*>(data)->end();
@@ -399,6 +415,7 @@ void DriverGraph::take_back_nodes(cudaGraph_t graph, const Nodes& before) noexce
 
 bool DriverGraph::is_foreign(const GraphForm& form) const {
   std::size_t present = 0;
+  const DeviceScope scope(device_.index());
   note(cudaGraphGetNodes(graph_, nullptr, &present));
   std::size_t known = 0;
   for (std::size_t i = 0; i < form.nodes.size() && i < nodes_.size(); ++i) {
@@ -409,7 +426,9 @@ bool DriverGraph::is_foreign(const GraphForm& form) const {
 
 std::shared_ptr<ForeignChild> DriverGraph::as_child(const std::vector<std::size_t>& without, const char* operation,
                                                     SourceLocation where) const {
+  const DeviceScope scope(device_.index());
   auto child = std::make_shared<ForeignChild>();
+  child->device = device_.index();
   const detail::LockGuard guard(child->mutex);  // nobody else's yet
   check(cudaGraphClone(&child->graph, graph_), operation, "graph on " + device_.name(), where);
   for (const DriverNodes& one : nodes_) child->owned.insert(child->owned.end(), one.owned.begin(), one.owned.end());

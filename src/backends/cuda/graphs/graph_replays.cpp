@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/streams/flag_kernel.hpp"
 #include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
@@ -12,12 +13,14 @@ namespace weir::cuda {
 
 Replays::~Replays() {
   if (flag_ != nullptr) device_.stocks().give_flag(flag_);
+  if (copy_ != nullptr) device_.flag_words().give(copy_);
 }
 
 std::uint64_t Replays::open_place(SourceLocation where) {
   if (flag_ == nullptr) {
     flag_ = device_.stocks().take_flag(where);
     *flag_ = FailureState::never;
+    copy_ = device_.flag_words().take();
   }
   return ++place_;
 }
@@ -25,6 +28,14 @@ std::uint64_t Replays::open_place(SourceLocation where) {
 detail::DeviceGuard Replays::guard(std::uint64_t place) const {
   return flag_ == nullptr ? detail::DeviceGuard{nullptr, 0} : detail::DeviceGuard{flag_, place};
 }
+
+detail::DeviceGuard Replays::guard_of(std::uint64_t place, std::size_t threads, const CudaDevice& device) const {
+  if (copy_ == nullptr || threads <= most_distant_threads || &device != &device_) return guard(place);
+  return {copy_, place};
+}
+
+cudaError_t Replays::set_copy(cudaStream_t stream) const { return launch_fetch_flag(flag_, copy_, stream); }
+cudaError_t Replays::lower_copy(cudaStream_t stream) const { return launch_lower_flag(flag_, copy_, stream); }
 
 void Replays::launched(FailureState& queue, std::uint64_t place) {
   const detail::LockGuard guard(mutex_);

@@ -1,6 +1,9 @@
 // Host functions of a graph: the driver calls them in each replay, and one that fails skips what is behind it there.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -29,6 +32,12 @@ class Replays {
   std::uint64_t place() const { return place_; }
   /// For commands behind a place; 0 lies before the first host function. Null in graphs without any.
   detail::DeviceGuard guard(std::uint64_t place) const;
+  /// The same for a kernel of so many threads on a device: where they are many, a copy of the word in memory of the graph's.
+  detail::DeviceGuard guard_of(std::uint64_t place, std::size_t threads, const CudaDevice& device) const;
+  /// Whether there is such a copy. Then each replay sets it first, and lowers it behind each host function.
+  bool has_copy() const { return copy_ != nullptr; }
+  cudaError_t set_copy(cudaStream_t stream) const;
+  cudaError_t lower_copy(cudaStream_t stream) const;
 
   /// A replay is about to be launched behind `place` of a queue's failures, which it settles.
   void launched(FailureState& queue, std::uint64_t place);
@@ -51,6 +60,7 @@ class Replays {
   CudaDevice& device_;
   std::uint64_t place_ = 0;
   volatile unsigned long long* flag_ = nullptr;
+  volatile unsigned long long* copy_ = nullptr;  ///< of the flag
   detail::Mutex mutex_;
   std::deque<Launched> launched_ WEIR_GUARDED_BY(mutex_);
   std::uint64_t failed_at_ WEIR_GUARDED_BY(mutex_) = FailureState::never;

@@ -11,8 +11,10 @@
 namespace weir::cuda {
 
 /// What the instance's kernel heeds.
-detail::DeviceGuard CudaGraph::guard_of(std::size_t index) const {
-  detail::DeviceGuard guard = graph_->replays().guard(graph_->nodes_of(index).place);
+detail::DeviceGuard CudaGraph::guard_of(std::size_t index, const Launch& launch) const {
+  const std::uint64_t place = graph_->nodes_of(index).place;
+  detail::DeviceGuard guard =
+      graph_->replays().guard_of(place, threads_of(launch), CudaDevice::at(applied_[index].device));
   guard.times = applied_[index].times;
   return guard;
 }
@@ -22,7 +24,7 @@ bool CudaGraph::tell_driver(std::size_t index) {
   const Launch& launch = *launch_of(applied_[index].payload);
   const LoadedCode* loaded = device_.known(*code_of(*launch.kernel));
   if (loaded == nullptr) return false;
-  PreparedLaunch prepared(*loaded, launch, guard_of(index));
+  PreparedLaunch prepared(*loaded, launch, guard_of(index, launch));
   const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(prepared);
   return driver().update_kernel_node(instance_.get(), graph_->nodes_of(index).nodes.front(), &parameters) ==
          CUDA_SUCCESS;

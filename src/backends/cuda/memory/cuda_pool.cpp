@@ -60,6 +60,7 @@ void CudaPool::update_access(int device) {
   cudaMemAccessDesc access{};
   access.location.type = cudaMemLocationTypeDevice;
   access.location.id = device;
+  const DeviceScope scope(device_.index());
   access.flags = allowed ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
   check(cudaMemPoolSetAccess(pool, &access, 1), "weir::enable_peer_access", name_, {});
 }
@@ -341,6 +342,7 @@ void CudaPool::set_release_threshold(std::size_t bytes) {
   if (!caches()) flush();
   if (pool == nullptr) return;
   auto threshold = static_cast<cuuint64_t>(bytes);
+  const DeviceScope scope(device_.index());
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "weir::Pool::set_release_threshold",
         name_, {});
 }
@@ -350,6 +352,7 @@ PoolStatistics CudaPool::statistics() {
   if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) {
     cuuint64_t reserved = 0;
     cuuint64_t high = 0;
+    const DeviceScope scope(device_.index());
     check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved), "weir::Pool::statistics", name_,
           {});
     check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &high), "weir::Pool::statistics", name_, {});
@@ -365,6 +368,7 @@ PoolStatistics CudaPool::statistics() {
 void CudaPool::reset_high_marks() {
   if (const cudaMemPool_t pool = native_.load(std::memory_order_acquire)) {
     cuuint64_t zero = 0;
+    const DeviceScope scope(device_.index());
     check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero), "weir::Pool::reset_high_marks", name_,
           {});
   }

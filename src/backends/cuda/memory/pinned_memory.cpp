@@ -44,6 +44,7 @@ void* PinnedMemory::take_free(std::size_t size) {
 
 void* PinnedMemory::make(std::size_t size, cudaError_t& answer) {
   void* data = nullptr;
+  const DeviceScope scope(current_device());  // in a context of the user's it would end with that
   answer = cudaHostAlloc(&data, size, cudaHostAllocPortable);
   if (answer != cudaSuccess) return nullptr;
   const detail::LockGuard guard(ranges_mutex_);
@@ -70,6 +71,7 @@ bool PinnedMemory::give_back_free() noexcept {
       const detail::LockGuard guard(ranges_mutex_);
       ranges_.erase(reinterpret_cast<std::uintptr_t>(data));
     }
+    const DeviceScope scope(current_device());
     const cudaError_t answer = [&] {
       const detail::LockGuard whole(group_launches());
       return cudaFreeHost(data);
@@ -162,8 +164,11 @@ namespace {
 class GiveBack final : public Reached {
  public:
   GiveBack(void* data, EndMark end) : data_(data), end_(std::move(end)) {}
-  /// After a failure of the device, too: then nothing runs any more.
-  void reached(cudaError_t) noexcept override { PinnedMemory::instance().give(data_); }
+  /// After a failure of the device, too: then nothing runs any more. Of other errors nobody knows what runs, and the block stays
+  /// unused: better than used too early.
+  void reached(cudaError_t answer) noexcept override {
+    if (answer == cudaSuccess || is_sticky(answer)) PinnedMemory::instance().give(data_);
+  }
 
  private:
   void* const data_;
@@ -214,6 +219,7 @@ void PinnedMemory::pin(const void* data, std::size_t bytes, SourceLocation where
     }
     ranges_.emplace(begin, Range{bytes, true, true});
   }
+  const DeviceScope scope(current_device());
   const cudaError_t answer = cudaHostRegister(const_cast<void*>(data), bytes, cudaHostRegisterPortable);
   {
     const detail::LockGuard guard(ranges_mutex_);
@@ -246,6 +252,7 @@ void PinnedMemory::unpin(const void* data, SourceLocation where) {
     }
     throw Error(Errc::not_pinned, operation, "host memory", "no range that begins there was pinned", where);
   }
+  const DeviceScope scope(current_device());
   const cudaError_t answer = cudaHostUnregister(const_cast<void*>(data));
   {
     const detail::LockGuard guard(ranges_mutex_);

@@ -151,6 +151,7 @@ InsideGate::InsideGate(CudaQueue& queue) noexcept : queue_(queue), legacy_(queue
   }
   inside_ = true;
   if (!legacy_ && !queue.wrapped()) return;
+  const DeviceScope scope(queue.device_.index());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t answer = cudaStreamIsCapturing(queue.stream_.load(std::memory_order_acquire), &status);
   note(answer);

@@ -174,7 +174,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// it makes the device's context first, and says what is wrong.
   template <class OwnCall, class RuntimeCall>
   cudaError_t in_context(const OwnCall& own, const RuntimeCall& runtime) const {
-    if (!(of_current_device_ && several_devices)) [[likely]] {
+    if (!means_another_device()) [[likely]] {
       if (own() == CUDA_SUCCESS) [[likely]]
         return cudaSuccess;
     }
@@ -182,12 +182,15 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
     return runtime();
   }
 
+  /// A default stream's handle in a thread whose current context is not the device's.
+  bool means_another_device() const { return of_current_device_ && !is_current(device_index()); }
+
   // What commands that are submitted now must heed: the failures of the queue, or of the graph that they are captured into.
   bool in_doubt() const;
   bool skips_all() const { return capture_ == nullptr && failures().skips_all(); }
   detail::DeviceGuard guard() const;
-  /// The same for a kernel of so many threads: where they are many, a copy of the word in device memory, which is brought there first.
-  /// A read of the word itself costs each warp a microsecond, one after the other.
+  /// The same for a kernel of so many threads: where they are many, a copy of the word in device memory, which is brought there
+  /// first.
   detail::DeviceGuard guard_of(std::size_t threads, SourceLocation where);
 
   // queue_launch.cpp
@@ -252,7 +255,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   int priority_ = 0;
   bool blocking_ = true;
   bool legacy_ = false;
-  bool of_current_device_ = false;          ///< its handle is a default stream's: it means the device that is current
+  bool of_current_device_ = false;          ///< its handle is a default stream's: of the context that is current
   std::atomic<bool> legacy_handle_{false};  ///< its stream is the legacy one
   std::atomic<bool> wrapped_{false};
   bool internal_ = false;

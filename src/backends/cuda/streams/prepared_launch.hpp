@@ -11,6 +11,11 @@
 
 namespace weir::cuda {
 
+/// Of all blocks together; for a launch over elements those that have one.
+inline std::size_t threads_of(const Launch& launch) {
+  return launch.kernel->rank == 0 ? launch.extent.count() * launch.threads : launch.extent.count();
+}
+
 struct LoadedCode;
 
 inline const detail::DeviceCode* code_of(const Kernel& kernel) {

@@ -19,12 +19,12 @@ detail::DeviceGuard CudaQueue::guard() const {
 }
 
 detail::DeviceGuard CudaQueue::guard_of(std::size_t threads, SourceLocation where) {
-  constexpr std::size_t few_threads = 4096;
+  if (capture_ != nullptr) return capture_->guard_of(threads, device_);
   detail::DeviceGuard heeds = guard();
-  if (heeds.failed_at == nullptr || capture_ != nullptr || threads <= few_threads) return heeds;
+  if (heeds.failed_at == nullptr || threads <= most_distant_threads) return heeds;
   volatile unsigned long long* copy = flag_copy_.load(std::memory_order_acquire);
   if (copy == nullptr) {
-    copy = device_.take_flag_word();
+    copy = device_.flag_words().take();
     if (copy == nullptr) return heeds;
     flag_copy_.store(copy, std::memory_order_release);
   }

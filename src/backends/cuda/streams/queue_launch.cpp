@@ -59,8 +59,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
   const detail::DeviceCode* code = code_of(kernel);
   const cudaStream_t stream = stream_.load(std::memory_order_acquire);
   const LoadedCode* loaded = code != nullptr && stream != nullptr ? device_.known(*code) : nullptr;
-  if (loaded == nullptr || failures().in_doubt() || (of_current_device_ && several_devices) || size > most_grid_x)
-      [[unlikely]] {
+  if (loaded == nullptr || failures().in_doubt() || means_another_device() || size > most_grid_x) [[unlikely]] {
     launch_slowly(kernel, closure, size, site);
     return;
   }
@@ -173,8 +172,7 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch, deta
                 command.where);
   }
   if (skips_all()) return;
-  detail::DeviceGuard heeds = guard_of(
-      launch.kernel->rank == 0 ? launch.extent.count() * launch.threads : launch.extent.count(), command.where);
+  detail::DeviceGuard heeds = guard_of(threads_of(launch), command.where);
   heeds.times = times;
   PreparedLaunch prepared(code, launch, heeds);
   const cudaStream_t queue = stream(command.where);
@@ -182,13 +180,10 @@ void CudaQueue::submit_launch(const Command& command, const Launch& launch, deta
     return driver().launch_kernel(prepared.function, prepared.grid_x, prepared.grid_y, 1, prepared.threads, 1, 1,
                                   prepared.shared_bytes, queue, prepared.arguments, nullptr);
   };
-  if (times != nullptr && !(of_current_device_ && several_devices) && launch_it() == CUDA_SUCCESS) return;
+  if (times != nullptr && !means_another_device() && launch_it() == CUDA_SUCCESS) return;
   // The driver may have no context on this thread yet, or need the right one.
-  int previous = 0;
-  check(cudaGetDevice(&previous), operation, label_, command.where);
-  check(cudaSetDevice(device_.index()), operation, label_, command.where);
+  const ContextScope scope(device_.index());
   const CUresult answer = launch_it();
-  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
   const std::string_view name = launch.name != nullptr ? std::string_view(launch.name) : launch.kernel->name;
   check(static_cast<cudaError_t>(answer), operation, label_ + quoted(name), command.where);
 }
@@ -202,11 +197,8 @@ void CudaQueue::launch_global(const Command& command, const Launch& launch) {
     *call.declined = true;
     return;
   }
-  int previous = 0;
-  check(cudaGetDevice(&previous), operation, label_, command.where);
-  if (previous != device_.index()) check(cudaSetDevice(device_.index()), operation, label_, command.where);
+  const DeviceScope scope(device_.index());
   const int answer = call.launch(call, queue);
-  if (previous != device_.index()) static_cast<void>(cudaSetDevice(previous));
   check(static_cast<cudaError_t>(answer), operation, label_, command.where);
 }
 

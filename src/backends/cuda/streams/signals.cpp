@@ -271,7 +271,7 @@ cudaError_t wait_for(const SignalWord& word, std::uint32_t count, cudaStream_t s
   CUresult answer = wait();
   if (answer != CUDA_SUCCESS) {
     // No call of the runtime's does the same, and the driver's own may want its context to be current.
-    note(cudaSetDevice(device));
+    const ContextScope scope(device);
     answer = wait();
   }
   return static_cast<cudaError_t>(answer);
@@ -330,11 +330,15 @@ void signal_after(CudaEvent& event, std::unique_ptr<detail::Signal>& signal, Sou
 
 namespace {
 
-/// What a queue had taken is over: failed or not, nobody asks.
+/// What a queue had taken is over: whether it failed, nobody asks. Where the driver cannot say that it is, the signal is never
+/// given: what waits for it would be used too early.
 class GiveAtEnd final : public Reached {
  public:
   GiveAtEnd(EndMark end, std::unique_ptr<detail::Signal> signal) : end_(std::move(end)), signal_(std::move(signal)) {}
-  void reached(cudaError_t) noexcept override { signal_->give(nullptr); }
+  void reached(cudaError_t answer) noexcept override {
+    if (answer == cudaSuccess || is_sticky(answer)) return signal_->give(nullptr);
+    static_cast<void>(signal_.release());
+  }
   std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
 
  private:
