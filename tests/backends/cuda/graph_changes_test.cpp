@@ -236,6 +236,25 @@ TEST_F(GraphChanges, a_graph_may_go_while_a_guarded_replay_is_pending) {
   EXPECT_EQ(fake_cuda::outstanding().instances, instances);
 }
 
+// Without the event behind it its stream is asked.
+TEST_F(GraphChanges, a_graph_stays_while_a_replay_is_pending_whose_end_the_driver_did_not_note) {
+  const std::size_t instances = fake_cuda::outstanding().instances;
+  weir::GraphBuilder b(device);
+  b.host_call([] {});
+  std::optional<weir::Graph> graph(b.build());
+  graph->launch(s);
+  s.synchronize();
+  std::optional<fake_cuda::Pause> pause(std::in_place, 0, static_cast<CUstream_st*>(s.native()));
+  fake_cuda::fail_call("cudaEventRecord", 1, cudaErrorMemoryAllocation);
+  graph->launch(s);
+  fake_cuda::fail_nothing();
+  graph.reset();
+  EXPECT_EQ(fake_cuda::outstanding().instances, instances + 1);
+  pause.reset();
+  s.synchronize();
+  EXPECT_EQ(fake_cuda::outstanding().instances, instances);
+}
+
 TEST_F(GraphChanges, updates_between_guarded_replays_wait_for_nothing) {
   weir::GraphBuilder b(device);
   const auto add = b.launch(4, AddOne{}, weir::inout(x), 1);

@@ -15,6 +15,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/streams/failures.hpp"
+#include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
@@ -88,6 +89,46 @@ bool ends_without(const char* call, const std::function<void()>& work) {
   return ended;
 }
 
+/// What the poller had been given is asked for once at least.
+void wait_for_polls() {
+  class Asked final : public weir::cuda::Reached {
+   public:
+    explicit Asked(std::promise<void>& done) : done_(done) {}
+    cudaError_t ask() noexcept override { return cudaSuccess; }
+    void reached(cudaError_t) noexcept override { done_.set_value(); }
+
+   private:
+    std::promise<void>& done_;
+  };
+  std::promise<void> done;
+  std::unique_ptr<weir::cuda::Reached> asked = std::make_unique<Asked>(done);
+  weir::cuda::Poller::instance().add(&done, 0, nullptr, asked);
+  done.get_future().wait();
+}
+
+// An error that is none of the device's says nothing of what is pending.
+TEST(PinnedHousekeeping, blocks_of_which_the_driver_cannot_say_are_used_by_nobody_else) {
+  constexpr std::size_t count = 100'000;  // more than the driver takes along, less than is staged by chunks
+  weir::Stream s(gpu(), {.blocking = false}), t(gpu(), {.blocking = false});
+  const auto x = weir::zeros<int>(s, count), y = weir::zeros<int>(t, count);
+  const std::vector<int> first(count, 1), second(count, 2);
+  s.synchronize();
+  t.synchronize();
+  wait_for_housekeeping();
+  {
+    const fake_cuda::Pause pause(0, static_cast<CUstream_st*>(s.native()));
+    const std::uint64_t asked = fake_cuda::returned_calls("cudaEventQuery");
+    fake_cuda::fail_call("cudaEventQuery", 1, cudaErrorMemoryAllocation);
+    weir::copy(s, x, first);
+    EXPECT_TRUE(eventually([&] { return fake_cuda::returned_calls("cudaEventQuery") > asked; }));
+    fake_cuda::fail_nothing();
+    wait_for_polls();
+    weir::copy(t, y, second);
+  }
+  EXPECT_EQ(x.to_host(), first);
+  EXPECT_EQ(y.to_host(), second);
+}
+
 struct FillWithOne {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] = 1; }
 };
@@ -156,6 +197,51 @@ TEST(PoolsHousekeeping, what_was_freed_on_streams_that_are_gone_goes_back_when_t
     gpu().synchronize();
     EXPECT_EQ(pool.statistics().reserved, 0u);
   }
+}
+
+// What changes access looks at the pools that the driver has, and a pool that the driver gets at what access there is: one of both
+// tells the driver.
+TEST(PoolsHousekeeping, one_that_the_driver_gets_while_access_changes_has_the_access) {
+  const weir::Device peer = weir::devices("cuda").at(1);
+  weir::Stream s(gpu()), t(peer);
+  s.synchronize();
+  t.synchronize();
+  const weir::Pool pool(gpu(), {.max_size = 77 << 20});  // no earlier one of the driver's is of this size
+  std::optional<fake_cuda::HoldCalls> held("cudaMemPoolSetAttribute");
+  const std::uint64_t begun = fake_cuda::calls("cudaMemPoolSetAttribute");
+  std::thread user([&] { pool.free(s, pool.allocate(s, 1024)); });
+  EXPECT_TRUE(eventually([&] { return fake_cuda::calls("cudaMemPoolSetAttribute") > begun; }));
+  weir::enable_peer_access(peer, gpu());
+  const std::uint64_t told = fake_cuda::calls("cudaMemPoolSetAccess");
+  held.reset();
+  user.join();
+  EXPECT_EQ(fake_cuda::calls("cudaMemPoolSetAccess"), told + 1);
+  weir::disable_peer_access(peer, gpu());
+}
+
+// Behind what it has taken stands an event, and the driver may let that wait for room.
+TEST(StreamsHousekeeping, others_open_streams_while_a_wrapper_ends) {
+  cudaStream_t foreign = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&foreign, cudaStreamNonBlocking), cudaSuccess);
+  Marker marker;
+  std::optional<weir::Stream> wrapper(weir::wrap_stream(gpu(), foreign));
+  mark(*wrapper, marker);
+  std::optional<fake_cuda::HoldCalls> held("cudaEventRecord");
+  const std::uint64_t begun = fake_cuda::calls("cudaEventRecord");
+  std::thread owner([&] { wrapper.reset(); });
+  EXPECT_TRUE(eventually([&] { return fake_cuda::calls("cudaEventRecord") > begun; }));
+  std::atomic<bool> opened{false};
+  std::thread other([&] {
+    const weir::Stream s(gpu());
+    opened = true;
+  });
+  EXPECT_TRUE(eventually([&] { return opened.load(); }));
+  held.reset();
+  owner.join();
+  other.join();
+  gpu().synchronize();
+  EXPECT_EQ(marker.value(), 1);
+  EXPECT_EQ(cudaStreamDestroy(foreign), cudaSuccess);
 }
 
 TEST(Polling, no_host_function_and_no_callback_stands_in_a_stream_for_housekeeping) {

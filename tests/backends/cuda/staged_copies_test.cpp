@@ -76,6 +76,29 @@ TEST_F(StagedCopies, to_the_host_come_before_what_others_submit_behind_them) {
   EXPECT_EQ(target, source);
 }
 
+struct AddOneToEach {
+  WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+// legacy: [hold]--[array += 1]     stream: [source -> array]     and the other way:   legacy: [hold]--[array += 1]     stream: [array -> target]
+TEST_F(StagedCopies, of_blocking_streams_come_behind_what_the_legacy_stream_has) {
+  const weir::StreamRef legacy = weir::legacy_stream(device);
+  {
+    Gate gate;
+    gate.hold(legacy);
+    weir::launch(legacy, n, AddOneToEach{}, weir::inout(array));
+    EXPECT_TRUE(blocks_until_open(device, gate, [&] { weir::copy(stream, array, source); }));
+  }
+  EXPECT_EQ(array.to_host(), source) << "it overtook the kernel";
+  Gate gate;
+  gate.hold(legacy);
+  weir::launch(legacy, n, AddOneToEach{}, weir::inout(array));
+  std::vector<int> target(n);
+  EXPECT_TRUE(blocks_until_open(device, gate, [&] { weir::copy(stream, target, array); }));
+  for (int& one : source) ++one;
+  EXPECT_EQ(target, source) << "it overtook the kernel";
+}
+
 // R3, R214:   stream: [hold]--[source -> array]--[kernel][kernel]...   until a thread waits for room behind the copy
 TEST_F(StagedCopies, end_although_a_thread_waits_for_room_behind_them) {
   const Marker marker;
