@@ -1,5 +1,5 @@
 // Which sleeping worker is called: an ordinary one first; of those beyond the pool's width the one that lay down last, so
-// that those who are not needed sleep on, and leave.
+// that those who are not needed sleep on, and leave. And what a called one does to get up.
 #include "backends/cpu/workers/sleepers.hpp"
 
 #include <gtest/gtest.h>
@@ -40,6 +40,27 @@ TEST(Sleepers, ordinary_workers_are_called_before_extra_ones) {
   EXPECT_FALSE(sleepers.wake_ordinary());
   EXPECT_FALSE(is_called(beds[1]) || is_called(beds[3]));
   EXPECT_EQ(sleepers.count(), 2);
+}
+
+/// Without a lock: one thread is enough to count how often it would be taken.
+struct CountingParts : weir::cpu::ThreadParts {
+  static inline int locked = 0;
+  struct Lock {};
+  struct Guard {
+    explicit Guard(Lock&) { ++locked; }
+  };
+};
+
+// Many are called at once where a loop begins.
+TEST(Sleepers, who_was_called_gets_up_without_the_lock_that_callers_and_sleepers_need) {
+  weir::cpu::BasicSleepers<CountingParts> sleepers;
+  weir::cpu::BasicSleepers<CountingParts>::Bed bed;
+  sleepers.lie_down(bed);
+  EXPECT_TRUE(sleepers.wake());
+  const int before = CountingParts::locked;
+  EXPECT_EQ(before, 2);
+  EXPECT_FALSE(sleepers.get_up(bed));
+  EXPECT_EQ(CountingParts::locked, before);
 }
 
 }  // namespace

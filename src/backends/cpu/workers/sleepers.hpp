@@ -66,6 +66,8 @@ void BasicSleepers<Parts>::lie_down(Bed& bed) {
 
 template <class Parts>
 bool BasicSleepers<Parts>::get_up(Bed& bed) {
+  // In no list then. Each of many who are called at once would look through it, and keep callers and others waiting.
+  if (bed.called.load(std::memory_order_acquire) != 0) return false;
   {
     const Guard guard(lock_);
     for (Data<Bed*>* link = &first_; *link != nullptr; link = &static_cast<Bed*>(*link)->next) {
