@@ -19,6 +19,26 @@ struct Count {
   WEIR_KERNEL void operator()(std::size_t, weir::View<float> z) const { weir::atomic_add(z(0), 1.0f); }
 };
 
+struct Stop {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<std::int32_t> go) const { go[0] = 0; }
+};
+
+struct Ticks {
+  WEIR_KERNEL void operator()(std::size_t, weir::View<std::int64_t> ticks) const { ticks[0] = weir::device_clock(); }
+};
+
+struct BlockSums {
+  WEIR_KERNEL void operator()(weir::Block& block, weir::View<const float> x, weir::View<float> sums) const {
+    const float sum = block.reduce([&](std::size_t t) {
+      const std::size_t i = block.global_index(t);
+      return i < x.size() ? x[i] : 0.0f;
+    });
+    block.each([&](std::size_t t) {
+      if (t == 0) sums[block.index()] = sum;
+    });
+  }
+};
+
 struct IsOne {
   WEIR_KERNEL bool operator()(float v) const { return v == 1; }
 };
@@ -27,7 +47,7 @@ constexpr std::size_t n = 1000;
 
 struct ComingFrom : testing::Test {
   weir::Device device = weir::device("cpu");
-  weir::Stream stream{device}, other{device};
+  weir::Stream stream{device}, other{device}, third{device};
   weir::Event event{device};
   weir::TimedEvent start{device}, end{device};
   std::vector<float> values = std::vector<float>(n, 2.0f);
@@ -79,6 +99,7 @@ TEST_F(ComingFrom, streams) {
   weir::set_stream(before);
   { weir::AutoSynchronize scope(stream); }
   stream.wait(other);
+  stream.wait({other, third});
   stream.synchronize();
   weir::synchronize_stream(stream);
   EXPECT_TRUE(stream.done());
@@ -105,8 +126,13 @@ TEST_F(ComingFrom, memory) {
     auto x = weir::empty<float>(stream, n);
     x.free(stream);
     auto host = weir::empty<float>(weir::pinned, n);
+    weir::Pool pool(device, {.max_size = 1 << 20});
+    auto part = weir::empty<float>(stream, n, pool);
+    EXPECT_GE(pool.statistics().used, n * sizeof(float));
     EXPECT_EQ(weir::zeros<float>(n).to_host(), std::vector<float>(n, 0));
     EXPECT_EQ(weir::from(stream, values).to_host(), values);
+    EXPECT_EQ(weir::from(stream, {1.0f, 2.0f}).to_host(), (std::vector<float>{1, 2}));
+    EXPECT_EQ(weir::from(stream, values, {2, 500}).shape(), weir::Shape(2, 500));
   }
   { weir::ScopedPin pinned(values); }
   weir::fill(stream, x, 0.0f);
@@ -119,6 +145,9 @@ TEST_F(ComingFrom, memory) {
   weir::copy(y, x);
   EXPECT_EQ(y.to_host()[0], 5);
   EXPECT_EQ(x.to_host()[0], 5);
+  float first = 0;
+  weir::copy(stream, first, x.slice(0, 1));
+  EXPECT_EQ(first, 5);
 }
 
 TEST_F(ComingFrom, work) {
@@ -127,6 +156,15 @@ TEST_F(ComingFrom, work) {
   weir::host_call(stream, [&] { called = true; });
   expect_sums();
   EXPECT_TRUE(called);
+  weir::fill(stream, z, 0.0f);
+  weir::launch(stream, {.size = n, .name = "add"}, Add{}, weir::in(x), weir::in(y), weir::out(z));
+  expect_sums();
+  auto sums = weir::zeros<float>(4);
+  weir::launch_blocks({.blocks = 4, .threads = 256}, BlockSums{}, weir::in(x), weir::out(sums));
+  EXPECT_EQ(sums.to_host(), (std::vector<float>{256, 256, 256, n - 3 * 256}));
+  auto ticks = weir::zeros<std::int64_t>(1);
+  weir::launch(1, Ticks{}, weir::out(ticks));
+  EXPECT_GT(ticks.to_host()[0], 0);
   stream.synchronize();
   weir::launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
   weir::reduce(stream, x, sum);
@@ -175,7 +213,17 @@ TEST_F(ComingFrom, graphs) {
   expect_sums();  // nothing has run
   zeroed.launch();
   EXPECT_EQ(z.to_host(), std::vector<float>(n, 0.0f));
+  auto go = weir::from(stream, {std::int32_t{1}});
+  stream.synchronize();
+  weir::Graph loop = weir::capture(stream, [&] {
+    weir::capture_if(stream, go, [&] { weir::fill(z, 1.0f); });
+    weir::capture_while(stream, go, [&] { weir::launch(1, Stop{}, weir::out(go)); });
+  });
+  loop.launch(stream);
+  EXPECT_EQ(go.to_host()[0], 0);
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, 1.0f));
   weir::GraphBuilder builder(device);
+  builder.capture([&](weir::StreamRef s) { weir::sort(s, x); });
   auto [memory, begin] = builder.allocate<float>(n);
   weir::GraphBuilder another(device);
   another.free(memory);
