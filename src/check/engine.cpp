@@ -167,15 +167,20 @@ std::uint32_t Engine::site(const Call& call, Op op, std::uint32_t stream, const 
   std::uint64_t hash = mix(call.line, reinterpret_cast<std::uintptr_t>(call.file));
   hash = mix(hash, reinterpret_cast<std::uintptr_t>(name));
   hash = mix(hash, static_cast<std::uint64_t>(op) << 56 ^ std::uint64_t{stream} << 24 ^ call.thread);
+  const auto is_it = [&](std::uint32_t place) {
+    const Site& old = sites_[place];
+    return old.op == op && old.stream == stream && old.thread == call.thread && old.name == name &&
+           old.place.file == call.file && old.place.line == call.line;
+  };
+  // Loops come by the same places again.
+  std::uint32_t& recent = recent_sites_[hash >> 32 & (recent_sites_.size() - 1)];
+  if (recent != 0 && recent < sites_.size() && sites_[recent].version == nullptr && is_it(recent)) return recent;
   for (;; ++hash) {
     const auto place = free_sites_.empty() ? static_cast<std::uint32_t>(sites_.size()) : free_sites_.back();
     const auto [found, added] = site_table_.try_emplace(hash, place);
+    recent = found->second;
     if (!added) {
-      const Site& old = sites_[found->second];
-      if (old.op == op && old.stream == stream && old.thread == call.thread && old.name == name &&
-          old.place.file == call.file && old.place.line == call.line) {
-        return found->second;
-      }
+      if (is_it(found->second)) return found->second;
       continue;
     }
     Site made{op, stream, call.thread, name, {call.file, call.line}};
@@ -426,9 +431,9 @@ void Engine::try_open(const Call& call, const Use& use) {
 void Engine::open(const Call& call, std::uint32_t scope, const Use& use) {
   Thread& host = thread(call);
   try_open(call, use);
-  const Runs* const bytes = runs(use);
-  if (bytes == nullptr) return;
-  Scope made{use, {}, *bytes};
+  const std::span<const Run> bytes = runs(use);
+  if (bytes.empty()) return;
+  Scope made{use, {}, {bytes.begin(), bytes.end()}};
   made.access.command = call.command;
   made.access.set_use(use.access, 0);
   made.access.host = 1;

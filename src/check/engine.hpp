@@ -223,9 +223,10 @@ class Engine {
   void add_use(const Use& use, std::size_t number, const Access& like, const Clock& now);
   void check_contents(const Second& second, std::span<const Use> uses);
   void check_overlaps(const Second& second, std::span<const Use> uses);
-  void wrote(Buffer& buffer, const Runs& runs);
-  const Runs* runs(const Use& use);
-  void hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& runs, const Use& second,
+  void wrote(Buffer& buffer, std::span<const Run> runs);
+  std::span<const Run> runs(const Use& use);
+  std::span<const Run> rows(const Use& use);
+  void hit(FindingKind kind, const Access& first, std::uint32_t buffer, std::span<const Run> runs, const Use& second,
            std::size_t number, bool host);
   void check_free(const Second& second, std::uint32_t buffer, const Clock& end);
   void check_free(const Second& second, std::uint32_t buffer, const Runs& bytes, const Clock& end);
@@ -296,6 +297,7 @@ class Engine {
   std::size_t launch_sites_ = 0;       ///< sites of graphs' launches, used or not
   std::size_t collect_sites_at_ = 0;   ///< so many of them are worth a look again
   std::unordered_map<std::uint64_t, std::uint32_t> site_table_;
+  std::array<std::uint32_t, 256> recent_sites_ = {};  ///< some of them, by their hashes
   std::unordered_map<std::uint32_t, Scope> scopes_;
   std::unordered_map<std::uint32_t, Clock> hand_offs_;
   std::map<std::uint64_t, Clock> may_give_;  ///< what the latest host functions were behind
@@ -305,6 +307,7 @@ class Engine {
   Circles circles_;
   Timeline timelines_ = 0;
   std::vector<Unchecked> unchecked_;
+  Run run_;  ///< of the last use that had one, or several
   Runs runs_;
   std::vector<Hit> hits_;
   struct Tried;

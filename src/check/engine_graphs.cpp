@@ -181,7 +181,7 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
       if (const auto alloc = begun.find(node.target); alloc != begun.end() && !is_before(alloc->second)) {
         add(FindingKind::free_before_alloc, alloc->second, node.target, 0, bytes, 0, recorded::Access::out);
       }
-      histories[node.target].check({{0, bytes}}, recorded::Access::out, is_before,
+      histories[node.target].check(Runs{{0, bytes}}, recorded::Access::out, is_before,
                                    [&](std::uint64_t begin, std::uint64_t end, const Access& first) {
                                      add(FindingKind::use_after_free, first, node.target, begin, end, 0,
                                          recorded::Access::out);
@@ -190,15 +190,14 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
     }
     for (std::size_t n = 0; n < node.uses.size(); ++n) {
       const Use& use = node.uses[n];
-      const Runs* const bytes = runs(use);
-      if (bytes == nullptr) continue;
+      const std::span<const Run> bytes = runs(use);
       if (const auto alloc = begun.find(use.buffer); alloc != begun.end() && !is_before(alloc->second)) {
-        for (const auto& [begin, end] : *bytes) {
+        for (const auto& [begin, end] : bytes) {
           add(FindingKind::use_before_alloc, alloc->second, use.buffer, begin, end, n, use.access);
         }
       }
       if (const auto free = ended.find(use.buffer); free != ended.end()) {
-        for (const auto& [begin, end] : *bytes) {
+        for (const auto& [begin, end] : bytes) {
           add(FindingKind::use_after_free, free->second, use.buffer, begin, end, n, use.access);
         }
       }
@@ -206,10 +205,10 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
         kinds_of(first.how(), use.access,
                  [&](FindingKind kind) { add(kind, first, use.buffer, begin, end, n, use.access); });
       };
-      if (!pairs) histories[use.buffer].check(*bytes, use.access, is_before, races);
+      if (!pairs) histories[use.buffer].check(bytes, use.access, is_before, races);
       for (const auto& [first, touched] : earlier[use.buffer]) {
         if (!conflict(first.how(), use.access) || is_before(first)) continue;
-        for (const auto& [begin, end] : common(*bytes, touched)) races(begin, end, first);
+        for (const auto& [begin, end] : common({bytes.begin(), bytes.end()}, touched)) races(begin, end, first);
       }
     }
     if (!hits.empty()) {
@@ -221,12 +220,11 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
       conclude(second, hits);
     }
     for (std::size_t n = 0; n < node.uses.size(); ++n) {
-      const Runs* const bytes = runs(node.uses[n]);
-      if (bytes == nullptr) continue;
+      const std::span<const Run> bytes = runs(node.uses[n]);
       Access used = access;
       used.set_use(node.uses[n].access, n);
-      if (pairs) earlier[node.uses[n].buffer].emplace_back(used, *bytes);
-      histories[node.uses[n].buffer].add(*bytes, used, [&](const Access& old) {
+      if (pairs) earlier[node.uses[n].buffer].emplace_back(used, Runs(bytes.begin(), bytes.end()));
+      histories[node.uses[n].buffer].add(bytes, used, [&](const Access& old) {
         return rule(11) && version.before(static_cast<std::uint32_t>(old.tick - 1), i);
       });
     }
@@ -379,7 +377,7 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       check_contents(second, node.uses);
       for (const Use& use : node.uses) {
         if (!writes(use.access) || buffers_[use.buffer]->all_written) continue;
-        if (const Runs* const bytes = runs(use)) wrote(*buffers_[use.buffer], *bytes);
+        wrote(*buffers_[use.buffer], runs(use));
       }
     });
   }
@@ -462,12 +460,11 @@ void Engine::launch_whole(const Call& call, Stream& stream, Graph& graph, std::u
       for (std::size_t n = 0; n < node.uses.size(); ++n) {
         Buffer& buffer = *buffers_[node.uses[n].buffer];
         used.kept = version.keeps(buffer.id) && buffer.fact.owner == recorded::Owner::array ? 1 : 0;
-        const Runs* const bytes = runs(node.uses[n]);
-        if (bytes == nullptr || bytes->empty()) continue;
+        const std::span<const Run> bytes = runs(node.uses[n]);
+        if (bytes.empty()) continue;
         used.set_use(node.uses[n].access, n);
         // Of one launch nothing hides another, for events may stand for one and not for the other.
-        buffer.history.add(*bytes, used,
-                           [&](const Access& old) { return old.tick != used.tick && before(old, clock); });
+        buffer.history.add(bytes, used, [&](const Access& old) { return old.tick != used.tick && before(old, clock); });
         if (used.kept != 0) {
           if (!buffer.keepers) buffer.keepers = std::make_unique<Clock>();
           buffer.keepers->join(stream.clock);

@@ -7,16 +7,15 @@
 
 namespace weir::check {
 
-/// The bytes of a use; null, and listed as unchecked, where there are too many rows.
-const Runs* Engine::runs(const Use& use) {
-  if (runs_of(use, runs_)) return &runs_;
+std::span<const Run> Engine::rows(const Use& use) {
+  if (runs_of(use, runs_)) return runs_;
   const Buffer& buffer = *buffers_[use.buffer];
   skip("memory '" + buffer.fact.name + "'", "a region has more than " + std::to_string(most_rows) + " rows");
-  return nullptr;
+  return {};
 }
 
-void Engine::hit(FindingKind kind, const Access& first, std::uint32_t buffer, const Runs& bytes, const Use& second,
-                 std::size_t number, bool host) {
+void Engine::hit(FindingKind kind, const Access& first, std::uint32_t buffer, std::span<const Run> bytes,
+                 const Use& second, std::size_t number, bool host) {
   for (const auto& [begin, end] : bytes) {
     hits_.push_back({kind, first, buffer, begin, end, static_cast<std::uint32_t>(number), second.access, host});
   }
@@ -52,42 +51,41 @@ void Engine::absorb_buffer(std::uint32_t whole, std::uint32_t part) {
 /// What a use races with, into hits_. `launch`: the graph launch whose node it is; `given`: the graph was given the array.
 void Engine::check_use(const Use& use, std::size_t number, const Clock& now, bool host, std::uint32_t launch,
                        bool given) {
-  const Runs* const bytes = runs(use);
-  if (bytes == nullptr || bytes->empty()) return;
+  const std::span<const Run> bytes = runs(use);
+  if (bytes.empty()) return;
   const Buffer& buffer = *buffers_[use.buffer];
   const bool kept = given && buffer.fact.owner == recorded::Owner::array;
   const bool allocated_here = launch != none && buffer.launch == launch;
-  if (buffer.is_freed && !kept) hit(FindingKind::use_after_free, buffer.freed, use.buffer, *bytes, use, number, host);
+  if (buffer.is_freed && !kept) hit(FindingKind::use_after_free, buffer.freed, use.buffer, bytes, use, number, host);
   if (buffer.alloc.tick != 0 && !allocated_here && !before(buffer.alloc, now)) {
-    hit(FindingKind::use_before_alloc, buffer.alloc, use.buffer, *bytes, use, number, host);
+    hit(FindingKind::use_before_alloc, buffer.alloc, use.buffer, bytes, use, number, host);
   }
   for (const std::uint32_t open : buffer.guards) {
     const Scope& scope = scopes_.at(open);
     if (!conflict(scope.access.how(), use.access)) continue;
-    const Runs both = common(*bytes, scope.runs);
+    const Runs both = common({bytes.begin(), bytes.end()}, scope.runs);
     kinds_of(scope.access.how(), use.access,
              [&](FindingKind kind) { hit(kind, scope.access, use.buffer, both, use, number, host); });
   }
   const auto is_before = [&](const Access& access) { return before(access, now); };
-  buffer.history.check(
-      *bytes, use.access, is_before, [&](std::uint64_t begin, std::uint64_t end, const Access& access) {
-        kinds_of(access.how(), use.access, [&](FindingKind kind) {
-          hits_.push_back({kind, access, use.buffer, begin, end, static_cast<std::uint32_t>(number), use.access, host});
-        });
-      });
+  buffer.history.check(bytes, use.access, is_before, [&](std::uint64_t begin, std::uint64_t end, const Access& access) {
+    kinds_of(access.how(), use.access, [&](FindingKind kind) {
+      hits_.push_back({kind, access, use.buffer, begin, end, static_cast<std::uint32_t>(number), use.access, host});
+    });
+  });
 }
 
 void Engine::add_use(const Use& use, std::size_t number, const Access& like, const Clock& now) {
-  const Runs* const bytes = runs(use);
-  if (bytes == nullptr || bytes->empty()) return;
+  const std::span<const Run> bytes = runs(use);
+  if (bytes.empty()) return;
   Buffer& buffer = *buffers_[use.buffer];
   Access made = like;
   made.set_use(use.access, number);
-  buffer.history.add(*bytes, made, [&](const Access& old) { return before(old, now); });
-  if (writes(use.access)) wrote(buffer, *bytes);
+  buffer.history.add(bytes, made, [&](const Access& old) { return before(old, now); });
+  if (writes(use.access) && !buffer.all_written) wrote(buffer, bytes);
 }
 
-void Engine::wrote(Buffer& buffer, const Runs& bytes) {
+void Engine::wrote(Buffer& buffer, std::span<const Run> bytes) {
   if (buffer.all_written) return;
   for (const auto& [begin, end] : bytes) buffer.written.assign(begin, end, true);
   if (buffer.written.size() != 1) return;
@@ -109,9 +107,8 @@ void Engine::check_contents(const Second& second, std::span<const Use> uses) {
     if (!concerned(uses[i]) || std::any_of(uses.begin(), first, same)) continue;
     Runs unwritten;
     for (auto use = first; use != uses.end(); ++use) {
-      const Runs* const bytes = same(*use) ? runs(*use) : nullptr;
-      if (bytes == nullptr) continue;
-      for (const auto& [begin, end] : *bytes) {
+      if (!same(*use)) continue;
+      for (const auto& [begin, end] : runs(*use)) {
         std::uint64_t at = begin;
         buffers_[which]->written.each(begin, end, [&](std::uint64_t from, std::uint64_t to, bool) {
           if (at < from) unwritten.emplace_back(at, from);
@@ -129,6 +126,15 @@ void Engine::check_overlaps(const Second& second, std::span<const Use> uses) {
   const auto written = [](const Use& use) {
     return use.access == recorded::Access::out || use.access == recorded::Access::inout;
   };
+  // Mostly each argument has a buffer of its own.
+  std::uint64_t seen = 0;
+  bool twice = false;
+  for (const Use& use : uses) {
+    const std::uint64_t bit = std::uint64_t{1} << use.buffer % 64;
+    twice = twice || (seen & bit) != 0;
+    seen |= bit;
+  }
+  if (!twice) return;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const auto same = [&](const Use& use) { return use.buffer == uses[i].buffer; };
     const auto here = uses.begin() + static_cast<std::ptrdiff_t>(i);

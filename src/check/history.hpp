@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <weir/recording.hpp>
@@ -103,7 +104,7 @@ class History {
  public:
   /// `hit(begin, end, access)` for what is not before a use of this kind. `before(access)` says what is.
   template <class Before, class Hit>
-  void check(const Runs& runs, recorded::Access how, const Before& before, const Hit& hit) const {
+  void check(std::span<const Run> runs, recorded::Access how, const Before& before, const Hit& hit) const {
     const auto look = [&](std::uint64_t begin, std::uint64_t end, const Access& access) {
       if (!before(access)) hit(begin, end, access);
     };
@@ -119,7 +120,7 @@ class History {
 
   /// `behind(old)`: whether the new access comes after the old one, which then needs not be kept beside it.
   template <class Behind>
-  void add(const Runs& runs, const Access& access, const Behind& behind) {
+  void add(std::span<const Run> runs, const Access& access, const Behind& behind) {
     for (const auto& [begin, end] : runs) {
       if (access.how() == recorded::Access::in) {
         reads_.update(begin, end, [&](Accesses& list) { put(list, access, behind); });
@@ -234,13 +235,16 @@ class History {
         return;
       }
     }
-    std::size_t kept = 0;
     Access* const all = list.begin();
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::size_t count = list.size();
+    std::size_t kept = 0;
+    while (kept < count && !behind(all[kept])) ++kept;
+    if (kept == count) return list.push_back(access);
+    for (std::size_t i = kept + 1; i < count; ++i) {
       if (!behind(all[i])) all[kept++] = all[i];
     }
-    list.shrink(kept);
-    list.push_back(access);
+    all[kept++] = access;
+    if (kept != count) list.shrink(kept);
   }
 
   bool writers_read_ = false;  ///< some did

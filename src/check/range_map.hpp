@@ -64,7 +64,7 @@ class RangeMap {
     if (begin >= end) return;
     if (Range* const same = exactly(begin, end)) {
       same->value = std::move(value);
-      merge_around(begin, end);
+      if (!alone()) merge_around(begin, end);
       return;
     }
     Range made{begin, end, std::move(value)};
@@ -78,7 +78,7 @@ class RangeMap {
     if (begin >= end) return;
     if (Range* const same = exactly(begin, end)) {
       change(same->value);
-      merge_around(begin, end);
+      if (!alone()) merge_around(begin, end);
       return;
     }
     std::vector<Range> made;
@@ -114,6 +114,8 @@ class RangeMap {
     }
   }
 
+  /// Where no neighbour may be equal.
+  bool alone() const { return chunks_.size() == 1 && chunks_.front().size() == 1; }
   Range* exactly(Byte64 begin, Byte64 end) {
     const Place at = find(begin);
     if (at.chunk == chunks_.size()) return nullptr;
@@ -123,6 +125,7 @@ class RangeMap {
 
   /// The first range that ends after `begin`.
   Place find(Byte64 begin) const {
+    if (!chunks_.empty() && chunks_.front().front().end > begin) return {0, 0};
     const auto chunk = chunks_.size() == 1
                            ? (chunks_[0].back().end > begin ? chunks_.begin() : chunks_.end())
                            : std::partition_point(chunks_.begin(), chunks_.end(),

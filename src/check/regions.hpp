@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,8 @@
 namespace weir::check {
 
 /// Disjoint, sorted, none touching the next.
-using Runs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+using Run = std::pair<std::uint64_t, std::uint64_t>;
+using Runs = std::vector<Run>;
 
 /// Regions of more rows than these are not compared, and listed as unchecked.
 inline constexpr std::uint64_t most_rows = 1 << 16;

@@ -196,6 +196,13 @@ struct Engine::Hint {
   bool ordered;  ///< some execution of the line did
 };
 
+/// The bytes of a use; none, and listed as unchecked, where there are too many rows. Until the next one's are asked for.
+inline std::span<const Run> Engine::runs(const Use& use) {
+  if (use.dimensions != 0) return rows(use);
+  run_ = {use.offset, use.offset + use.bytes};
+  return {&run_, use.bytes != 0 ? std::size_t{1} : 0};
+}
+
 inline bool Engine::before(const Access& access, const Clock& clock) const {
   if (clock[access.timeline] >= access.tick) return true;
   if (access.site < first_launch_) return false;

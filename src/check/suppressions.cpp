@@ -53,7 +53,9 @@ bool Suppressions::match(const Finding& finding) {
   const auto fits = [](const std::string& pattern, const FindingPart<Side>& side) {
     if (!side) return glob(pattern, "") || pattern == "-";
     const std::string id = side->node.empty() ? side->command : side->command + "/" + side->node;
-    return glob(pattern, side->file + ":" + std::to_string(side->line)) || glob(pattern, id);
+    const std::string line = ":" + std::to_string(side->line);
+    const std::string in_keys = side->file.substr(side->file.rfind('/') + 1) + line;
+    return glob(pattern, side->file + line) || glob(pattern, in_keys) || glob(pattern, id);
   };
   bool any = false;
   for (Line& line : lines_) {

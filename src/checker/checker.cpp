@@ -224,7 +224,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       if (refused) is_new = collector_.add(*refused);
     }
     if (!refused) return;
-    if (is_new && options_.sink) options_.sink(*refused);
+    if (is_new) tell_sink(*refused);
     throw Error(Errc::hazard, "weir::Checker", refused->buffer ? "\"" + refused->buffer->name + "\"" : "the command",
                 "the call is refused, nothing has changed\n" + to_text(*refused), where);
   }
@@ -241,11 +241,19 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
   /// Without it: who prints, or is told, may wait.
   void tell(const std::vector<Finding>& fresh) const noexcept {
     for (const Finding& finding : fresh) {
+      tell_sink(finding);
       try {
-        if (options_.sink) options_.sink(finding);
         if (options_.mode != CheckMode::collect) print(to_text(finding));
       } catch (...) {  // as the observer that it is, it does not throw
       }
+    }
+  }
+  /// Whatever it throws: what a call throws, and what is printed, does not depend on it.
+  void tell_sink(const Finding& finding) const noexcept {
+    if (!options_.sink) return;
+    try {
+      options_.sink(finding);
+    } catch (...) {
     }
   }
   static void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }

@@ -106,9 +106,9 @@ std::uint32_t LiveEngine::add(const recorded::Stream& stream, const StreamInfo& 
 std::uint32_t LiveEngine::add(const recorded::Event&) { return engine_.add_event(""); }
 
 bool LiveEngine::forget_buffer(std::uint32_t place) {
-  if (place >= buffers_.size() || buffers_[place] == none) return true;
-  if (!engine_.forget_buffer(buffers_[place])) return false;
-  buffers_[place] = none;
+  if (place >= buffers_.size() || buffers_[place].engine == none) return true;
+  if (!engine_.forget_buffer(buffers_[place].engine)) return false;
+  buffers_[place] = {};
   return true;
 }
 
@@ -117,7 +117,7 @@ Call LiveEngine::call_of(const recorded::Command& command, CommandId id) const {
   return {command.thread, id, texts_[command.file], command.line};
 }
 
-std::uint32_t LiveEngine::buffer(std::uint32_t place, const Call& call) {
+std::uint32_t LiveEngine::make_or_update(std::uint32_t place, const Call& call) {
   if (place == none) return none;
   const auto add = [this](const std::string& name, MemoryKind kind, recorded::Owner owner, std::uint32_t device) {
     BufferFact fact;
@@ -155,13 +155,15 @@ std::uint32_t LiveEngine::buffer(std::uint32_t place, const Call& call) {
     return ranges_[whole];
   }
   const recorded::Buffer& known = objects_->buffer(place);
-  grow(buffers_, place);
-  if (buffers_[place] == none) {
-    buffers_[place] = add("memory made at " + line_of(call), known.kind, known.owner, known.device);
-    engine_.buffer_fact(buffers_[place]).bytes = known.bytes;
+  if (buffers_.size() <= place) buffers_.resize(place + 1);
+  Known& made = buffers_[place];
+  if (made.engine == none) {
+    made.engine = add("memory made at " + line_of(call), known.kind, known.owner, known.device);
+    engine_.buffer_fact(made.engine).bytes = known.bytes;
   }
-  engine_.buffer_fact(buffers_[place]).kind = known.kind;
-  return buffers_[place];
+  made.kind = known.kind;
+  engine_.buffer_fact(made.engine).kind = known.kind;
+  return made.engine;
 }
 
 std::vector<Use> LiveEngine::here(std::span<const Use> uses, const Call& call) {
@@ -184,7 +186,7 @@ std::vector<recorded::Node> LiveEngine::here(std::span<const recorded::Node> nod
 
 std::size_t LiveEngine::add(const recorded::Command& command, const recorded::Details& details, CommandId id) {
   Call call = call_of(command, id);
-  call.collective = collectives_.erase(id) != 0;
+  call.collective = !collectives_.empty() && collectives_.erase(id) != 0;
   recorded::Command made = command;
   if (command.target_kind == Target::buffer) made.target = buffer(command.target, call);
   uses_.assign(details.uses.begin(), details.uses.end());
@@ -253,7 +255,8 @@ void LiveEngine::finish() {
 }
 
 void LiveEngine::name(std::uint32_t place, std::string_view name) {
-  if (place < buffers_.size() && buffers_[place] != none) engine_.buffer_fact(buffers_[place]).name = name;
+  if (place < buffers_.size() && buffers_[place].engine != none)
+    engine_.buffer_fact(buffers_[place].engine).name = name;
 }
 
 void LiveEngine::exchanged(std::uint32_t place, bool imported, SourceLocation where) {

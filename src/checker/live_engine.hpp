@@ -69,7 +69,12 @@ class LiveEngine final : public recorded::Sink {
   EngineOptions engine_options(const CheckOptions& options, std::function<void(Finding)> found);
   Call call_of(const recorded::Command& command, CommandId id) const;
   Call call_of(std::uint32_t thread, const Command& command);
-  std::uint32_t buffer(std::uint32_t place, const Call& call);
+  std::uint32_t buffer(std::uint32_t place, const Call& call) {
+    const bool known = place < buffers_.size() && buffers_[place].engine != none;
+    if (known && buffers_[place].kind == objects_->buffer(place).kind) return buffers_[place].engine;
+    return make_or_update(place, call);
+  }
+  std::uint32_t make_or_update(std::uint32_t place, const Call& call);
   std::vector<Use> here(std::span<const Use> uses, const Call& call);
   std::vector<recorded::Node> here(std::span<const recorded::Node> nodes, const Call& call);
 
@@ -78,7 +83,11 @@ class LiveEngine final : public recorded::Sink {
   const recorded::Objects* objects_ = nullptr;
   std::vector<std::string> devices_;
   std::vector<std::string> threads_;
-  std::vector<std::uint32_t> buffers_;   ///< the engine's, by the places in Objects
+  struct Known {
+    std::uint32_t engine = none;
+    MemoryKind kind = MemoryKind::device;
+  };
+  std::vector<Known> buffers_;           ///< the engine's, by the places in Objects
   std::vector<std::uint32_t> ranges_;    ///< the engine's, of memory that nobody was seen to allocate
   std::vector<std::uint32_t> range_of_;  ///< and back
   std::size_t merges_seen_ = 0;          ///< of the memory's

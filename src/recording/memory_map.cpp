@@ -24,6 +24,7 @@ std::uint32_t MemoryMap::remove(BufferId id, const void* data) {
   }
   const std::uint32_t place = found->second.place;
   ++ends_;
+  recent_[id % recent_.size()] = {};
   by_id_.erase(found);
   const auto at = by_address_.find(reinterpret_cast<std::uintptr_t>(data));
   if (at != by_address_.end() && at->second.place == place) by_address_.erase(at);
@@ -35,12 +36,21 @@ std::uint32_t MemoryMap::place_of(BufferId id) const {
   return found == by_id_.end() ? none : found->second.place;
 }
 
+const MemoryMap::Live* MemoryMap::live(BufferId id) {
+  Recent& recent = recent_[id % recent_.size()];
+  if (recent.id == id) return recent.live;
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return nullptr;
+  recent = {id, &found->second};
+  return recent.live;
+}
+
 void MemoryMap::find(BufferId id, std::uintptr_t begin, std::size_t bytes, MemoryKind kind, std::uint32_t device,
                      Use& use) {
   const auto inside = [&](const Live& live) { return begin >= live.begin && begin + bytes <= live.end; };
-  if (const auto found = by_id_.find(id); id != 0 && found != by_id_.end() && inside(found->second)) {
-    use.buffer = found->second.place;
-    use.offset = begin - found->second.begin;
+  if (const Live* const found = id != 0 ? live(id) : nullptr; found != nullptr && inside(*found)) {
+    use.buffer = found->place;
+    use.offset = begin - found->begin;
     return;
   }
   if (const auto next = by_address_.upper_bound(begin); id == 0 && next != by_address_.begin()) {

@@ -1,6 +1,7 @@
 // Which buffer of a recording an address lies in: allocations that were seen, and ranges of memory that was only used.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -85,8 +86,16 @@ class MemoryMap {
   /// What of the pins and of the used ranges `grown` meets becomes a part of it.
   void take_in(Range& grown);
 
+  /// Null where it is not known.
+  const Live* live(BufferId id);
+
   std::unordered_map<BufferId, Live> by_id_;
   std::uint64_t ends_ = 0;
+  struct Recent {
+    BufferId id = 0;
+    const Live* live = nullptr;
+  };
+  std::array<Recent, 64> recent_;  ///< some of them: what is used now is used again
   std::map<std::uintptr_t, Live> by_address_;
   std::map<std::uintptr_t, Pin> pins_;  ///< by where they begin
   Order used_;

@@ -100,15 +100,18 @@ void Uses::add_copy(const Copy& copy, std::span<const Region> regions, std::uint
 void Uses::add(std::span<const Region> regions, MemoryKind kind, std::uint32_t device, std::vector<Use>& uses) {
   for (const Region& region : regions) {
     if (region.extent_bytes() == 0) continue;
-    const Shape shape = shape_of(region);
-    Use use;
+    Use& use = uses.emplace_back();
     use.access = access_of(region.access);
     memory_.find(region.buffer, reinterpret_cast<std::uintptr_t>(region.begin), region.extent_bytes(), kind, device,
                  use);
+    if (region.rows == 1 && region.outer_count == 0) {
+      use.bytes = region.row_bytes;
+      continue;
+    }
+    const Shape shape = shape_of(region);
     use.bytes = shape.bytes;
     use.dimensions = static_cast<std::uint8_t>(shape.repeat.size());
     std::copy(shape.repeat.begin(), shape.repeat.end(), use.repeat.begin());
-    uses.push_back(use);
   }
 }
 

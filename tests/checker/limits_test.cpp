@@ -1,5 +1,6 @@
-// What the checker says of ends: of its own memory, and of captures that never end.
+// What the checker says of ends: of its own memory, and of captures that never end; and sinks that fail.
 #include <cstddef>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -92,6 +93,28 @@ TEST(CheckerLimits, stops_at_its_limit_of_memory_and_says_so) {
   EXPECT_TRUE(report.findings.empty());
   ASSERT_EQ(report.unchecked.size(), 1u);
   EXPECT_EQ(report.unchecked[0].what, "commands");
+}
+
+// What a call throws, and what is printed, is not the sink's.
+TEST(CheckerSinks, that_throw_hide_no_finding) {
+  for (const CheckMode mode : {CheckMode::print, CheckMode::throw_error}) {
+    Pair streams;
+    auto a = weir::zeros<float>(streams.own, 16);
+    streams.own.synchronize();
+    Checker checker({.mode = mode, .sink = [](const weir::Finding&) { throw 1; }});
+    weir::launch(streams.own, 16, Touch{}, weir::inout(a));
+    const auto use = [&] { weir::launch(streams.compute, 16, Touch{}, weir::inout(a)); };
+    testing::internal::CaptureStderr();
+    if (mode == CheckMode::print) {
+      EXPECT_NO_THROW(use());
+    } else {
+      EXPECT_THROW(use(), weir::Error);
+    }
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(printed.find("hazard: ") != std::string::npos, mode == CheckMode::print) << printed;
+    EXPECT_EQ(checker.errors(), 1u);
+    weir::synchronize();
+  }
 }
 
 }  // namespace
