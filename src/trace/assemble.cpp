@@ -271,13 +271,20 @@ class Assembler {
       is_virtual_[command.stream] = true;
       if (!std::exchange(found, true)) {
         virtual_shift_ = command.call - moment(static_cast<std::int64_t>(ran->a));
+        first_virtual_ = command.call;
       }
     }
+    std::vector<bool> devices(made_.devices.size());
+    for (std::size_t i = 0; i < is_virtual_.size(); ++i) {
+      if (is_virtual_[i]) devices[made_.streams[i].device] = true;
+    }
+    for (std::size_t i = 0; i < is_virtual_.size(); ++i) is_virtual_[i] = devices[made_.streams[i].device];
   }
   std::int64_t shift_of(const Command& command) const { return is_virtual_[command.stream] ? virtual_shift_ : 0; }
   std::int64_t call_by_virtual_clock(const Command& command, const TapeRecord* ran) {
     std::map<std::int64_t, std::int64_t>& clock = clocks_[command.thread];
-    const std::int64_t known = clock.empty() ? command.call : clock.rbegin()->second;
+    // What was before the first is not told how long it took: a device may have been starting.
+    const std::int64_t known = clock.empty() ? std::max(command.call, first_virtual_) : clock.rbegin()->second;
     const bool told = ran != nullptr && ran->flag;
     const std::int64_t call = told ? moment(static_cast<std::int64_t>(ran->a)) + virtual_shift_ : known;
     return clock[command.call] = std::max<std::int64_t>(call, 0);
@@ -472,6 +479,7 @@ class Assembler {
   std::vector<std::int64_t> calls_;  ///< of the commands, by the real clock
   std::vector<bool> is_virtual_;     ///< of each stream
   std::int64_t virtual_shift_ = 0;
+  std::int64_t first_virtual_ = 0;
   /// Of each thread, by the real clock: its virtual one.
   std::map<std::uint32_t, std::map<std::int64_t, std::int64_t>> clocks_;
   bool any_virtual_ = false;

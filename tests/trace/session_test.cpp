@@ -359,6 +359,21 @@ TEST(TraceSession, of_simulated_devices_has_calls_and_waits_by_their_virtual_clo
   EXPECT_EQ(held[1].reason, Reason::slow_start) << "of the first one, from its call";
 }
 
+// The device may start between the two, which takes a hundred times as long as what runs.
+TEST(TraceSession, of_simulated_devices_begins_with_the_first_call_that_has_a_virtual_moment) {
+  const weir::Device device = weir::device("sim:h200");
+  weir::Stream s(device);
+  weir::Stream other(device);
+  Session session;
+  const auto x = weir::empty<int>(other, 16);
+  launch(s, 1, Short{});
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.commands.size(), 2u);
+  EXPECT_EQ(timeline.commands[0].lane, Lane::memory);
+  EXPECT_EQ(timeline.commands[0].call, timeline.commands[1].call);
+}
+
 // Two kernels of a graph, by the clock of their launch.
 TEST(TraceSession, of_simulated_devices_has_the_nodes_of_each_replay) {
   constexpr std::int64_t ms = 1'000'000;

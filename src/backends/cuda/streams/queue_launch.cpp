@@ -86,7 +86,7 @@ bool CudaQueue::launch_noted(const Command& command, const Launch& launch) {
   const LoadedCode* loaded = code != nullptr && code->kind == detail::DeviceCode::Kind::line && stream != nullptr
                                  ? device_.known(*code)
                                  : nullptr;
-  if (loaded == nullptr || failures().in_doubt() || (of_current_device_ && several_devices)) return false;
+  if (loaded == nullptr || failures().in_doubt() || means_another_device()) return false;
   TimedPlace place = times_.add_kernel(*this);
   if (!place) return false;
   const LegacyWork legacy(*this);
