@@ -259,26 +259,18 @@ class Assembler {
 
   // Work of simulated devices has the moments of their virtual clock, of which the host's threads have each their own. What a
   // thread did by the real clock beside it is put there: behind what the thread called before it, or waited for.
-
   /// The clock is put such that the first call is where it was made.
   void find_virtual_clock() {
     is_virtual_.resize(made_.streams.size());
     if (!any_virtual_) return;
-    bool found = false;
-    for (const Command& command : made_.commands) {
-      const TapeRecord* ran = ran_of(command.id);
-      if (ran == nullptr || !ran->flag) continue;
-      is_virtual_[command.stream] = true;
-      if (!std::exchange(found, true)) {
-        virtual_shift_ = command.call - moment(static_cast<std::int64_t>(ran->a));
-        first_virtual_ = command.call;
-      }
-    }
-    std::vector<bool> devices(made_.devices.size());
     for (std::size_t i = 0; i < is_virtual_.size(); ++i) {
-      if (is_virtual_[i]) devices[made_.streams[i].device] = true;
+      is_virtual_[i] = made_.text(made_.devices[made_.streams[i].device]).starts_with("sim:");
     }
-    for (std::size_t i = 0; i < is_virtual_.size(); ++i) is_virtual_[i] = devices[made_.streams[i].device];
+    const auto has_moments = [&](const Command& one) { return ran_of(one.id) != nullptr && ran_of(one.id)->flag; };
+    const auto first = std::find_if(made_.commands.begin(), made_.commands.end(), has_moments);
+    if (first == made_.commands.end()) return;
+    first_virtual_ = first->call;
+    virtual_shift_ = first_virtual_ - moment(static_cast<std::int64_t>(ran_of(first->id)->a));
   }
   std::int64_t shift_of(const Command& command) const { return is_virtual_[command.stream] ? virtual_shift_ : 0; }
   std::int64_t call_by_virtual_clock(const Command& command, const TapeRecord* ran) {
