@@ -19,12 +19,13 @@ struct AddThree {
   WEIR_KERNEL void operator()(std::size_t i, weir::View<int> x) const { x[i] += 3; }
 };
 
+/// The driver's function as it was in that version.
 template <class Function>
-Function find(const char* name) {
+Function find(const char* name, [[maybe_unused]] unsigned version = 12000) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-  EXPECT_EQ(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), cudaSuccess);
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result), cudaSuccess);
 #else
   EXPECT_EQ(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result), cudaSuccess);
 #endif
@@ -36,7 +37,7 @@ class Contexts : public OnGpu {
  protected:
   /// In a thread that has a context of its own from its first call on; it is gone behind it.
   static void in_own_context(const std::function<void()>& body) {
-    const auto create = find<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate");
+    const auto create = find<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate", 3020);
     const auto current = find<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
     const auto destroy = find<CUresult (*)(CUcontext)>("cuCtxDestroy");
     std::thread([&] {
