@@ -136,9 +136,9 @@ void tool() {
   report({"weir predict of 100 commands, start-up included", quantile(all, 0.5), 50, "ms"});
 }
 
+#if defined(WEIR_PROBE_WITHOUT_SIM)
 /// Of programs on "cpu": B1's submissions, in a library with simulated devices beside one without, where that is linked statically.
 void cpu_with_sim_built_in() {
-#if defined(WEIR_PROBE_WITHOUT_SIM)
   constexpr std::size_t few = 10'000, many = 30'000;
   const auto each = [](const char* probe) {
     const double more = bench::probed_instructions(probe, "submit", many);
@@ -147,8 +147,8 @@ void cpu_with_sim_built_in() {
   const double with = each(WEIR_PROBE), without = each(WEIR_PROBE_WITHOUT_SIM);
   report({"a submission on cpu: instructions", with, 0, "instr"});
   report({"beside a library without simulated devices", 100 * std::abs(with / without - 1), 1, "%"});
-#endif
 }
+#endif
 
 struct Nothing {
   void operator()(std::size_t) const {}
