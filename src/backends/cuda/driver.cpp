@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/environment.hpp"
 
 namespace weir::cuda {
 
@@ -46,7 +47,7 @@ bool find(Function& function, const char* name, [[maybe_unused]] unsigned versio
 
 Driver start() {
   Driver d;
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  set_environment();
   const cudaError_t answer = cudaGetDeviceCount(&d.device_count);
   if (answer != cudaSuccess || d.device_count == 0) {
     d.device_count = 0;

@@ -47,8 +47,7 @@ struct Driver {
   decltype(&::cuDevicePrimaryCtxGetState) context_state = nullptr;
 };
 
-/// Starts the driver at the first call; before that nothing of CUDA has happened in the process. Sets
-/// CUDA_DEVICE_MAX_CONNECTIONS to 32 unless the user has set it: with the default, 8 of 40 busy streams run (R182).
+/// Starts the driver at the first call; before that nothing of CUDA has happened in the process.
 const Driver& driver();
 
 }  // namespace weir::cuda

@@ -58,9 +58,6 @@ NcclLibrary open_nccl(const char* file) {
 
 const NcclLibrary& nccl() {
   static const auto& library = *new NcclLibrary(open_nccl([] {
-    // What NCCL would do at a first use, it does when a communicator is made (nccl_first_calls.hpp).
-    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-    setenv("NCCL_SET_STACK_SIZE", "1", 0);
     const char* const said = std::getenv("WEIR_NCCL");
     return said != nullptr ? said : usual_file;
   }()));
