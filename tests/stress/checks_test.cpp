@@ -278,6 +278,17 @@ TEST(Generator, asks_questions_that_are_probed) {
             0u);
 }
 
+TEST(Oracle, knows_that_copies_that_block_the_host_throw_what_their_stream_has_failed_with) {
+  Program program = plain_program();
+  make_objects(program);
+  Command fail = of(Kind::fail_host), download = of(Kind::download);
+  fail.salt = 5;
+  download.in.push_back(whole(program, on_device));
+  const auto first = program.commands.size();
+  for (const Command& c : {fail, download, of(Kind::sync_stream)}) program.commands.push_back(c);
+  EXPECT_EQ(interpret(program).thrown, (std::map<std::size_t, Element>{{first + 1, 5}}));
+}
+
 /// Most of what comes behind a failure by the rules of the legacy stream is certain to be told.
 TEST(Oracle, knows_who_inherits_by_the_default_streams) {
   Program program = plain_program();
