@@ -1,4 +1,5 @@
 // Collectives in graphs, on any backend.
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -315,6 +316,59 @@ TEST(CollectivesCaptured, a_launch_that_waits_ends_with_its_communicator) {
   gate.open();
   EXPECT_TRUE(fails_with(weir::Errc::rank_failed, [&] { ranks.streams[0].synchronize(); },
                          {"launch", "communicator of the graph failed"}));
+  EXPECT_EQ(x[0].to_host(), ints(8, 1));
+}
+
+//  device 0: s0 |A|graph: B|   t0 |B|        device 1: s1 |B|A|     A waits for B, which comes behind the graph, which waits for A
+TEST(CollectivesCaptured, a_launch_that_closes_a_circle_of_calls_is_a_mismatch_with_its_line) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2, {.name = "grads"});
+  const auto others = weir::communicators(devices_of(2), {.name = "losses"});
+  const weir::Stream t0(device_of(0));
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  const weir::Graph graph = captured(ranks, [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  });
+  ranks.synchronize();
+  weir::barrier(ranks.streams[0], others[0]);
+  graph.launch(ranks.streams[0]);
+  weir::barrier(ranks.streams[1], ranks.comms[1]);
+  weir::barrier(t0, ranks.comms[0]);
+  weir::barrier(ranks.streams[1], others[1]);
+  const auto is_told = [&](const weir::Stream& stream) {
+    return fails_with(weir::Errc::collective_mismatch, [&] { stream.synchronize(); },
+                      {"the launch of a graph with collectives of 'grads' [", "captured_test.cpp", "behind barrier",
+                       "'losses'", "each waits for another"});
+  };
+  EXPECT_TRUE(is_told(ranks.streams[1]));
+  EXPECT_TRUE(is_told(t0));
+  EXPECT_TRUE(is_told(ranks.streams[0]));
+}
+
+//  s0: |graph|      u0, u1: |held|barrier|    of the same communicator, before the launch
+TEST(CollectivesCaptured, a_launch_that_is_ready_waits_for_calls_before_it_as_long_as_a_rank_does) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2, {.name = "grads", .timeout = std::chrono::milliseconds(150)});
+  const Ranks held(2);  // for their streams
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  const weir::Graph graph = captured(ranks, [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  });
+  ranks.synchronize();
+  Gate gate;
+  gate.hold_by_host_call(held.streams[0]);
+  held.streams[1].wait(held.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) weir::barrier(held.streams[r], ranks.comms[r]);
+  graph.launch(ranks.streams[0]);
+  EXPECT_TRUE(fails_with(weir::Errc::rank_failed, [&] { ranks.streams[0].synchronize(); },
+                         {"launch", "communicator of the graph failed"}));
+  EXPECT_TRUE(fails_with(weir::Errc::collective_timeout, [&] { graph.launch(ranks.streams[0]); },
+                         {"the launch of a graph with its collectives [", "waited 0.15 s behind barrier",
+                          "rank 0 (its stream did not come to it), rank 1 (its stream"}));
+  gate.open();
+  for (const weir::Stream& stream : held.streams) {
+    EXPECT_TRUE(fails_with(weir::Errc::collective_timeout, [&] { stream.synchronize(); }));
+  }
   EXPECT_EQ(x[0].to_host(), ints(8, 1));
 }
 

@@ -440,7 +440,7 @@ void CommunicatorState::leave(int rank) noexcept {
 }
 
 std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now,
-                                                              std::vector<PendingCall>& stuck) {
+                                                              Pending& stuck) {
   using Time = std::chrono::steady_clock::time_point;
   const LockGuard guard(mutex);
   forget_what_is_over();
@@ -461,7 +461,7 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
         const CollectivePart& part = call.parts()[i];
         if (part.queue != nullptr) found.parts.push_back({i, part.queue, part.place});
       }
-      stuck.push_back(std::move(found));
+      stuck.calls.push_back(std::move(found));
     }
     const auto parts = call.parts();
     const bool all_came = std::all_of(parts.begin(), parts.end(), [](const CollectivePart& part) {
@@ -476,21 +476,13 @@ std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::stead
       next = std::min(next, until);
     }
   });
+  const Time next_of_launches = late == nullptr ? look_at_launches(now, stuck) : Time::max();
+  if (failure) return Time::max();
+  next = std::min(next, next_of_launches);
   if (late == nullptr) return pending ? std::min<Time>(next, now + patience_with_pending) : Time::max();
-  std::string missing;
-  for (std::size_t i = 0; i < late->ranks().size(); ++i) {
-    const CollectivePart& part = late->parts()[i];
-    if (part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) continue;
-    const int rank = late->ranks()[i];
-    ranks[static_cast<std::size_t>(rank)].failed = true;
-    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank) +
-               (late->offer(i) ? " (its stream did not come to it)" : " (it did not call)");
-  }
-  const double seconds = std::chrono::duration<double>(timeout).count();
-  std::string length = std::to_string(seconds);
-  length.erase(length.find_last_not_of('0') + 1);
-  if (length.back() == '.') length.pop_back();
-  fail(Errc::collective_timeout, "nobody came within " + length + " s of those who are missing: " + missing);
+  const std::string missing = note_missing(*this, *late);
+  fail(Errc::collective_timeout,
+       "nobody came within " + seconds_of(timeout) + " s of those who are missing: " + missing);
   return Time::max();
 }
 

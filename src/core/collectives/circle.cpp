@@ -9,8 +9,18 @@ namespace weir::detail {
 
 namespace {
 
-/// Which calls each call waits for, by their places in `calls`.
-std::vector<std::vector<std::size_t>> waits_of(const std::vector<PendingCall>& calls) {
+bool has(const PendingLaunch& launch, const CommunicatorState& communicator) {
+  return std::any_of(launch.communicators.begin(), launch.communicators.end(),
+                     [&](const auto& one) { return one.get() == &communicator; });
+}
+bool share_one(const PendingLaunch& a, const PendingLaunch& b) {
+  return std::any_of(a.communicators.begin(), a.communicators.end(), [&](const auto& one) { return has(b, *one); });
+}
+
+/// Which others each of them waits for: calls by their places in `pending`, and launches behind all calls.
+std::vector<std::vector<std::size_t>> waits_of(const Pending& pending) {
+  const std::vector<PendingCall>& calls = pending.calls;
+  const std::vector<PendingLaunch>& launches = pending.launches;
   struct Place {
     std::uint64_t place;
     std::size_t call;
@@ -21,7 +31,10 @@ std::vector<std::vector<std::size_t>> waits_of(const std::vector<PendingCall>& c
     for (const PendingCall::Part& part : calls[i].parts) queues[part.queue].push_back({part.place, i});
     if (calls[i].call->number() != 0) numbers[{calls[i].communicator.get(), calls[i].call->number()}] = i;
   }
-  std::vector<std::vector<std::size_t>> waits(calls.size());
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    queues[launches[i].launch.queue].push_back({launches[i].launch.place, calls.size() + i});
+  }
+  std::vector<std::vector<std::size_t>> waits(calls.size() + launches.size());
   for (auto& [queue, places] : queues) {
     std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.place < b.place; });
     // Those of one place are one unit: each waits for those of the place before.
@@ -34,6 +47,20 @@ std::vector<std::vector<std::size_t>> waits_of(const std::vector<PendingCall>& c
   for (const auto& [key, call] : numbers) {
     const auto earlier = numbers.find({key.first, key.second - 1});
     if (earlier != numbers.end()) waits[call].push_back(earlier->second);
+  }
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const std::size_t own = calls.size() + i;
+    for (std::size_t call = 0; call < calls.size(); ++call) {
+      if (!has(launches[i], *calls[call].communicator)) continue;
+      // Read last: one that is not whole by now was not when the launch was made.
+      const std::uint64_t order = calls[call].call->lane_number.load(std::memory_order_acquire);
+      const bool later = order == 0 || order > launches[i].launch.order;
+      waits[later ? call : own].push_back(later ? own : call);
+    }
+    for (std::size_t other = 0; other < launches.size(); ++other) {
+      const bool earlier = launches[other].launch.order < launches[i].launch.order;
+      if (earlier && share_one(launches[i], launches[other])) waits[own].push_back(calls.size() + other);
+    }
   }
   return waits;
 }
@@ -64,32 +91,66 @@ std::vector<std::size_t> find_circle(const std::vector<std::vector<std::size_t>>
   return {};
 }
 
-/// "rank 1 calls send ... of 'a' behind receive ... of 'a'": what one call of a circle waits for.
-std::string link_of(const PendingCall& call, const PendingCall& earlier) {
+/// Where one of them is: what it is called as the one that waits, and as what it waits for.
+struct Standing {
+  const Queue* queue;
+  std::uint64_t place;
+  std::string waits, before;
+};
+
+std::vector<Standing> standings_of(const Pending& pending, std::size_t one) {
+  std::vector<Standing> all;
+  if (one < pending.calls.size()) {
+    const PendingCall& call = pending.calls[one];
+    for (const PendingCall::Part& part : call.parts) {
+      const std::string text = text_of(*call.call->offer(part.index)) + " of '" + call.communicator->name + "'";
+      const std::string rank = std::to_string(call.call->ranks()[part.index]);
+      all.push_back({part.queue, part.place, "rank " + rank + " calls " + text, text});
+    }
+    return all;
+  }
+  const PendingLaunch& launch = pending.launches[one - pending.calls.size()];
+  const SourceLocation where = launch.launch.where;
+  std::string text = "a graph with collectives of '" + launch.communicators.front()->name + "'";
+  if (where) text += " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]";
+  all.push_back({launch.launch.queue, launch.launch.place, "the launch of " + text + " comes", text});
+  return all;
+}
+
+/// "rank 1 calls send ... of 'a' behind receive ... of 'a'": what one of a circle waits for.
+std::string link_of(const std::vector<Standing>& standings, const std::vector<Standing>& earlier, bool with_launch) {
   std::string text;
-  for (const PendingCall::Part& part : call.parts) {
-    for (const PendingCall::Part& other : earlier.parts) {
-      if (part.queue != other.queue || other.place >= part.place) continue;
-      text += "\n  rank " + std::to_string(call.call->ranks()[part.index]) + " calls " +
-              text_of(*call.call->offer(part.index)) + " of '" + call.communicator->name + "' behind " +
-              text_of(*earlier.call->offer(other.index)) + " of '" + earlier.communicator->name + "'";
+  for (const Standing& one : standings) {
+    for (const Standing& other : earlier) {
+      if (one.queue != other.queue || other.place >= one.place) continue;
+      text += "\n  " + one.waits + " behind " + other.before;
     }
   }
-  return text;
+  if (!text.empty() || !with_launch || standings.empty() || earlier.empty()) return text;
+  return "\n  " + standings.front().waits + " behind " + earlier.front().before + ", in the order of the calls";
 }
 
 }  // namespace
 
-bool fail_circle(const std::vector<PendingCall>& calls) {
-  const std::vector<std::size_t> circle = find_circle(waits_of(calls));
+bool fail_circle(const Pending& pending) {
+  const std::vector<std::size_t> circle = find_circle(waits_of(pending));
   if (circle.empty()) return false;
   std::string text = "ranks called these in different orders, so that each waits for another:";
   std::vector<CommunicatorState*> communicators;
+  const auto add = [&](CommunicatorState& one) {
+    if (std::find(communicators.begin(), communicators.end(), &one) == communicators.end()) {
+      communicators.push_back(&one);
+    }
+  };
+  const std::size_t calls = pending.calls.size();
   for (std::size_t i = 0; i < circle.size(); ++i) {
-    const PendingCall& call = calls[circle[i]];
-    text += link_of(call, calls[circle[(i + 1) % circle.size()]]);
-    if (std::find(communicators.begin(), communicators.end(), call.communicator.get()) == communicators.end()) {
-      communicators.push_back(call.communicator.get());
+    const std::size_t one = circle[i];
+    const std::size_t behind = circle[(i + 1) % circle.size()];
+    text += link_of(standings_of(pending, one), standings_of(pending, behind), one >= calls || behind >= calls);
+    if (one < calls) {
+      add(*pending.calls[one].communicator);
+    } else {
+      for (const auto& communicator : pending.launches[one - calls].communicators) add(*communicator);
     }
   }
   // All know why before the first stream goes on, and comes to the next of them with a failure.

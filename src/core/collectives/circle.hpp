@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collective_launches.hpp"
 #include "core/collectives/communicator_state.hpp"
 
 namespace weir::detail {
@@ -22,9 +23,19 @@ struct PendingCall {
   std::vector<Part> parts = {};
 };
 
+/// A launch of a graph, a call of all ranks of these.
+struct PendingLaunch {
+  WaitingLaunch launch;
+  std::vector<std::shared_ptr<CommunicatorState>> communicators = {};
+};
+struct Pending {
+  std::vector<PendingCall> calls;
+  std::vector<PendingLaunch> launches;
+};
+
 /// If some wait for each other, by the orders of streams and communicators alone, their communicators fail. True if so. What is
-/// found is true whatever has happened since the calls were collected: nothing in a circle can have run. Without any
-/// communicator's lock.
-bool fail_circle(const std::vector<PendingCall>& calls);
+/// found is true whatever has happened since they were collected: nothing in a circle can have run. Without any communicator's
+/// lock.
+bool fail_circle(const Pending& pending);
 
 }  // namespace weir::detail

@@ -27,7 +27,7 @@ class LocalCall;
 class RankedState;
 class StagedOperands;
 struct CapturedCall;
-struct PendingCall;
+struct Pending;
 
 /// What a call says, kept: by the rank that made it.
 struct Offer {
@@ -135,9 +135,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// The rank's Communicator is gone, and somebody waits for a call of it.
   void fail_by_who_left(int rank) WEIR_NEEDS(mutex);
   /// For who is told in time: fails it if a rank that is ready waited too long. Otherwise when to look again. Adds the calls that
-  /// were open at the look before, too.
-  std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now,
-                                             std::vector<PendingCall>& stuck);
+  /// were open at the look before, too, and launches of graphs that wait.
+  std::chrono::steady_clock::time_point look(std::chrono::steady_clock::time_point now, Pending& stuck);
   [[noreturn]] void refuse(int rank, const char* operation, SourceLocation where) WEIR_NEEDS(mutex);
   /// Each rank's last call.
   std::string table() const WEIR_NEEDS(mutex);
@@ -158,6 +157,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);
   void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
   void forget_what_is_over() WEIR_NEEDS(mutex);
+  /// Fails it if a launch waits too long for a call of it; otherwise when one may have.
+  std::chrono::steady_clock::time_point look_at_launches(std::chrono::steady_clock::time_point now, Pending& stuck)
+      WEIR_NEEDS(mutex);
   template <class F>
   void for_each_pending(F&& f) WEIR_NEEDS(mutex);
 
@@ -245,6 +247,10 @@ CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers);
 /// Checks what one rank says, and describes what it reads and writes. Returns how many regions.
 std::size_t check_offer(const CommunicatorState& communicator, int rank, const Offer& offer, bool grouped,
                         Region regions[2]);
+/// Which ranks have not come to it, and why: for the text of a timeout, and all of them count as failed.
+std::string note_missing(CommunicatorState& communicator, LocalCall& late) WEIR_NEEDS(communicator.mutex);
+/// "0.25"
+std::string seconds_of(std::chrono::nanoseconds time);
 /// Whether the call goes into this thread's open group.
 bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int rank, const Offer& offer);
 

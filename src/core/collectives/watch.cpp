@@ -58,7 +58,7 @@ class Watcher {
       }
       auto next = Clock::time_point::max();
       const auto now = Clock::now();
-      std::vector<PendingCall> stuck;
+      Pending stuck;
       const auto unless_out_of_memory = [&](auto&& look) {
         try {
           look();
@@ -69,14 +69,14 @@ class Watcher {
       for (const auto& communicator : present) {
         unless_out_of_memory([&] { next = std::min(next, communicator->look(now, stuck)); });
       }
-      if (!stuck.empty() && now >= search_from_) unless_out_of_memory([&] { search(stuck); });
+      if (!stuck.calls.empty() && now >= search_from_) unless_out_of_memory([&] { search(stuck); });
       present.clear();
       if (next != Clock::time_point::max()) look_by(next);
     }
   }
 
   /// Among many calls it takes long: a small part of the thread's time.
-  void search(const std::vector<PendingCall>& stuck) {
+  void search(const Pending& stuck) {
     const auto began = Clock::now();
     fail_circle(stuck);
     const auto ended = Clock::now();

@@ -37,13 +37,6 @@ std::uint64_t shared_id_of(std::uint64_t job, std::uint32_t context) {
   return std::max<std::uint64_t>((job + context * golden) >> 12, 1);
 }
 
-std::string seconds_of(std::chrono::nanoseconds time) {
-  std::string text = std::to_string(std::chrono::duration<double>(time).count());
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 }  // namespace
 
 RankedState::RankedState(const std::shared_ptr<CommunicatorState>& communicator, RankEngine::Place place,

@@ -72,6 +72,7 @@ void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std:
   const detail::LockGuard guard(mutex_);
   const Mine mine;
   waiting_.push_back({&transport, CallRef(call), lane});
+  call.lane_number.store(++last_number_, std::memory_order_release);
   waiting_count_.fetch_add(1, std::memory_order_seq_cst);
   pass();
 }
@@ -90,6 +91,7 @@ void CallOrder::look_if_any_wait() noexcept {
 void CallOrder::add(std::shared_ptr<LateReplay> replay) {
   const detail::LockGuard guard(mutex_);
   const Mine mine;
+  LateReplay::note(replay, ++last_number_);
   waiting_.push_back({nullptr, {}, 0, std::move(replay)});
   waiting_count_.fetch_add(1, std::memory_order_seq_cst);
   pass();

@@ -114,6 +114,7 @@ class CallOrder {
   detail::Mutex mutex_;
   std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
   LastHanded last_ WEIR_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ WEIR_GUARDED_BY(mutex_) = 0;
   std::atomic<std::size_t> waiting_count_{0};
 };
 

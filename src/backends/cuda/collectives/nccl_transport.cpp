@@ -10,6 +10,7 @@
 #include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/graphs/late_replay.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 
 namespace weir::cuda {
@@ -92,5 +93,7 @@ void NcclTransport::abandon() noexcept {
   stop_if_stuck(ranks_);
   CallOrder::instance().look_if_any_wait();  // launches of graphs, of which the communicator does not know
 }
+
+std::vector<detail::WaitingLaunch> NcclTransport::waiting_launches() { return LateReplay::waiting_of(*this); }
 
 }  // namespace weir::cuda

@@ -10,12 +10,13 @@
 #include "backend.hpp"
 #include "backends/cuda/collectives/nccl_library.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
+#include "collective_launches.hpp"
 
 namespace weir::cuda {
 
 class CudaDevice;
 
-class NcclTransport final : public detail::CollectiveTransport {
+class NcclTransport final : public detail::LaunchingTransport {
  public:
   explicit NcclTransport(std::vector<CudaDevice*> devices);
   ~NcclTransport() override;
@@ -29,6 +30,7 @@ class NcclTransport final : public detail::CollectiveTransport {
   void let_go(detail::CollectivePart& part) noexcept override;
   void attend(detail::CollectiveCall& call) noexcept override;
   void abandon() noexcept override;
+  std::vector<detail::WaitingLaunch> waiting_launches() override;
 
   /// Unlike every other one's, and not 0.
   std::uint64_t tag() const { return tag_; }

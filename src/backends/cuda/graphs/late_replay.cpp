@@ -2,6 +2,7 @@
 #include "backends/cuda/graphs/late_replay.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -35,6 +36,20 @@ class ReplayEnd final : public Reached {
   std::shared_ptr<StockEvent> end_;
 };
 
+/// All that wait.
+struct LateReplays {
+  static LateReplays& instance() {
+    static auto& all = *new LateReplays;
+    return all;
+  }
+  void remove(const LateReplay& replay) noexcept {
+    const detail::LockGuard guard(mutex);
+    std::erase_if(replays, [&](const auto& one) { return one.get() == &replay; });
+  }
+  detail::Mutex mutex;
+  std::vector<std::shared_ptr<LateReplay>> replays WEIR_GUARDED_BY(mutex);
+};
+
 std::shared_ptr<const Error> error_of_present(SourceLocation where) {
   try {
     throw;
@@ -57,7 +72,37 @@ LateReplay::LateReplay(CudaGraph& graph, std::shared_ptr<NcclPart> part, SourceL
 
 const std::vector<NcclTransport*>& LateReplay::transports() const { return graph_.transports(); }
 
+void LateReplay::note(const std::shared_ptr<LateReplay>& replay, std::uint64_t number) {
+  replay->number_ = number;
+  const detail::LockGuard guard(LateReplays::instance().mutex);
+  LateReplays::instance().replays.push_back(replay);
+}
+
+std::vector<detail::WaitingLaunch> LateReplay::waiting_of(const NcclTransport& transport) {
+  std::vector<detail::WaitingLaunch> all;
+  const detail::LockGuard guard(LateReplays::instance().mutex);
+  for (const auto& replay : LateReplays::instance().replays) {
+    const auto& theirs = replay->transports();
+    if (std::find(theirs.begin(), theirs.end(), &transport) == theirs.end()) continue;
+    const std::int64_t ready = replay->ready_nanoseconds_.load(std::memory_order_acquire);
+    all.push_back(
+        {replay.get(), &replay->part_->queue(), replay->part_->place(), replay->number_, ready, replay->where_});
+    if (ready == 0 && !replay->attended_.exchange(true)) post(CallOrder::worker(), [replay] { replay->attend(); });
+  }
+  return all;
+}
+
+void LateReplay::attend() noexcept {
+  if (part_->came()) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    ready_nanoseconds_.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                             std::memory_order_release);
+  }
+  attended_.store(false);
+}
+
 void LateReplay::launch(LastHanded& last) noexcept {
+  LateReplays::instance().remove(*this);
   part_->set_written_by_lane(true);
   try {
     graph_.hand_over(*this, last);
@@ -70,6 +115,7 @@ void LateReplay::launch(LastHanded& last) noexcept {
 }
 
 void LateReplay::drop(std::shared_ptr<const Error> failure) noexcept {
+  LateReplays::instance().remove(*this);
   part_->let_go(failure);
   if (calls_place_ != 0) part_->failures().settle(calls_place_, nullptr);
   graph_.end_late();
