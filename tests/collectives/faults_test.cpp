@@ -70,6 +70,7 @@ TEST_P(CollectivesFaults, every_other_rank_gets_an_error_that_fits) {
   const unsigned runs = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : on_real_gpus() ? 2 : 5;
   for (unsigned seed = 1; seed <= runs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
+    watch_anew();
     for (const auto& error : run(fault, seed)) {
       ASSERT_TRUE(error.has_value());
       EXPECT_EQ(error->errc(), code) << error->what();

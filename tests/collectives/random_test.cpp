@@ -141,6 +141,7 @@ TEST(CollectivesRandom, programs_do_what_a_serial_model_does) {
   const unsigned programs = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : on_real_gpus() ? 10 : 100;
   for (unsigned seed = 1; seed <= programs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
+    watch_anew();
     std::mt19937 random(seed);
     Program(random, 1 + seed % std::min<std::size_t>(4, most_ranks())).run(40);
     if (HasFatalFailure()) return;

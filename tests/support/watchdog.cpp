@@ -1,6 +1,7 @@
 // The thread that watches every test of a program.
 #include "support/watchdog.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -11,6 +12,9 @@
 namespace weir_test {
 
 namespace {
+
+class Watchdog;
+std::atomic<Watchdog*> only_one{nullptr};
 
 /// Watches every test of the program.
 class Watchdog : public testing::EmptyTestEventListener {
@@ -23,11 +27,24 @@ class Watchdog : public testing::EmptyTestEventListener {
     running_ = true;
     wake_.notify_all();
   }
+  void begin_anew() {
+    const std::lock_guard lock(mutex_);
+    deadline_ = std::chrono::steady_clock::now() + limit_;
+  }
+  std::chrono::steady_clock::time_point deadline() {
+    const std::lock_guard lock(mutex_);
+    return deadline_;
+  }
   void OnTestEnd(const testing::TestInfo&) override {
     const std::lock_guard lock(mutex_);
     running_ = false;
   }
-  void OnTestProgramEnd(const testing::UnitTest&) override {
+  /// A test may end the process.
+  ~Watchdog() override { end(); }
+  void OnTestProgramEnd(const testing::UnitTest&) override { end(); }
+
+ private:
+  void end() {
     if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
@@ -36,8 +53,6 @@ class Watchdog : public testing::EmptyTestEventListener {
     wake_.notify_all();
     thread_.join();
   }
-
- private:
   void watch() {
     std::unique_lock lock(mutex_);
     while (!ended_) {
@@ -84,8 +99,13 @@ Alarm::~Alarm() {
   thread_.join();
 }
 
+void watch_anew() { only_one.load()->begin_anew(); }
+std::chrono::steady_clock::time_point test_deadline() { return only_one.load()->deadline(); }
+
 bool install_watchdog() {
-  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+  auto* const watchdog = new Watchdog;
+  only_one.store(watchdog);
+  testing::UnitTest::GetInstance()->listeners().Append(watchdog);
   return true;
 }
 

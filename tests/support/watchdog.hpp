@@ -35,6 +35,11 @@ class Alarm {
   std::thread thread_;
 };
 
+/// For a test of many programs, one after the other: from here on it has the whole time again.
+void watch_anew();
+/// When the running test has taken too long.
+std::chrono::steady_clock::time_point test_deadline();
+
 /// Starts the watch over every test of the program.
 bool install_watchdog();
 /// At static initialisation of every program that includes this header.
