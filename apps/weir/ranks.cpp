@@ -36,10 +36,13 @@ constexpr const char* footer =
     "seconds to end by themselves. The exit code is that of the first rank that failed.\n"
     "For tests and demos on one machine: clusters have mpirun, srun and torchrun.";
 
-/// A port of this machine that nobody has: freed only when all were chosen.
+/// A port of this machine that nobody has, and nobody gets by chance while this lives. Who listens there says SO_REUSEADDR, if
+/// `shared`.
 class FreePort {
  public:
-  FreePort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit FreePort(bool shared) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    if (shared && socket_ >= 0) setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -71,8 +74,8 @@ std::string make_secret() {
   return text;
 }
 
-Switches environment_of(const Session& session, int ranks) {
-  const FreePort master, job;
+Switches environment_of(const Session& session, int ranks, const FreePort& job) {
+  const FreePort master(false);
   const std::string size = std::to_string(ranks);
   Switches switches = {{"WORLD_SIZE", size},          {"LOCAL_WORLD_SIZE", size},
                        {"MASTER_ADDR", "127.0.0.1"},  {"MASTER_PORT", master.text()},
@@ -89,7 +92,8 @@ Exit run(const Session& session, const Options& options) {
   const RankOptions how = {.ranks = static_cast<int>(options.ranks),
                            .grace_seconds = static_cast<double>(options.grace),
                            .prefixed = !options.raw};
-  return static_cast<Exit>(run_ranks(session.program, environment_of(session, how.ranks), how));
+  const FreePort job(true);  // rank 0 listens for each communicator, and not between them
+  return static_cast<Exit>(run_ranks(session.program, environment_of(session, how.ranks, job), how));
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 // Ranks that torchrun starts: how they find each other.
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "ranks/programs.hpp"
 #include "ranks/sockets.hpp"
+#include "ranks/world.hpp"
 
 namespace {
 
@@ -86,3 +91,21 @@ TEST_F(Torchrun, a_secret_of_the_launchers_needs_no_file) {
   const std::string out = run("0 1 2", some_tests, "WEIR_JOB_SECRET=0123456789abcdef MASTER_PORT=" + store_port());
   expect_all_passed(out);
 }
+#ifdef WEIR_TEST_TOOL
+TEST(JobPort, is_nobody_elses_while_no_rank_listens) {
+  if (!ranks_test::is_rank()) {
+    const std::string out =
+        output_of(WEIR_TEST_TOOL " ranks -n 1 --raw -- " + own_program() + " --gtest_brief=1 --gtest_filter=JobPort.*");
+    EXPECT_NE(out.find("[  PASSED  ] 1 test."), std::string::npos) << out;
+    return;
+  }
+  const int port = std::atoi(std::getenv("WEIR_JOB_PORT"));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  at.sin_port = htons(static_cast<std::uint16_t>(port));
+  const weir::detail::Socket other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_NE(bind(other.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  EXPECT_EQ(weir::detail::listen_at("127.0.0.1", port).second, port);
+}
+#endif
