@@ -125,8 +125,8 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
           for (Connection& one : joined_.connections) {
             if (one.open()) one.queue(alive);
           }
-          look_for_silence(now);
         }
+        look_for_silence(now);
         if (hub_) hub_->look(now);
         hear_here();
         write_out();

@@ -18,33 +18,14 @@
 
 #include <gtest/gtest.h>
 
+#include "ranks/scenes.hpp"
 #include "ranks/world.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A file that all ranks know: who waits for it goes on when another rank has opened it. The job ends a gate that stays shut.
-class SharedGate {
- public:
-  explicit SharedGate(const std::string& name) : path_(std::string(std::getenv("WEIR_TEST_GATES")) + "/" + name) {}
-  void open() const { std::ofstream(path_).put('x'); }
-  void wait() const {
-    while (!std::filesystem::exists(path_)) std::this_thread::sleep_for(5ms);
-  }
-
- private:
-  std::string path_;
-};
-
-const char* name_of(weir::Errc code) {
-  switch (code) {
-    case weir::Errc::rank_failed: return "rank_failed";
-    case weir::Errc::collective_timeout: return "collective_timeout";
-    case weir::Errc::collective_mismatch: return "collective_mismatch";
-    default: return "something else";
-  }
-}
+using ranks_test::name_of;
+using ranks_test::SharedGate;
 
 class Scene : public ::testing::Test {
  protected:
