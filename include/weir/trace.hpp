@@ -176,7 +176,7 @@ struct Engine {
   std::uint64_t bytes = 0;
   std::int64_t busy = 0;             ///< ns
   double bytes_per_second = 0;       ///< of copies and fills, while busy
-  double best_bytes_per_second = 0;  ///< of the best single one that lasted a microsecond at least
+  double best_bytes_per_second = 0;  ///< of the best single one of this timeline that lasted a microsecond at least
 };
 /// How long two lanes of a device were busy at once.
 struct Overlap {

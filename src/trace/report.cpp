@@ -105,7 +105,7 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
   text += printed("%-34s%12s\n", "the host waited", duration_text(summary.host_waited).c_str());
   text += printed("%-34s%12s\n\n", "between two calls (median)",
                   duration_text(static_cast<std::int64_t>(summary.submission)).c_str());
-  text += printed("%-34s%12s%10s%10s%16s\n", "engine", "busy", "", "commands", "GB/s (best)");
+  text += printed("%-34s%12s%10s%10s%17s\n", "engine", "busy", "", "commands", "GB/s (best here)");
   for (const Engine& one : summary.engines) {
     text += printed("%-34s%12s%8.1f %%%10llu", lane_words(timeline, one.device, one.lane).c_str(),
                     duration_text(one.busy).c_str(), percent(one.busy, summary.makespan),

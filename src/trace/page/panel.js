@@ -61,7 +61,7 @@ class Panel {
       element("span", {class: "track", "aria-hidden": "true"}, bar(one.busy_ns, whole, colorOf(one.engine))),
       element("small", {}, [`${durationText(one.busy_ns)} busy`, `${countText(one.commands)} ${one.commands === 1 ? "command" : "commands"}`,
         one.bytes_per_second > 0 ? rateText(one.bytes_per_second) : "",
-        one.best_bytes_per_second > 0 && one.best_bytes_per_second >= one.bytes_per_second ? `best ${rateText(one.best_bytes_per_second)}` : ""]
+        one.best_bytes_per_second > 0 && one.best_bytes_per_second >= one.bytes_per_second ? `best here ${rateText(one.best_bytes_per_second)}` : ""]
         .filter(Boolean).join(" · "))));
     const overlaps = summary.overlaps.map((one) => element("tr", {}, element("td", {}, `${one.device} ${one.first} and ${one.second}`),
       element("td", {class: "n"}, durationText(one.ns)), element("td", {class: "n"}, percentText(one.ns, whole))));
