@@ -1,7 +1,16 @@
 // Where a finding of a launch is: the nodes of the graph whose uses made it.
+#include <utility>
+
 #include "check/state.hpp"
 
 namespace weir::check {
+
+std::uint32_t Engine::launch_site(const Call& call, std::uint32_t place, const Graph& graph) {
+  Site made{recorded::Op::launch_graph, place, call.thread, "", {call.file, call.line}};
+  made.version = graph.version;
+  made.graph = graph.id;
+  return add_site(std::move(made));
+}
 
 /// A launch was compared as one: which of its nodes it was.
 void Engine::expand(const Hit& hit, const Site& site, std::vector<Hit>& made) const {

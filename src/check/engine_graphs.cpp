@@ -155,14 +155,23 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
   std::map<std::uint32_t, std::vector<std::pair<Access, Runs>>> earlier;
   std::map<std::uint32_t, History> histories;
   std::map<std::uint32_t, Access> begun, ended;
-  for (std::uint32_t i = 0; i < version.nodes().size(); ++i) {
-    const GraphNode& node = version.nodes()[i];
-    if (version.does_nothing(i)) continue;
-    const Second second{call, node.op, place, node.name, &version, graph.id, i};
+  const auto access_of = [&](std::uint32_t i) {
     Access access;
     access.command = call.command;
     access.site = at;
     access.set_moment(0, i + 1);
+    return access;
+  };
+  // An update may give a node memory that begins further down the list.
+  for (std::uint32_t i = 0; i < version.nodes().size() && !version.plain(); ++i) {
+    const GraphNode& node = version.nodes()[i];
+    if (node.op == Op::alloc && !version.does_nothing(i)) begun.emplace(node.target, access_of(i));
+  }
+  for (std::uint32_t i = 0; i < version.nodes().size(); ++i) {
+    const GraphNode& node = version.nodes()[i];
+    if (version.does_nothing(i)) continue;
+    const Second second{call, node.op, place, node.name, &version, graph.id, i};
+    const Access access = access_of(i);
     std::vector<Hit> hits;
     const auto add = [&](FindingKind kind, const Access& first, std::uint32_t buffer, std::uint64_t begin,
                          std::uint64_t end, std::size_t number, recorded::Access how) {
@@ -175,10 +184,12 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
       for (const auto& [from, to] : without({{begin, end}}, told->second)) hit(from, to);
     };
     const auto is_before = [&](const Access& old) { return ordered(static_cast<std::uint32_t>(old.tick - 1), i); };
-    if (node.op == Op::alloc) begun[node.target] = access;
+    const auto begun_before = [&](const Access& alloc) {
+      return is_before(alloc) && !version.before(i, static_cast<std::uint32_t>(alloc.tick - 1));
+    };
     if (node.op == Op::free) {
       const std::uint64_t bytes = buffers_[node.target]->fact.bytes;
-      if (const auto alloc = begun.find(node.target); alloc != begun.end() && !is_before(alloc->second)) {
+      if (const auto alloc = begun.find(node.target); alloc != begun.end() && !begun_before(alloc->second)) {
         add(FindingKind::free_before_alloc, alloc->second, node.target, 0, bytes, 0, recorded::Access::out);
       }
       histories[node.target].check(Runs{{0, bytes}}, recorded::Access::out, is_before,
@@ -191,7 +202,7 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
     for (std::size_t n = 0; n < node.uses.size(); ++n) {
       const Use& use = node.uses[n];
       const std::span<const Run> bytes = runs(use);
-      if (const auto alloc = begun.find(use.buffer); alloc != begun.end() && !is_before(alloc->second)) {
+      if (const auto alloc = begun.find(use.buffer); alloc != begun.end() && !begun_before(alloc->second)) {
         for (const auto& [begin, end] : bytes) {
           add(FindingKind::use_before_alloc, alloc->second, use.buffer, begin, end, n, use.access);
         }
@@ -233,13 +244,6 @@ void Engine::check_inside(const Call& call, std::uint32_t place, Graph& graph, s
   }
 }
 
-std::uint32_t Engine::launch_site(const Call& call, std::uint32_t place, const Graph& graph) {
-  Site made{Op::launch_graph, place, call.thread, "", {call.file, call.line}};
-  made.version = graph.version;
-  made.graph = graph.id;
-  return add_site(std::move(made));
-}
-
 void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t which) {
   const auto found = graphs_.find(which);
   if (found == graphs_.end()) return;
@@ -252,7 +256,6 @@ void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t w
   collect_sites();
   Stream& stream = enter(call, place);
   if (rule(10)) stream.clock.join(graph.end);
-
   launch_whole(call, stream, graph, launch_site(call, place, graph));
   leave(call, stream);
 }

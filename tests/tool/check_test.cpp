@@ -71,6 +71,29 @@ TEST_F(CheckVerb, bytes_that_an_update_brings_into_a_race_of_nodes_are_told_too)
   EXPECT_EQ(findings[1]["bytes"], json::parse("[[64, 96]]"));
 }
 
+// By an update, for a builder's node takes no memory that begins further down. `after`: nothing, or the node itself.
+TEST_F(CheckVerb, memory_that_a_later_node_of_the_launch_begins_is_used_too_early) {
+  for (const std::string after : {"", R"("k")"}) {
+    const std::string path =
+        file("early.json", R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind":
+      "non_blocking"}], "events": [], "buffers": [{"name": "a", "kind": "device", "bytes": 64}, {"name": "m", "kind": "device",
+      "bytes": 64, "owner": "pool", "start": "later"}], "program": [
+      {"op": "build_graph", "graph": "g", "nodes": [{"name": "k", "op": "launch", "uses": [{"buffer": "a", "access": "out"}]},
+        {"name": "begin", "op": "alloc", "buffer": "m", "after": [)" +
+                               after + R"(]}, {"name": "end", "op": "free", "buffer": "m", "after": ["begin", "k"]}]},
+      {"op": "update_node", "graph": "g", "node": "k", "uses": [{"buffer": "m", "access": "out"}]},
+      {"id": "first", "op": "launch_graph", "graph": "g", "stream": "s"},
+      {"op": "launch_graph", "graph": "g", "stream": "s"}]})");
+    const json findings = only_line(tool_test::run({"check", "--json", path}))["findings"];
+    ASSERT_EQ(findings.size(), 1u) << findings.dump();
+    EXPECT_EQ(findings[0]["kind"], "use_before_alloc");
+    EXPECT_EQ(findings[0]["second"]["command"], "first");
+    EXPECT_EQ(findings[0]["second"]["node"], "k");
+    EXPECT_EQ(findings[0]["first"]["node"], "begin");
+    EXPECT_TRUE(findings[0]["mend"].is_null()) << "`after` names nodes further up";
+  }
+}
+
 // The checker asks for the order alone: nothing lasts, and a loop's condition in memory that nothing has written reads zero.
 TEST_F(CheckVerb, neither_costs_nor_unwritten_conditions_keep_it) {
   const std::string path =
