@@ -390,20 +390,32 @@ void CudaDevice::forget_pool(CudaPool& pool) noexcept {
 
 cudaMemPool_t CudaDevice::take_driver_pool(std::size_t max_size, bool shareable, const std::string& object,
                                            SourceLocation where) {
+  // Out of the list meanwhile: a trim is no call for under its lock.
+  std::vector<SparePool> spares;
   {
     const detail::LockGuard guard(pools_mutex_);
-    for (auto spare = spare_pools_.begin(); spare != spare_pools_.end(); ++spare) {
-      cuuint64_t reserved = 1;
-      if (spare->max_size != max_size || spare->shareable != shareable) continue;
-      note(cudaMemPoolTrimTo(spare->pool, 0));
-      note(cudaMemPoolGetAttribute(spare->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-      if (reserved != 0) continue;
-      const cudaMemPool_t pool = spare->pool;
-      spare_pools_.erase(spare);
-      cuuint64_t zero = 0;
-      note(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero));
-      return pool;
-    }
+    const auto others = std::stable_partition(spare_pools_.begin(), spare_pools_.end(), [&](const SparePool& one) {
+      return one.max_size != max_size || one.shareable != shareable;
+    });
+    spares.assign(others, spare_pools_.end());
+    spare_pools_.erase(others, spare_pools_.end());
+  }
+  const auto empty = std::find_if(spares.begin(), spares.end(), [](const SparePool& spare) {
+    cuuint64_t reserved = 1;
+    note(cudaMemPoolTrimTo(spare.pool, 0));
+    note(cudaMemPoolGetAttribute(spare.pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+    return reserved == 0;
+  });
+  const cudaMemPool_t again = empty != spares.end() ? empty->pool : nullptr;
+  if (again != nullptr) spares.erase(empty);
+  {
+    const detail::LockGuard guard(pools_mutex_);
+    spare_pools_.insert(spare_pools_.end(), spares.begin(), spares.end());
+  }
+  if (again != nullptr) {
+    cuuint64_t zero = 0;
+    note(cudaMemPoolSetAttribute(again, cudaMemPoolAttrReservedMemHigh, &zero));
+    return again;
   }
   // Never the driver's own default pool: other libraries of the process use that one, with thresholds of their own.
   cudaMemPoolProps props{};

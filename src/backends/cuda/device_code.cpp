@@ -31,8 +31,6 @@ LoadedCode* table_of(detail::DeviceCode& code) {
 void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
   constexpr const char* operation = "weir::launch";
   LoadedCode& loaded = table_of(code)[index_];
-  const detail::LockGuard guard(code_mutex_);
-  if (loaded.function.load(std::memory_order_relaxed) != nullptr) return;
   const DeviceScope scope(index_);
   const Driver& d = driver();
   void* found = nullptr;
@@ -41,27 +39,30 @@ void CudaDevice::load(detail::DeviceCode& code, SourceLocation where) {
   int most = 0;
   check(static_cast<cudaError_t>(d.function_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)),
         operation, name_, where);
-  loaded.most_threads = static_cast<unsigned>(most);
+  int shared = 0;
+  int block = 0;
   if (code.kind == detail::DeviceCode::Kind::blocks) {
-    int shared = 0;
     check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index_), operation, name_, where);
     // What the kernel has of its own, as for Block::reduce, comes off what a launch may ask for.
     int own = 0;
     check(static_cast<cudaError_t>(d.function_attribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)),
           operation, name_, where);
     shared -= own;
-    loaded.most_shared_bytes = static_cast<std::size_t>(shared);
     check(static_cast<cudaError_t>(
               d.set_function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)),
           operation, name_, where);
   } else {
     int grid = 0;
-    int block = 0;
     check(static_cast<cudaError_t>(
               d.best_block(&grid, &block, function, &no_shared_memory, 0, std::min(usual_block, most))),
           operation, name_, where);
-    loaded.block = static_cast<unsigned>(block);
   }
+  // Threads that came here together found the same. The lock is not held while the driver loads, as that waits for what runs (R66).
+  const detail::LockGuard guard(code_mutex_);
+  if (loaded.function.load(std::memory_order_relaxed) != nullptr) return;
+  loaded.most_threads = static_cast<unsigned>(most);
+  loaded.most_shared_bytes = static_cast<std::size_t>(shared);
+  loaded.block = static_cast<unsigned>(block);
   loaded.function.store(function, std::memory_order_release);
 }
 

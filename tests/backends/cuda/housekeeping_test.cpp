@@ -11,9 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include <weir/kernel_info.hpp>
 #include <weir/weir.hpp>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/memory/cuda_sharing.hpp"
 #include "backends/cuda/streams/failures.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/stocks.hpp"
@@ -217,6 +219,84 @@ TEST(PoolsHousekeeping, one_that_the_driver_gets_while_access_changes_has_the_ac
   user.join();
   EXPECT_EQ(fake_cuda::calls("cudaMemPoolSetAccess"), told + 1);
   weir::disable_peer_access(peer, gpu());
+}
+
+// What other pools have left is asked of the driver, which may let that wait.
+TEST(PoolsHousekeeping, others_open_pools_while_one_looks_for_what_is_left_of_earlier_ones) {
+  constexpr std::size_t size = 55 << 20;  // no earlier one of the driver's is of this size
+  const auto use = [](const weir::Stream& s) {
+    const weir::Pool pool(gpu(), {.max_size = size});
+    pool.free(s, pool.allocate(s, 1024));
+    s.synchronize();
+  };
+  const weir::Stream s(gpu());
+  use(s);
+  std::optional<fake_cuda::HoldCalls> held("cudaMemPoolTrimTo");
+  const std::uint64_t begun = fake_cuda::calls("cudaMemPoolTrimTo");
+  std::thread user([&] { use(s); });
+  EXPECT_TRUE(eventually([&] { return fake_cuda::calls("cudaMemPoolTrimTo") > begun; }));
+  std::atomic<bool> opened{false};
+  std::optional<weir::Pool> other;
+  std::thread opener([&] {
+    other.emplace(gpu());
+    opened = true;
+  });
+  EXPECT_TRUE(eventually([&] { return opened.load(); }));
+  held.reset();
+  user.join();
+  opener.join();
+}
+
+// R214: the stream that its memory is freed in is there since the import.
+TEST(SharingHousekeeping, an_import_ends_while_the_driver_makes_nothing) {
+  weir::cuda::CudaSharing& sharing = weir::cuda::CudaSharing::instance();
+  const weir::Stream s(gpu());
+  const weir::Pool pool(gpu(), {.shareable = true});
+  void* const data = pool.allocate(s, 4096);
+  s.synchronize();
+  const weir::detail::SharedMemory memory = sharing.share(*weir::PoolRef(pool).state(), data, "test", {});
+  void* const imported = sharing.map(0, {memory, true, "exporter", "an array", "test", {}});
+  EXPECT_TRUE(ends_without("cudaStreamCreateWithFlags", [&] { sharing.unmap(0, imported, memory); }));
+  pool.free(s, data);
+}
+
+constexpr const weir::Kernel& filling() {
+  return weir::detail::kernel_of<FillWithOne, weir::detail::Closure<FillWithOne, weir::View<int>>, 1>();
+}
+std::atomic<bool> is_loading{false}, may_load{true};
+int load_at_once(void** function) {
+  return static_cast<const weir::detail::DeviceCode*>(filling().device_code)->load(function);
+}
+int load_slowly(void** function) {
+  is_loading = true;
+  EXPECT_TRUE(eventually([] { return may_load.load(); }));
+  return load_at_once(function);
+}
+
+// R66: the driver loads a kernel when what runs has ended.
+TEST(KernelsHousekeeping, one_that_is_loaded_keeps_no_other_from_its_first_launch) {
+  weir::Stream(gpu()).synchronize();
+  using weir::detail::DeviceCode;
+  static DeviceCode slow(DeviceCode::Kind::line, &load_slowly), other(DeviceCode::Kind::line, &load_at_once);
+  weir::cuda::CudaDevice& device = weir::cuda::CudaDevice::at(0);
+  may_load = false;
+  const auto first = [&](DeviceCode& code) {
+    weir::Kernel kernel = filling();
+    kernel.device_code = &code;
+    device.code_of(kernel, "test", "a kernel", {});
+  };
+  std::thread loader([&] { first(slow); });
+  EXPECT_TRUE(eventually([] { return is_loading.load(); }));
+  std::atomic<bool> loaded{false};
+  std::thread launcher([&] {
+    first(other);
+    loaded = true;
+  });
+  EXPECT_TRUE(eventually([&] { return loaded.load(); }));
+  may_load = true;
+  loader.join();
+  launcher.join();
+  EXPECT_NE(device.known(slow), nullptr);
 }
 
 // Behind what it has taken stands an event, and the driver may let that wait for room.

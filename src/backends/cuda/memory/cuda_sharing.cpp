@@ -85,8 +85,21 @@ void CudaSharing::check_place(int device, void* data, const Foreign& foreign) co
   }
 }
 
+/// For the ends of imports. Before the lock is taken: where the stock has none left, making one may wait (R214).
+void CudaSharing::make_stream(int device, const Foreign& foreign) {
+  {
+    const detail::LockGuard guard(mutex_);
+    if (streams_.count(device) != 0) return;
+  }
+  Stocks& stocks = CudaDevice::at(device).stocks();
+  const cudaStream_t stream = stocks.take_stream(false, 0, foreign.operation, foreign.object, foreign.where);
+  const detail::LockGuard guard(mutex_);
+  if (!streams_.emplace(device, stream).second) stocks.give_stream(stream, false, 0);
+}
+
 void* CudaSharing::map(int device, const Foreign& foreign) {
   CudaDevice::at(device).start(foreign.where);
+  make_stream(device, foreign);
   const DeviceScope scope(device);
   const RelaxedScope relaxed;
   const detail::LockGuard guard(mutex_);
@@ -113,8 +126,7 @@ void* CudaSharing::map(int device, const Foreign& foreign) {
 
 /// In a stream of its own, and over when this returns: the exporter frees only behind it.
 void CudaSharing::free_imported(int device, void* data) noexcept {
-  cudaStream_t& stream = streams_[device];
-  if (stream == nullptr) note(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const cudaStream_t stream = streams_.at(device);
   note(cudaFreeAsync(data, stream));
   note(cudaStreamSynchronize(stream));
 }

@@ -29,6 +29,7 @@ class CudaSharing final : public detail::MemorySharing {
   };
   using PoolKey = std::pair<std::string, std::pair<std::uint64_t, int>>;  ///< exporter, pool, device
 
+  void make_stream(int device, const Foreign& foreign);
   cudaMemPool_t pool_of(int device, const Foreign& foreign) WEIR_NEEDS(mutex_);
   void check_place(int device, void* data, const Foreign& foreign) const;
   void free_imported(int device, void* data) noexcept WEIR_NEEDS(mutex_);
