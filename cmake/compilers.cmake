@@ -17,4 +17,4 @@ if(NOT WEIR_OTHER_COMPILER)
   message(STATUS "No ${other} found: headers and rejected programs are tested with ${own} alone")
 endif()
 
-set(weir_strict_flags -std=c++20 -Wall -Wextra -Wpedantic -Werror -I${PROJECT_SOURCE_DIR}/include)
+set(weir_strict_flags -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -I${PROJECT_SOURCE_DIR}/include)

@@ -18,6 +18,9 @@ namespace weir {
 class Error;
 enum class NodeKind : std::uint8_t;
 
+// g++ 12 takes an enumerator `host` for one that hides weir::host, which a name that is always qualified cannot.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 /// What an observer is told of; `a | b` is both. What no observer asks for costs nothing.
 enum class Watch : std::uint32_t {
   nothing = 0,
@@ -52,6 +55,7 @@ struct Span {
   /// With a virtual clock: when the call was made. Otherwise the epoch; an observer may read the clock itself.
   std::chrono::steady_clock::time_point called = {};
 };
+#pragma GCC diagnostic pop
 
 /// What the host has waited for: everything (stream 0, no event), a device, a stream, an event, or one command.
 struct HostWait {

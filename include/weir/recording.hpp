@@ -22,7 +22,6 @@ namespace weir {
 namespace recorded {
 
 using Name = std::uint32_t;
-inline constexpr std::uint32_t none = 0xffffffff;
 
 /// What commands and graphs' nodes do; the members of the scenario format are in docs/scenarios.md.
 enum class Op : std::uint8_t {
@@ -68,6 +67,8 @@ enum class Owner : std::uint8_t { array, pool, user };
 enum class Access : std::uint8_t { in, out, inout, accumulate };
 /// What `Command::target` is: for the first four the place of one, for the others a Name.
 enum class Target : std::uint8_t { none, stream, event, device, buffer, graph, scope, hand_off, all };
+
+inline constexpr std::uint32_t none = 0xffffffff;  // below Target::none, which g++ 12 takes for one that hides it
 
 struct Device {
   Name name = none;

@@ -241,6 +241,7 @@ Node RunState::build_node(GraphBuilder& builder, const recorded::Node& node, con
         buffers_[node.target].array.set_name(recording_.text(declared(node.target).name), where);
       }
       buffers_[node.target].data = buffers_[node.target].array.data();
+      make_zeros(node.target);
       return made_node;
     }
     case Op::free: return builder.free(buffers_[node.target].array, where);

@@ -11,6 +11,9 @@
 #include <weir/error.hpp>
 #include <weir/sim.hpp>
 
+// Commands of this run may use the same memory still, from before a free: they write zeros, too.
+#define WEIR_WRITES_WHAT_IS_THERE __attribute__((no_sanitize("thread")))
+
 namespace weir::scenario {
 
 namespace {
@@ -288,13 +291,7 @@ void RunState::make_buffer(std::uint32_t place) {
                                                            : own_stream(buffer.device);
   allocate(place, home, where);
   if (buffer.bytes == 0) return;
-  if (!buffer.written) {
-    // Zeros nevertheless, which no command has written: what a condition reads there must not depend on who had the memory before.
-    const std::string_view backend = device(buffer.device).backend();
-    if (buffer.kind != MemoryKind::device || backend == "cpu" || backend == "sim")
-      std::memset(buffers_[place].data, 0, buffer.bytes);
-    return;
-  }
+  if (!buffer.written) return;
   if (buffer.owner == recorded::Owner::pool) {
     fill(home, View<Byte, 1>(buffers_[place].data, buffer.bytes), Byte{0}, where);
   } else if (buffer.kind == MemoryKind::device) {
@@ -309,7 +306,7 @@ void RunState::allocate(std::uint32_t place, StreamRef stream, SourceLocation wh
   RunBuffer& made = buffers_[place];
   if (buffer.owner == recorded::Owner::pool) {
     made.data = static_cast<Byte*>(pool(buffer.device).allocate(stream, buffer.bytes, where));
-    return;
+    return make_zeros(place);
   }
   const Place at = buffer.kind == MemoryKind::device   ? Place(stream, where)
                    : buffer.kind == MemoryKind::pinned ? Place(pinned, where)
@@ -317,6 +314,17 @@ void RunState::allocate(std::uint32_t place, StreamRef stream, SourceLocation wh
   made.array = empty<Byte>(at, Shape(buffer.bytes));
   if (buffer.bytes > 0) made.array.set_name(recording_.text(buffer.name), where);
   made.data = made.array.data();
+  make_zeros(place);
+}
+
+/// Which no command has written: what a condition reads there must not depend on who had the memory before.
+WEIR_WRITES_WHAT_IS_THERE void RunState::make_zeros(std::uint32_t place) {
+  const recorded::Buffer& buffer = declared(place);
+  const std::string_view backend = device(buffer.device).backend();
+  if (buffer.kind == MemoryKind::device && backend != "cpu" && backend != "sim") return;
+  volatile Byte* const data = buffers_[place].data;
+  if (data == nullptr) return;
+  for (std::uint64_t i = 0; i < buffer.bytes; ++i) data[i] = Byte{0};
 }
 
 }  // namespace weir::scenario

@@ -149,6 +149,7 @@ class RunState {
 
   void host_function(const recorded::Command& command, SourceLocation where);
   void allocate(std::uint32_t buffer, StreamRef stream, SourceLocation where);
+  void make_zeros(std::uint32_t buffer);
   void free(const recorded::Command& command, SourceLocation where);
   void synchronize(const recorded::Command& command, SourceLocation where);
   void query(const recorded::Command& command, SourceLocation where);

@@ -112,6 +112,27 @@ TEST_F(CheckVerb, neither_costs_nor_unwritten_conditions_keep_it) {
   EXPECT_EQ(findings[0]["kind"], "uninitialised_read");
 }
 
+TEST_F(CheckVerb, conditions_copied_from_memory_that_nobody_wrote_keep_it_from_ending_nowhere) {
+  setenv("MALLOC_PERTURB_", "85", 1);  // what others had there
+  for (const std::string kind : {"device", "pinned", "pageable"}) {
+    const std::string path = file(
+        "copied.json", R"({"format": "weir.scenario", "version": 1, "streams": [{"name": "s", "kind": "non_blocking"}],
+        "events": [], "buffers": [{"name": "c", "kind": "device", "bytes": 64, "home": "s"},
+        {"name": "d", "kind": "device", "bytes": 64}, {"name": "m", "kind": ")" +
+                           kind + R"(", "bytes": 64, "start": "later"}, {"name": "n", "kind": "device", "bytes": 64,
+        "start": "later"}], "program": [{"op": "alloc", "buffer": "m", "stream": "s"},
+        {"op": "copy", "stream": "s", "to": "c", "from": "m"}, {"op": "build_graph", "graph": "g", "nodes": [
+        {"name": "a", "op": "alloc", "buffer": "n"}, {"name": "b", "op": "copy", "to": "c",
+        "from": "n", "after": ["a"]}, {"name": "w", "op": "while", "after": ["b"],
+        "condition": {"buffer": "c", "bytes": 4}, "bodies": [[{"name": "k", "op": "launch",
+        "uses": [{"buffer": "d", "access": "out"}]}]]}]}, {"op": "launch_graph", "stream": "s", "graph": "g"}]})");
+    const Result result = tool_test::run({"check", "--json", path});
+    EXPECT_EQ(result.err, "") << kind;
+    EXPECT_GE(only_line(result)["findings"].size(), 1u) << result.out;  // it reads what nobody wrote
+  }
+  unsetenv("MALLOC_PERTURB_");
+}
+
 TEST_F(CheckVerb, W19_tells_the_forgotten_wait_of_the_guide_and_the_line_that_mends_it) {
   const std::string path = file("guide.json", scenario(std::string(zeros) + ", " + scale));
   const Result result = tool_test::run({"check", path});
