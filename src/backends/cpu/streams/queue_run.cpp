@@ -72,6 +72,7 @@ std::uint64_t CpuQueue::run_popped(Runner& runner) {
   if (!take_popped()) return 0;  // a host thread helps, or it is parked
   const std::uint64_t before = runner.commands;
   runner.share = Runner::fair_share;
+  runner.hops = 0;
   run(runner, ~std::uint64_t{0}, true);
   return runner.commands - before;
 }
@@ -121,8 +122,9 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       complete(runner);
       if (pool_.more_urgent_than(level()) || runner.must_leave()) break;
       if (--runner.share <= 0) {
-        if (pool_.any_ready()) break;
+        if (pool_.any_ready() || pool_.better_left_to_host(runner)) break;
         runner.share = Runner::fair_share;
+        runner.hops = 0;
       }
     } else {
       complete();
@@ -243,6 +245,7 @@ void CpuQueue::run_woken(Runner& runner, std::uint64_t sequence) {
     return;
   }
   CpuQueue& source = *std::exchange(runner.woken, nullptr);
+  ++runner.hops;
   if (!source.take_popped()) return;  // a host thread helps
   ++runner.depth;
   runner.note_queue(source);

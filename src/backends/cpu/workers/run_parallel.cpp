@@ -11,6 +11,7 @@ namespace weir::cpu {
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double probe_nanoseconds = 3'000;     ///< how long a loop runs alone before its cost is judged
+constexpr double tiny_nanoseconds = 750;        ///< a loop so short is run in one piece
 constexpr double alone_nanoseconds = 12'000;    ///< less than this is finished alone: a wake-up would cost as much
 constexpr double least_nanoseconds = 40'000;    ///< a chunk long enough to take
 constexpr double most_nanoseconds = 1'000'000;  ///< and one after which more urgent work is not late
@@ -108,6 +109,12 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   double& known = known_costs.of(kernel);
   const bool likely_short = known > 0 && known * static_cast<double>(count) < alone_nanoseconds;
   const auto start = Clock::now();
+  if (likely_short && known * static_cast<double>(count) < tiny_nanoseconds) {
+    body(context, 0, count, runner);
+    const double spent = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    known = KnownCosts::after(known, std::max(spent / static_cast<double>(count), 0.01));
+    return;
+  }
   const int shares = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(width_), count));
   const int own = runner.place % shares;
   const std::size_t first = ParallelLoop::share_begin(count, shares, own);

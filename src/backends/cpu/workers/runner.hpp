@@ -16,6 +16,7 @@ struct Runner {
   detail::BlockMemory block_memory;
   int depth = 0;               ///< of queues that it runs because others wait for them
   int share = fair_share;      ///< commands left of the turn
+  int hops = 0;                ///< of the turn, between queues that wait for each other
   std::uint64_t commands = 0;  ///< that it ran so far
   int level = 0;               ///< of what it runs
   int place = 0;               ///< the share of parallel loops that it begins with

@@ -14,9 +14,12 @@ namespace weir::cpu {
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto spin_window = std::chrono::microseconds(50);
-constexpr int pauses_between_looks = 32;  ///< about a microsecond
-constexpr int usual_looks = 32;           ///< at ready queues, while a host thread is at work
+constexpr int pauses_between_looks = 32;
+constexpr auto between_looks = std::chrono::nanoseconds(400);
+constexpr int usual_looks = 32;  ///< at ready queues, while a host thread is at work
 constexpr int most_looks = 256;
+constexpr int most_looks_of_narrow = 1024;  ///< where no other worker waits for what this one lists
+constexpr int most_skipped = 8;             ///< looks that one stands for
 constexpr auto cheap_command = std::chrono::nanoseconds(250);
 constexpr auto cheap_turn = std::chrono::nanoseconds(1'000);  ///< that part of a turn which is handing over
 constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
@@ -39,8 +42,19 @@ struct Place {
   std::uint32_t pops = 0;
   int cheap = most_signs;  ///< how sure it is of what sweeps are like
   int brief = most_signs;
+  std::uint32_t host_turns = 0;  ///< when its present sweep began
 };
 thread_local Place place;
+
+/// The time of so many looks.
+void pause_for(int looks) {
+  if (looks == 1) {
+    pause(pauses_between_looks);
+    return;
+  }
+  const auto end = Clock::now() + looks * between_looks;
+  while (Clock::now() < end) pause(pauses_between_looks / 4);
+}
 
 }  // namespace
 
@@ -158,6 +172,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   int turns = 0;
   std::uint64_t commands = 0;
   const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
+  place.host_turns = host_turns;
   const auto begin = Clock::now();
   const bool light = wide() && (cheap_.load(std::memory_order_relaxed) || brief_.load(std::memory_order_relaxed));
   for (int left = light || !wide() ? ready_.count() : turns_of_a_sweep; left > 0; --left) {
@@ -183,8 +198,16 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   const bool cheap = spent < static_cast<std::int64_t>(commands) * cheap_command + turns * cheap_turn;
   const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
   if (wide()) learn(cheap, spent < turns * brief_turn, fed);
-  patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most_looks) : 0;
+  const int most = wide() ? most_looks : most_looks_of_narrow;
+  patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most) : 0;
   return true;
+}
+
+/// Whether a host thread goes on feeding streams that wait for each other by turns, so that the worker ends its sweep: each of
+/// their commands has both cores take the same lines of memory from each other, for several times what it costs one alone.
+bool WorkerPool::better_left_to_host(const Runner& runner) const {
+  return place.pool == this && runner.hops >= Runner::fair_share / 4 &&
+         host_turns_.load(std::memory_order_relaxed) != place.host_turns;
 }
 
 /// What most of the last sweeps of this worker were like, all others go by, too.
@@ -207,16 +230,21 @@ bool WorkerPool::spin(int patience, bool loops) {
   const auto deadline = Clock::now() + spin_window;
   bool found = false;
   std::uint32_t turns = spin_signs();
+  int looks = 1;  // that the next one stands for: more and more, while a host thread is at work
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
-    pause(pauses_between_looks);
+    pause_for(looks);
     if (loops && loops_.any()) {
       found = true;
     } else if (any_ready()) {
       const std::uint32_t now = spin_signs();
-      found = now == turns || --patience <= 0;
+      patience -= looks;
+      found = now == turns || patience <= 0;
       turns = now;
+      looks = std::min(2 * looks, most_skipped);
     } else if (Clock::now() >= deadline) {
       break;
+    } else {
+      looks = 1;
     }
   }
   vigil_.end_spinning();

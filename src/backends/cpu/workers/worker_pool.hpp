@@ -38,6 +38,7 @@ class WorkerPool {
   void nudge();
   /// Whether a queue of a level before `level` waits for a worker, or a loop of one for helpers.
   bool more_urgent_than(int level) const { return ready_.any_before(level) || loops_.any_before(level); }
+  bool better_left_to_host(const Runner& runner) const;
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   /// How host threads wait for its queues.
   WaitMode wait_mode() const { return wait_mode_.load(std::memory_order_relaxed); }
