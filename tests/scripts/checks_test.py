@@ -96,6 +96,12 @@ class Rules(Planted):
         row = "| `cudaEventQuery(e)` | `event.done()` |\n"
         self.refused({**test, "docs/coming_from.md": page + row}, "tests/coming_from has no event.done()")
 
+    def test_programs_of_pages_are_compiled(self):
+        page = "Graphs:\n\n```cpp\n#include <weir/weir.hpp>\nweir::Graph g;  // empty\ng.launch(s);\n```\n"
+        test = {"tests/pages/graphs_test.cpp": "weir::Graph g;           // empty\n  g.launch(s);\n", "docs/graphs.md": page}
+        self.assertEqual(self.check("check_claims", {**self.documents, **test})[0], 0)
+        self.refused({**test, "docs/graphs.md": page.replace("launch", "play")}, "docs/graphs.md:3: neither tests/pages nor tests/coming_from has this block")
+
     def test_sentences_about_mistakes_are_expected_by_a_program(self):
         page = "| You write | It says |\n|---|---|\n| `wait()` | wait for what |\n"
         own_words = "\n| You write | It says |\n|---|---|\n| `go()` | no matching function |\n"
