@@ -1,9 +1,12 @@
 // The calls of docs/coming_from.md, each as that page has it: scripts/check_claims compares the two.
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <weir/collectives.hpp>
+#include <weir/ipc.hpp>
 #include <weir/weir.hpp>
 
 namespace {
@@ -17,6 +20,18 @@ struct Add {
 
 struct Count {
   WEIR_KERNEL void operator()(std::size_t, weir::View<float> z) const { weir::atomic_add(z(0), 1.0f); }
+};
+
+struct Negate {
+  WEIR_KERNEL void operator()(int i, weir::View<float> z) const { z[i] = -z[i]; }
+};
+
+struct Double {
+  WEIR_KERNEL void operator()(float& v) const { v *= 2; }
+};
+
+struct Twice {
+  WEIR_KERNEL float operator()(float v) const { return 2 * v; }
 };
 
 struct Stop {
@@ -48,7 +63,7 @@ constexpr std::size_t n = 1000;
 struct ComingFrom : testing::Test {
   weir::Device device = weir::device("cpu");
   weir::Stream stream{device}, other{device}, third{device};
-  weir::Event event{device};
+  weir::Event event{device}, done{device};
   weir::TimedEvent start{device}, end{device};
   std::vector<float> values = std::vector<float>(n, 2.0f);
   weir::Array<float> host = weir::full(weir::pinned, n, 1.0f);
@@ -87,6 +102,10 @@ TEST_F(ComingFrom, streams) {
     weir::Stream urgent(device, {.priority = -1});
     EXPECT_FALSE(free.blocking());
     EXPECT_EQ(urgent.priority(), -1);
+    EXPECT_EQ(stream.priority(), 0);
+    const weir::ScopedDevice here(device);
+    weir::Stream copies({.name = "copies"});
+    EXPECT_EQ(copies.name(), "copies");
   }
   EXPECT_FALSE(weir::legacy_stream(device) == weir::per_thread_stream(device));
   {
@@ -108,6 +127,7 @@ TEST_F(ComingFrom, streams) {
 TEST_F(ComingFrom, events) {
   stream.record(event);
   stream.wait(event);
+  stream.wait({event, done});
   weir::wait_event(event);
   event.synchronize();
   weir::synchronize_event(event);
@@ -142,6 +162,9 @@ TEST_F(ComingFrom, memory) {
   host[0] = 5;
   weir::copy(stream, x, host);
   stream.synchronize();
+  weir::copy(stream, y.slice(0, 10), x.slice(10, 20));
+  EXPECT_EQ(y.to_host(stream)[0], x.to_host(stream)[10]);
+  EXPECT_NE(y.to_host(stream)[0], 5);
   weir::copy(y, x);
   EXPECT_EQ(y.to_host()[0], 5);
   EXPECT_EQ(x.to_host()[0], 5);
@@ -159,6 +182,12 @@ TEST_F(ComingFrom, work) {
   weir::fill(stream, z, 0.0f);
   weir::launch(stream, {.size = n, .name = "add"}, Add{}, weir::in(x), weir::in(y), weir::out(z));
   expect_sums();
+  weir::launch(stream, {.size = n, .block = 128}, Negate{}, weir::inout(z));
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, -3.0f));
+  called = false;
+  weir::host_call([&] { called = true; });
+  weir::get_stream().synchronize();
+  EXPECT_TRUE(called);
   auto sums = weir::zeros<float>(4);
   weir::launch_blocks({.blocks = 4, .threads = 256}, BlockSums{}, weir::in(x), weir::out(sums));
   EXPECT_EQ(sums.to_host(), (std::vector<float>{256, 256, 256, n - 3 * 256}));
@@ -192,6 +221,27 @@ TEST_F(ComingFrom, algorithms) {
   weir::reduce_by_key(stream, x, y, z, sums, count);
   EXPECT_EQ(sums.to_host()[0], n);
   weir::sort(stream, x);
+  auto offsets = weir::from(stream, {0, 10, 100});
+  auto two = weir::zeros<float>(stream, 2);
+  weir::fill(stream, x, 1.0f);
+  weir::reduce_segments(stream, x, offsets, two);
+  EXPECT_EQ(two.to_host()[1], 90);
+  weir::partition(stream, x, y, count, IsOne{});
+  EXPECT_EQ(y.to_host()[n - 1], 1);
+  weir::for_each(stream, x, Double{});
+  weir::transform(stream, x, y, Twice{});
+  EXPECT_EQ(y.to_host()[0], 4);
+}
+
+TEST_F(ComingFrom, processes) {
+  weir::Pool shareable(device, {.shareable = true});
+  const auto shared = weir::empty<float>(stream, n, shareable);
+  stream.record(event);
+  weir::ArrayHandle handle = weir::export_array(shared);
+  weir::EventHandle mark = weir::export_event(event);
+  // The exporter itself has them.
+  EXPECT_THROW(static_cast<void>(weir::import_array<float>(stream, handle)), weir::Error);
+  EXPECT_THROW(static_cast<void>(weir::import_event(device, mark)), weir::Error);
 }
 
 TEST_F(ComingFrom, graphs) {
@@ -222,12 +272,39 @@ TEST_F(ComingFrom, graphs) {
   loop.launch(stream);
   EXPECT_EQ(go.to_host()[0], 0);
   EXPECT_EQ(z.to_host(), std::vector<float>(n, 1.0f));
+  weir::Graph chosen = weir::capture(stream, [&] {
+    weir::capture_switch(
+        stream, go, [&] { weir::fill(z, 2.0f); }, [&] { weir::fill(z, 3.0f); });
+  });
+  chosen.launch(stream);
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, 2.0f));
   weir::GraphBuilder builder(device);
   builder.capture([&](weir::StreamRef s) { weir::sort(s, x); });
   auto [memory, begin] = builder.allocate<float>(n);
   weir::GraphBuilder another(device);
   another.free(memory);
   EXPECT_EQ(another.build().node_count(), 1u);
+}
+
+TEST_F(ComingFrom, nodes_and_modes) {
+  weir::capture_begin(stream, weir::CaptureMode::relaxed);
+  EXPECT_TRUE(weir::is_capturing(stream));
+  weir::fill(stream, z, 7.0f);
+  weir::Graph relaxed = weir::capture_end(stream);
+  relaxed.launch(stream);
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, 7.0f));
+  weir::GraphBuilder builder(device);
+  const auto before = builder.fill(z, 0.0f);
+  const auto node = builder.launch(n, Add{}, weir::in(x), weir::in(y), weir::out(z));
+  builder.depends(node, before);
+  weir::Graph built = builder.build();
+  built.update(node, weir::in(y), weir::in(x), weir::out(z));
+  built.launch(stream);
+  expect_sums();
+  built.disable(node);
+  built.launch(stream);
+  EXPECT_EQ(z.to_host(), std::vector<float>(n, 0.0f));
+  EXPECT_NE(weir::to_dot(built).find("Add"), std::string::npos);
 }
 
 }  // namespace
