@@ -11,19 +11,21 @@ struct PartialSum {
     // Shared memory belongs to the block. It holds anything at first.
     const weir::View<float> shared = block.shared<float>(block.threads());
 
-    // Each block adds up a part of its own, whose elements its threads take in turn: neighbours read neighbours, as a GPU
-    // likes it, and the part stays in a CPU's cache. Threads that stride over the whole array, as many CUDA kernels do, are as
-    // fast on a GPU, but several times slower on a CPU, where one core runs all threads of a block.
+    // Each block adds up a part of its own.
     const std::size_t length = (x.size() + block.count() - 1) / block.count();
     const std::size_t begin = block.index() * length;
     const std::size_t end = begin + length < x.size() ? begin + length : x.size();
 
-    // Each call of each() is one phase: all threads have finished it before the next begins.
-    block.each([&](std::size_t thread) {
-      float sum = 0.0f;
-      for (std::size_t i = begin + thread; i < end; i += block.threads()) sum += x[i];
-      shared[thread] = sum;
-    });
+    // Each call of each() is one phase: all threads have finished it before the next begins. Here each step is a phase, in
+    // which neighbours read neighbours: a GPU reads their elements at once, and a CPU, where one core runs the threads of
+    // a block one after the other, reads memory in its order. A loop inside of the phase, with which threads of CUDA kernels
+    // stride through an array, is as fast on a GPU, but several times slower on a CPU (docs/blocks.md).
+    block.each([&](std::size_t thread) { shared[thread] = 0.0f; });
+    for (std::size_t first = begin; first < end; first += block.threads()) {
+      block.each([&](std::size_t thread) {
+        if (first + thread < end) shared[thread] += x[first + thread];
+      });
+    }
 
     // A tree, phase by phase. `block.reduce(...)` does it in one call, and more is in docs/blocks.md.
     for (std::size_t half = block.threads() / 2; half > 0; half /= 2) {

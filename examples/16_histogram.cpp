@@ -24,11 +24,15 @@ struct CountByBlock {
     block.each([&](std::size_t thread) {
       for (std::size_t b = thread; b < bins; b += block.threads()) own[b] = 0;
     });
-    const std::size_t stride = block.count() * block.threads();
-    block.each([&](std::size_t thread) {
-      for (std::size_t i = block.index() * block.threads() + thread; i < values.size(); i += stride)
-        weir::atomic_add(own[values[i] % bins], 1);
-    });
+    // A part for each block, and each step a phase, so that a CPU reads memory in its order (docs/blocks.md).
+    const std::size_t length = (values.size() + block.count() - 1) / block.count();
+    const std::size_t begin = block.index() * length;
+    const std::size_t end = begin + length < values.size() ? begin + length : values.size();
+    for (std::size_t first = begin; first < end; first += block.threads()) {
+      block.each([&](std::size_t thread) {
+        if (first + thread < end) weir::atomic_add(own[values[first + thread] % bins], 1);
+      });
+    }
     block.each([&](std::size_t thread) {
       for (std::size_t b = thread; b < bins; b += block.threads()) weir::atomic_add(counts[b], own[b]);
     });
