@@ -125,7 +125,7 @@ class GraphBuilder {
     // The body's calls are the user's own.
     return graph(weir::capture(StreamArg(own, where), [&] { body(StreamRef(own)); }), where);
   }
-  /// weir::reduce, inclusive_scan and transform, as a node each; other algorithms by capture().
+  /// weir::reduce, inclusive_scan, exclusive_scan and transform, as a node each; other algorithms by capture().
   template <class X, class T, class Op = Plus>
   Node reduce(const ArrayBase<X>& x, const ArrayBase<T>& result, Op op = {},
               SourceLocation where = SourceLocation::current()) {
@@ -136,6 +136,12 @@ class GraphBuilder {
                       SourceLocation where = SourceLocation::current()) {
     return make_by_capture("weir::GraphBuilder::inclusive_scan", where,
                            [&](StreamArg s) { weir::inclusive_scan(s, x, y, op); });
+  }
+  template <class X, class T, class Op = Plus>
+  Node exclusive_scan(const ArrayBase<X>& x, const ArrayBase<T>& y, std::type_identity_t<T> init = T{}, Op op = {},
+                      SourceLocation where = SourceLocation::current()) {
+    return make_by_capture("weir::GraphBuilder::exclusive_scan", where,
+                           [&](StreamArg s) { weir::exclusive_scan(s, x, y, init, op); });
   }
   template <class X, class Y, class F>
   Node transform(const ArrayBase<X>& x, const ArrayBase<Y>& y, F f, SourceLocation where = SourceLocation::current()) {

@@ -225,13 +225,14 @@ TEST_P(GraphsAlgorithms, partition_histogram_and_reduce_by_key_in_every_kind_of_
 TEST_P(GraphsAlgorithms, are_nodes_of_a_builder) {
   for (const auto dependencies : {weir::Dependencies::explicit_only, weir::Dependencies::inferred}) {
     const std::size_t n = 10'000;
-    auto x = weir::zeros<std::int64_t>(s, n), y = weir::zeros<std::int64_t>(s, n);
+    auto x = weir::zeros<std::int64_t>(s, n), y = weir::zeros<std::int64_t>(s, n), z = weir::zeros<std::int64_t>(s, n);
     auto sums = weir::zeros<std::int64_t>(s, 2);
     s.synchronize();
     weir::GraphBuilder builder(device(), dependencies);
     std::vector<weir::Node> chain = {builder.transform(x, y, TimesThree{}),
                                      builder.transform(x, y, y, weir::Plus{}),
                                      builder.inclusive_scan(y, x),
+                                     builder.exclusive_scan(y, z, 5),
                                      builder.reduce(y, sums.slice(0, 1)),
                                      builder.reduce(x, sums.slice(1, 2), weir::Maximum{}),
                                      builder.capture([&](weir::StreamRef on) { weir::sort(on, x, weir::Greater{}); })};
@@ -243,6 +244,8 @@ TEST_P(GraphsAlgorithms, are_nodes_of_a_builder) {
     graph.launch(s);
     EXPECT_EQ(sums.to_host(s), (Values{40'000, 40'000}));
     EXPECT_EQ(x.to_host(s)[1], 39'996);
+    EXPECT_EQ(z.to_host(s)[0], 5);
+    EXPECT_EQ(z.to_host(s)[n - 1], 40'001);
   }
 }
 
