@@ -214,7 +214,7 @@ class ArrayBase : public detail::ArrayTag {
   /// The stream that the memory was made on and returns to.
   StreamRef stream() const { return storage_ ? storage_->home : StreamRef{}; }
 
-  /// For messages and tools: the memory's, so that slices have it, too.
+  /// A name for messages and tools. It belongs to the memory, so slices have it, too.
   void set_name(std::string_view name, SourceLocation where = SourceLocation::current()) const {
     detail::check_call("weir::Array::set_name", where);
     detail::name_storage(detail::require(storage_, "weir::Array::set_name", where), name);

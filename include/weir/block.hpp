@@ -312,8 +312,8 @@ class Block {
 #endif
   }
 
-  /// The value of thread `from`, for every thread. A function is called by that thread alone. A thread that the block has
-  /// not throws Error(invalid_value) on the CPU and stops the kernel, as device_failed, on a GPU.
+  /// The value of thread `from`, for every thread. A function is called by that thread alone. A thread that is not in the
+  /// block throws Error(invalid_value) on the CPU and stops the kernel, as device_failed, on a GPU.
   template <class Value>
   WEIR_KERNEL detail::ThreadValue<Value> broadcast(const Value& value, std::size_t from) const {
     using T = check_value<detail::ThreadValue<Value>>;

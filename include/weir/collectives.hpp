@@ -1,7 +1,6 @@
 // Collectives: all_reduce and its kin as stream commands. docs/collectives.md has the rules of order and failure.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include <weir/algorithm.hpp>
 #include <weir/detail/arguments.hpp>
+#include <weir/detail/durations.hpp>
 #include <weir/stream.hpp>
 
 namespace weir {
@@ -61,7 +61,7 @@ class Communicator {
   Communicator split(int color, int key, SourceLocation where = SourceLocation::current()) const;
   /// Pending collectives fail on all ranks (rank_failed, naming this line), and later calls throw. Never waits.
   void abort(SourceLocation where = SourceLocation::current()) const;
-  /// Once this failed: a communicator of the ranks that did not. Each of them calls it. Throws not_ready while nothing has
+  /// After a failure: a communicator of the ranks that have not failed. Each of them calls it. Throws not_ready while nothing has
   /// failed, rank_failed for a rank that did, not_supported where the ranks are processes. Never waits.
   Communicator without_failed(SourceLocation where = SourceLocation::current()) const;
 

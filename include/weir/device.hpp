@@ -1,7 +1,6 @@
 // Devices: what runs commands. A Device is a cheap handle; devices live as long as the process.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,13 +8,14 @@
 #include <type_traits>
 #include <vector>
 
+#include <weir/detail/durations.hpp>
 #include <weir/source_location.hpp>
 
 namespace weir {
 
 namespace detail {
 struct DeviceState;
-/// What is written where a device's name belongs in other libraries: a number. A literal 0 would also be no text and no address.
+/// A number in the place of a device's name, as other libraries take it. (A literal 0 would also convert to a null pointer.)
 template <class N>
 concept device_number = std::is_arithmetic_v<N> || std::is_null_pointer_v<N>;
 template <class N>

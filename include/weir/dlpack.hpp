@@ -99,7 +99,7 @@ M* export_view(Storage* storage, const AnyView<T>& view, bool read_only, const d
 /// weir::dlpack or of <dlpack/dlpack.h>. An array of const elements, or in(array), is exported read-only.
 ///
 /// Before the deleter is called, the consumer's work must be done, or be in the stream that it named here as None, 1 or a
-/// weir::Stream: of those Weir keeps account. Of any other stream it does not, because the handle may be gone by then.
+/// weir::Stream: for these Weir keeps the memory until the stream is done. For others it cannot: their handles may be gone.
 ///
 /// Pinned memory is exported as host memory, which every consumer takes. Throws invalid_value for a consumer that makes no
 /// sense for the memory, invalid_handle, already_freed, and not_supported for DLManagedTensor read-only: it cannot say so.

@@ -1,10 +1,10 @@
 // Events: marks in streams that other streams, other devices and the host can wait for.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <type_traits>
 
+#include <weir/detail/durations.hpp>
 #include <weir/device.hpp>
 #include <weir/source_location.hpp>
 

@@ -127,8 +127,8 @@ void check_bins(bool in_order, bool finite, const char* operation, SourceLocatio
 }  // namespace detail
 
 /// counts[b] = how many elements of x are in [lower + b * w, lower + (b + 1) * w), where w = (upper - lower) /
-/// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Bounds are of the elements' type, those of
-/// integers below 64 bits of 64: all bytes are counted from 0 to 256. Edges are exact for integers, and rounded as double
+/// counts.size(); elements outside of [lower, upper), and NaNs, are not counted. Bounds have the elements' type, or
+/// 64 bits for shorter integers, so that 0 to 256 counts all bytes. Edges are exact for integers, and rounded as double
 /// for others. Asynchronous, in the order of `stream`; one-dimensional arrays or slices of numbers and of
 /// integers that hold the counts. Throws wrong_shape for no bins, invalid_value unless lower < upper and their difference is a
 /// finite double.

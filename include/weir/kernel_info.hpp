@@ -24,7 +24,7 @@ class KernelInfo : public KernelFacts {
   /// Throws invalid_value for sizes that no launch may have.
   std::size_t blocks_per_multiprocessor(std::size_t threads, std::size_t shared_bytes = 0,
                                         SourceLocation where = SourceLocation::current()) const;
-  /// Which part of the threads that a multiprocessor can hold these blocks are, 0 to 1. On the CPU 1.
+  /// The share of a multiprocessor's threads that these blocks fill, 0 to 1. On the CPU 1.
   double occupancy(std::size_t threads, std::size_t shared_bytes = 0,
                    SourceLocation where = SourceLocation::current()) const;
 
@@ -77,8 +77,8 @@ constexpr bool takes_block() {
 
 /// What `device` makes of a kernel, for weir::launch or weir::launch_blocks. With arguments, as launches get them: of exactly
 /// that launch. Without: of one whose arguments have the types that the kernel declares. Nothing is launched, and no memory
-/// is touched. Throws not_supported for a kernel without code for this device. The kernel's type is known, so not `auto` for
-/// its parameters, where no arguments are passed.
+/// is touched. Throws not_supported for a kernel without code for this device. Without arguments no parameter
+/// of the kernel may be `auto`.
 template <class F, class... A>
 KernelInfo kernel_info(DeviceArg device, [[maybe_unused]] const F& kernel, [[maybe_unused]] const A&... arguments) {
   using Functor = std::decay_t<F>;

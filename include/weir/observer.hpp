@@ -1,7 +1,6 @@
 // Observers: how tools see a program. Checkers, tracers and users' own tools are observers and need public headers only.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <weir/detail/durations.hpp>
 #include <weir/device.hpp>
 #include <weir/op.hpp>
 #include <weir/stream.hpp>
@@ -116,11 +116,11 @@ struct HandOffCall {
 
 /// The host computes for that time, as weir::sim::host_work() tells simulated devices.
 struct HostWork {
-  std::chrono::nanoseconds time;  ///< below 0: so much of what may be taken back does not count
+  std::chrono::nanoseconds time;  ///< negative: by so much earlier work that may be taken back is shortened
   SourceLocation where;
   std::uint32_t thread;  ///< as in Command
-  /// The thread was told that work is not done that is, by the device's time. A loop that asks again would have ended: if the
-  /// thread does, what it is said to have worked meanwhile is taken back, before anything else is told of it.
+  /// The thread was told that work is not done, although it is by the device's own time. A loop that polls would have ended
+  /// there: if the thread asks again, this work is taken back before anything else of the thread is reported.
   bool may_be_taken_back = false;
 };
 
@@ -172,7 +172,7 @@ struct Failure {
 /// Observing changes neither order nor results, errors or overlap, and waits for nothing. During a callback the library holds at
 /// most the lock of the command's stream, of opened() and closed(), of pinned() and unpinned(), or of captures and graphs for
 /// what is reported of them. A callback may call to_text() and accessors of its arguments, and nothing else of Weir's. It must
-/// not throw. Handles may be destroyed: that a stream is closed, which opened(), closed() or shared() destroys, is told behind it.
+/// not throw. It may destroy handles; of a stream that opened(), closed() or shared() destroys, closed() is called afterwards.
 /// What the arguments point to is valid during the call. docs/observers.md lists every callback with its thread, order and cost.
 class Observer {
  public:
@@ -191,8 +191,8 @@ class Observer {
 
   /// The host has waited, and what it waited for was done.
   virtual void waited(const HostWait&) {}
-  /// done() was false, by the virtual clock of a simulated device: of other devices nothing is told, for when their work ends
-  /// differs from run to run.
+  /// done() was false, by the virtual clock of a simulated device. Not called for other devices, since the moments at which
+  /// their work ends differ from run to run.
   virtual void asked(const HostWait&) {}
   virtual void accessed(const HostAccess&) {}
   virtual void handed(const HandOffCall&) {}

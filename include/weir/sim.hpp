@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <weir/detail/durations.hpp>
 #include <weir/device.hpp>
 #include <weir/op.hpp>
 #include <weir/recording.hpp>
