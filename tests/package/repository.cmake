@@ -1,0 +1,26 @@
+# Makes REPOSITORY, a bare git repository whose branch main has one commit: the files of SOURCE as they are now, without BUILD.
+# The commit's date is fixed, so that the same files give the same commit, which projects that have it need not fetch again.
+function(run)
+  execute_process(COMMAND ${GIT} --git-dir=${REPOSITORY} ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# Neither what a hook that runs tests has set, nor the user's own settings.
+foreach(name DIR INDEX_FILE WORK_TREE)
+  unset(ENV{GIT_${name}})
+endforeach()
+set(ENV{GIT_CONFIG_GLOBAL} /dev/null)
+set(ENV{GIT_CONFIG_NOSYSTEM} 1)
+foreach(name AUTHOR COMMITTER)
+  set(ENV{GIT_${name}_NAME} test)
+  set(ENV{GIT_${name}_EMAIL} test@localhost)
+  set(ENV{GIT_${name}_DATE} "2000-01-01T00:00:00Z")
+endforeach()
+file(REMOVE_RECURSE ${REPOSITORY})
+run(init --quiet --bare --initial-branch=main)
+cmake_path(IS_PREFIX SOURCE ${BUILD} NORMALIZE inside)
+if(inside)
+  file(RELATIVE_PATH build ${SOURCE} ${BUILD})
+  file(APPEND ${REPOSITORY}/info/exclude "/${build}/\n")
+endif()
+run(--work-tree=${SOURCE} -C ${SOURCE} add --all)
+run(--work-tree=${SOURCE} commit --quiet --message=Weir)
