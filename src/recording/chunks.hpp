@@ -30,18 +30,26 @@ class Chunks {
   const T& operator[](std::size_t i) const { return chunks_[i / chunk][i % chunk]; }
   T& operator[](std::size_t i) { return chunks_[i / chunk][i % chunk]; }
 
-  void push(const T& value, Budget& budget) {
-    if (size_ == chunks_.size() * chunk) {
-      budget.take(chunk * sizeof(T) + sizeof(void*));
-      chunks_.push_back(std::make_unique<T[]>(chunk));
-    }
-    chunks_[size_ / chunk][size_ % chunk] = value;
+  void push(const T& value, Budget& budget) { add(budget) = value; }
+  /// One more, to be written.
+  T& add(Budget& budget) {
+    if (next_ == end_) grow(budget);
     ++size_;
+    return *next_++;
   }
 
  private:
+  void grow(Budget& budget) {
+    budget.take(chunk * sizeof(T) + sizeof(void*));
+    chunks_.push_back(std::make_unique<T[]>(chunk));
+    next_ = chunks_.back().get();
+    end_ = next_ + chunk;
+  }
+
   std::vector<std::unique_ptr<T[]>> chunks_;
   std::size_t size_ = 0;
+  T* next_ = nullptr;
+  T* end_ = nullptr;  ///< of the last chunk
 };
 
 /// Places by what is there: open addressing, half full at most. `Hash(place)` and `Same(place)` are the caller's.

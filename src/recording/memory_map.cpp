@@ -19,6 +19,7 @@ std::uint32_t MemoryMap::remove(BufferId id, const void* data) {
     if (const auto unseen = unseen_.find(id); unseen != unseen_.end()) {
       unseen_at_.erase(ranges_[unseen->second].begin);
       unseen_.erase(unseen);
+      ++ends_;
     }
     return none;
   }
@@ -82,11 +83,13 @@ MemoryMap::Order::const_iterator MemoryMap::first_behind(const Order& order, std
 void MemoryMap::pinned(const void* data, std::size_t bytes, Name file, std::uint32_t line) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   pins_.insert_or_assign(begin, Pin{begin + bytes, file, line});
+  ++shifts_;
 }
 
 void MemoryMap::unpinned(const void* data) {
   const auto pin = pins_.find(reinterpret_cast<std::uintptr_t>(data));
   if (pin == pins_.end()) return;
+  ++shifts_;
   for (const Part& part : parts_of(pin->first, pin->second.end - pin->first)) {
     Range& range = ranges_[part.range];
     range.kind = MemoryKind::pageable;
@@ -144,8 +147,9 @@ std::uint32_t MemoryMap::unseen(BufferId id, std::uintptr_t begin, std::size_t b
   const auto [found, added] = unseen_.try_emplace(id, static_cast<std::uint32_t>(ranges_.size()));
   if (added) {
     ranges_.push_back({begin, begin, found->second, kind, device, true});
-  } else if (ranges_[found->second].kind != MemoryKind::pinned) {
-    ranges_[found->second].kind = kind;
+  } else if (MemoryKind& known = ranges_[found->second].kind; known != MemoryKind::pinned && known != kind) {
+    known = kind;
+    ++shifts_;
   }
   const Range& range = ranges_[found->second];
   const bool inside = !added && range.begin <= begin && begin + bytes <= range.end;

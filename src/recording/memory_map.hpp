@@ -25,8 +25,12 @@ class MemoryMap {
   /// The place of what ends; none if it was not seen.
   std::uint32_t remove(BufferId id, const void* data);
   std::uint32_t place_of(BufferId id) const;
-  /// Grows with each allocation that ends.
+  /// Whether it was seen to be made, or was used, and has not ended.
+  bool lives(BufferId id) const { return by_id_.contains(id) || unseen_.contains(id); }
+  /// Grows with each array that ends.
   std::uint64_t ends() const { return ends_; }
+  /// Grows when the next use of an older array may change its range, though an earlier one of the same bytes did so before.
+  std::uint64_t shifts() const { return shifts_; }
 
   /// Memory of the program's own that is pinned, and by which line: a use of some of it is of a range that has all of it.
   void pinned(const void* data, std::size_t bytes, Name file, std::uint32_t line);
@@ -91,6 +95,7 @@ class MemoryMap {
 
   std::unordered_map<BufferId, Live> by_id_;
   std::uint64_t ends_ = 0;
+  std::uint64_t shifts_ = 0;
   struct Recent {
     BufferId id = 0;
     const Live* live = nullptr;

@@ -14,6 +14,7 @@
 #include <weir/error.hpp>
 #include <weir/observer.hpp>
 
+#include "recording/lock.hpp"
 #include "recording/running.hpp"
 #include "recording/sink.hpp"
 #include "recording/translator.hpp"
@@ -47,6 +48,11 @@ class RecordingSink final : public recorded::Sink {
     const std::size_t added = recording.add_like(command, place);
     if (cost) recording.set_cost(added, *cost);
     return runs(command, added, id);
+  }
+  /// The same for a launch that has no cost before it has run.
+  void add_again(const recorded::Command& command, std::size_t place, CommandId id) {
+    const std::size_t added = recording.add_like(command, place);
+    if (times_ && id != 0) running_.add({id, static_cast<std::uint32_t>(added), true});
   }
   void gave(CommandId host_function, recorded::Name hand_off) override {
     if (const recorded::Running::One* const one = running_.find(host_function))
@@ -132,6 +138,9 @@ class Recorder::State final : private HasSink, public recorded::Translator {
     return dropped_;
   }
 
+  void submitted(const weir::Command& command) override {
+    if (!submitted_again(command)) Translator::submitted(command);
+  }
   void ran(CommandId id, StreamId, Span span) override {
     const std::lock_guard lock(ended_mutex_);
     const std::chrono::duration<double, std::nano> time = span.end - span.begin;
@@ -140,6 +149,21 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   }
 
  private:
+  /// A launch as there was before, as those of a loop, is kept without the words of all others. False if it is none.
+  bool submitted_again(const weir::Command& command) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (taken_ || dropped_ > 0) return false;
+    const recorded::Repeats::Launched* const launched = again(command);
+    if (launched == nullptr) return false;
+    if (other_bytes_ == 0) other_bytes_ = bytes();
+    if (sink.bytes() + other_bytes_ > sink.recording.limit()) return false;
+    try {
+      sink.add_again(launched->made, launched->place, command.id);
+    } catch (...) {
+      dropped_ = 1;
+    }
+    return true;
+  }
   struct Ended {
     CommandId id;
     double ns;
@@ -158,6 +182,7 @@ class Recorder::State final : private HasSink, public recorded::Translator {
       ++dropped_;
       return;
     }
+    other_bytes_ = 0;
     try {
       if (sink.bytes() + bytes() > sink.recording.limit()) throw std::bad_alloc();
       add();
@@ -168,18 +193,20 @@ class Recorder::State final : private HasSink, public recorded::Translator {
   void keep_late(const Work& late) noexcept override {
     const std::lock_guard lock(mutex_);
     if (taken_) return;
+    other_bytes_ = 0;
     try {
       late();
     } catch (...) {
     }
   }
 
-  mutable std::mutex mutex_;
+  mutable recorded::Lock mutex_;
   /// Commands that have ended, and which the list does not know of: workers do not meet, one by one, the threads that submit.
   std::array<Ended, 256> ended_;
   std::size_t ended_count_ = 0;
   std::mutex ended_mutex_;  ///< of both; before mutex_
   std::size_t dropped_ = 0;
+  std::size_t other_bytes_ = 0;  ///< bytes(), unless that may have changed: 0
   bool times_;
   bool attached_ = false;
   bool taken_ = false;

@@ -214,12 +214,13 @@ std::size_t Recording::add_like(const recorded::Command& command, std::size_t pl
     throw Error(Errc::invalid_value, "weir::Recording::add_like", "command " + std::to_string(place),
                 "there are " + std::to_string(state.commands.size()) + " commands", {});
   }
-  recorded::Command kept = command;
-  kept.first_use = state.commands[place].first_use;
-  kept.use_count = state.commands[place].use_count;
+  const recorded::Command& like = state.commands[place];
+  recorded::Command& kept = state.commands.add(state.budget);
+  kept = command;
+  kept.first_use = like.first_use;
+  kept.use_count = like.use_count;
   kept.cost = recorded::none;
   kept.extra = recorded::none;
-  state.commands.push(kept, state.budget);
   return state.commands.size() - 1;
 }
 

@@ -260,14 +260,15 @@ void Translator::add(const weir::Command& command) {
   const bool unknown = made.target_kind != Target::none && made.target == none;  // older than the recording
   if (unknown || made.op == Op::empty) return;
   std::optional<Cost> cost;
-  if (extras_.costs && objects_.simulated(objects_.device_of(command.stream)))
-    cost = sim::cost_of(command.op, command.where);
+  const bool simulated = extras_.costs && objects_.simulated(objects_.device_of(command.stream));
+  if (simulated) cost = sim::cost_of(command.op, command.where);
   if (same != none) {
     sink_.add_like(made, same, cost, command.id);
+    repeats_.note_like(command, made, !simulated);
     return;
   }
   const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost}, command.id);
-  if (sink_.keeps()) repeats_.note(command, uses, place, objects_.memory());
+  if (sink_.keeps()) repeats_.note(command, made, uses, place, objects_.memory(), !simulated);
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
 

@@ -68,6 +68,12 @@ class Translator : public Observer {
   std::size_t bytes() const {
     return objects_.bytes() + repeats_.bytes() + 64 * (open_guards_.size() + unmade_.size());
   }
+  /// What submitted() adds for this launch is what it added for an earlier one; null if that is not known. Not on simulated
+  /// devices, where each has the cost that was declared by then. Within keep().
+  const Repeats::Launched* again(const weir::Command& command) {
+    if (extras_.host_times || !pending_.empty()) return nullptr;
+    return repeats_.again(command, objects_.memory());
+  }
   /// A command as submitted() adds it; Op::empty for what does nothing. To be used once, or for what names memory by its uses alone.
   /// `runs`: it is done, and what it ends is forgotten.
   Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);

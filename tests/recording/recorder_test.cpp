@@ -101,22 +101,6 @@ const Command& only(const Recording& recording, Op op) {
   throw std::logic_error("there is none");
 }
 
-/// What the launch of that number uses.
-std::string uses_of(const Recording& recording, std::size_t launch) {
-  std::string text;
-  for (std::size_t i = 0; i < recording.size(); ++i) {
-    const Command& command = recording.command(i);
-    if (command.op != Op::launch || launch-- > 0) continue;
-    for (std::size_t use = 0; use < recording.use_count(command); ++use) {
-      const Use one = recording.use(command, use);
-      text += std::to_string(static_cast<int>(one.access)) + recording.text(recording.buffers()[one.buffer].name) +
-              "+" + std::to_string(one.offset) + "," + std::to_string(one.bytes) + " ";
-    }
-    return text;
-  }
-  return text;
-}
-
 /// The recording of its run.
 Recording run_again(const Recording& recording) {
   weir::Recorder recorder;
@@ -131,11 +115,6 @@ Recording read_again(const Recording& recording) { return weir::parse_recording(
 
 struct Column {
   void operator()(std::size_t, weir::View<const float, 2>, weir::View<float>) const {}
-};
-struct Eight {
-  using In = weir::View<const float>;
-  using Out = weir::View<float>;
-  void operator()(std::size_t, In, In, In, In, Out, Out, Out, Out) const {}
 };
 struct Nothing {
   void operator()(std::size_t, weir::View<float>) const {}
@@ -329,48 +308,6 @@ TEST(Recorders, keep_an_order_of_streams_that_no_event_makes) {
   ASSERT_EQ(wait.target_kind, Target::stream);
   EXPECT_STREQ(recording.text(recording.streams()[wait.stream].name), "other");
   EXPECT_STREQ(recording.text(recording.streams()[wait.target].name), "own");
-}
-
-TEST(Recorders, keep_once_what_the_launches_of_a_loop_use) {
-  weir::Recorder recorder;
-  weir::Stream stream(weir::device("cpu"));
-  std::vector<weir::Array<float>> x;
-  for (int i = 0; i < 8; ++i) x.push_back(weir::zeros<float>(stream, 16));
-  constexpr std::size_t turns = 20000;
-  for (std::size_t i = 0; i < turns; ++i) {
-    weir::launch(stream, 1, Eight{}, weir::in(x[0]), weir::in(x[1]), weir::in(x[2]), weir::in(x[3]), weir::out(x[4]),
-                 weir::out(x[5]), weir::inout(x[6]), weir::inout(x[7]));
-  }
-  stream.synchronize();
-  const Recording recording = recorder.finish();
-  EXPECT_LE(recording.bytes(), 85 * turns);  // of which 64 are the command and its cost; eight uses would be 32 more
-  const std::string uses = uses_of(recording, 0);
-  EXPECT_EQ(std::count(uses.begin(), uses.end(), ' '), 8);
-  for (const std::size_t i : {std::size_t{1}, turns / 2, turns - 1}) EXPECT_EQ(uses_of(recording, i), uses) << i;
-}
-
-TEST(Recorders, tell_the_arrays_of_a_loops_turns_apart) {
-  weir::Recorder recorder;
-  weir::Stream stream(weir::device("cpu"));
-  auto kept = weir::zeros<float>(stream, 16);
-  for (int i = 0; i < 3; ++i) {
-    auto temporary = weir::zeros<float>(stream, 16);  // where the one of the turn before was
-    for (int j = 0; j < 2; ++j) {
-      weir::launch(stream, 16, Step{}, weir::in(kept), weir::inout(temporary));
-      weir::launch(stream, 16, Step{}, weir::in(temporary), weir::inout(kept));
-    }
-  }
-  stream.synchronize();
-  const Recording recording = read_again(recorder.finish());
-  for (std::size_t turn = 0; turn < 3; ++turn) {
-    const std::string there = uses_of(recording, 4 * turn), back = uses_of(recording, 4 * turn + 1);
-    EXPECT_NE(there, back);
-    EXPECT_EQ(uses_of(recording, 4 * turn + 2), there);
-    EXPECT_EQ(uses_of(recording, 4 * turn + 3), back);
-    if (turn > 0) {
-      EXPECT_NE(uses_of(recording, 4 * (turn - 1)), there);
-    }
-  }
 }
 
 TEST(Recorders, know_the_cost_of_each_command_in_whatever_order_they_end) {
