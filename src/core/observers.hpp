@@ -80,9 +80,6 @@ void tell_one(Observer& observer, F&& f) noexcept {
 void submit_observed(StreamState& stream, Command& command);
 /// The same with another way into the queue.
 void submit_observed(StreamState& stream, Command& command, void (*enter)(const void* context), const void* context);
-/// The same where somebody watches times, and no policy is to be asked. Who watches nothing else is told what ran, not of the
-/// command: it enters as if nobody were told.
-void submit_for_times(StreamState& stream, Command& command);
 /// Asks the policies about a command that is recorded, or not submitted to a queue. Throws what they throw.
 void ask_policies(StreamRef stream, Command& command);
 inline bool asked() { return (hooks.load(std::memory_order_relaxed) & policies) != 0; }

@@ -303,6 +303,15 @@ std::vector<StreamRef> Runtime::blocking_streams(const DeviceState& device) {
   return found;
 }
 
+void Runtime::let_tellers_finish() noexcept {
+  const auto state_at = [&](std::size_t place) -> const StreamState* {
+    const LockGuard guard(streams_mutex_);
+    return place < all_streams_.size() ? all_streams_[place] : nullptr;
+  };
+  // Without the lock: whom it waits for may close a stream. Who uses a stream that is made behind the last sees the new list.
+  for (std::size_t i = 0; const StreamState* const state = state_at(i); ++i) state->entering.let_teller_finish();
+}
+
 void Runtime::share_stream(StreamState& stream, StreamId id, SourceLocation where) {
   const LockGuard guard(told_mutex_);
   const TellingOfStreams telling;

@@ -14,6 +14,7 @@
 #include <weir/stream.hpp>
 
 #include "backend.hpp"
+#include "core/streams/entry_lock.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -49,7 +50,7 @@ struct StreamState {
   bool wrapped = false;
   SourceLocation where;   ///< that made it
   SourceLocation shared;  ///< where its native handle was taken first; under the runtime's told_mutex
-  Mutex entering;         ///< where observers are told: commands enter the stream in the order in which they are
+  EntryLock entering;     ///< where observers are told: commands enter the stream in the order in which they are
   std::atomic<std::uint64_t> generation{
       0};  ///< of the default stream's commands, of the last one here that observers saw
 };
@@ -117,6 +118,8 @@ class Runtime {
   StreamRef find_stream(StreamId id);
   /// Those that are open, the legacy stream among them; others may open and close meanwhile.
   std::vector<StreamRef> blocking_streams(const DeviceState& device);
+  /// Returns once no thread that enters a stream tells observers of before the call.
+  void let_tellers_finish() noexcept;
   /// Waits for all devices; failures stay where they are.
   void drain_all() noexcept;
   /// Tells the observer of the streams that are open, and calls `then`; none opens or closes meanwhile.

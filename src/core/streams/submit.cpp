@@ -6,6 +6,7 @@
 #include "core/graphs/capture.hpp"
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
+#include "core/seats.hpp"
 
 namespace weir::detail {
 
@@ -66,13 +67,6 @@ void submit(StreamRef stream, Command& command, const char* operation) {
 }
 
 namespace {
-[[gnu::noinline]] void submit_plain_launch_hooked(StreamRef stream, const Kernel& kernel, const void* closure,
-                                                  std::size_t size, const LaunchSite& site) {
-  Command command{0, 0, site.where, std::span<const Region>(site.uses, kernel.regions),
-                  Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr}};
-  submit(stream, command, "weir::launch");
-}
-
 /// The way into a queue for a closure of this size.
 template <ClosureCopy kind>
 [[gnu::always_inline]] inline void enter_queue(Queue& queue, StreamId stream, const Kernel& kernel, const void* closure,
@@ -88,20 +82,25 @@ template <ClosureCopy kind>
   }
 }
 
-/// What is told of, but for its times, goes into its queue by the shortest way, as if nobody were told.
+/// A launch that is told enters its queue by the shortest way, too: as if nobody were told, unless its times are asked for. False
+/// where more is to be thought of. Who watches times alone is told what ran, not of the command.
 template <ClosureCopy kind>
 bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void* closure, std::size_t size,
                               const LaunchSite& site) {
-  StreamState* state = stream.state();
-  const std::uint32_t now = hooks.load(std::memory_order_relaxed);
+  constexpr auto told = static_cast<std::uint32_t>(commands_watched);
   constexpr auto slower = policies | launch_blocking | captures_watched;
-  if ((now & static_cast<std::uint32_t>(commands_watched)) == 0 || (now & slower) != 0 ||
-      thread_state != ThreadState::free || state == nullptr ||
-      state->id.load(std::memory_order_relaxed) != stream.id() ||
+  const std::uint32_t now = hooks.load(std::memory_order_relaxed);
+  StreamState* const state = stream.state();
+  Seat* const seat = Seat::present();
+  if ((now & told) == 0 || (now & slower) != 0 || thread_state != ThreadState::free || seat == nullptr ||
+      state == nullptr || state->id.load(std::memory_order_relaxed) != stream.id() ||
       state->recorder.load(std::memory_order_relaxed) != nullptr) {
     return false;
   }
-  Command command;  // of a Launch: written where it is, since a copy waits for what was written last
+  const bool times_alone = (now & static_cast<std::uint32_t>(told_of_commands)) == 0;
+  if (!times_alone && default_order_is_new(*state)) return false;
+  Command& command = seat->plain_launch;
+  command.id = seat->new_id();
   command.stream = stream.id();
   command.where = site.where;
   command.uses = std::span<const Region>(site.uses, kernel.regions);
@@ -109,13 +108,24 @@ bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void
   launch.kernel = &kernel;
   launch.closure = closure;
   launch.extent = Shape(size);
-  if ((now & static_cast<std::uint32_t>(Watch::times)) != 0) {
-    submit_for_times(*state, command);
+  const bool timed = (now & static_cast<std::uint32_t>(Watch::times)) != 0;
+  if (times_alone) {
+    state->queue->submit(command);
     return true;
   }
-  const auto enter = [&] { enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site); };
-  submit_observed(
-      *state, command, [](const void* f) { (*static_cast<decltype(&enter)>(f))(); }, &enter);
+  const LockGuard guard(state->entering);
+  tell_entering(command);
+  state->entering.told();
+  try {
+    if (timed) {
+      state->queue->submit(command);
+    } else {
+      enter_queue<kind>(*state->queue, stream.id(), kernel, closure, size, site);
+    }
+  } catch (const Error& error) {
+    observe_refused(command, error);
+    throw;
+  }
   return true;
 }
 
@@ -124,7 +134,9 @@ template <ClosureCopy kind>
 [[gnu::noinline]] void submit_plain_launch_slowly(StreamRef stream, const Kernel& kernel, const void* closure,
                                                   std::size_t size, const LaunchSite& site) {
   if (submit_plain_launch_told<kind>(stream, kernel, closure, size, site)) return;
-  submit_plain_launch_hooked(stream, kernel, closure, size, site);
+  Command command{0, 0, site.where, std::span<const Region>(site.uses, kernel.regions),
+                  Launch{&kernel, closure, Shape(size), 0, 0, 0, nullptr}};
+  submit(stream, command, "weir::launch");
 }
 }  // namespace
 
