@@ -71,8 +71,7 @@ class Recycled {
     const LockGuard guard(mutex_);
     try {
       free_.push_back(&one);
-    } catch (...) {
-      // It is not used again.
+    } catch (...) {  // it is not used again
     }
   }
   static Recycled& all() {
@@ -100,10 +99,7 @@ class ToyEvent final : public detail::EventState {
   }
 
   void close() noexcept override {
-    {
-      const LockGuard guard(mutex_);
-      failure_ = nullptr;
-    }
+    record(nullptr);
     Recycled<ToyEvent>::all().give(*this);
   }
   std::shared_ptr<const Error> failure() override {
@@ -122,8 +118,7 @@ class ToyEvent final : public detail::EventState {
 template <class F>
 void for_each_element(const Layout& a, const Layout& b, const F& f) {
   for (std::size_t i = 0; i < a.shape.count(); ++i) {
-    std::ptrdiff_t in_a = 0;
-    std::ptrdiff_t in_b = 0;
+    std::ptrdiff_t in_a = 0, in_b = 0;
     std::size_t rest = i;
     for (std::size_t d = a.shape.rank(); d-- > 0;) {
       const auto place = static_cast<std::ptrdiff_t>(rest % a.shape[d]);
@@ -144,10 +139,9 @@ class Running {
   }
   ~Running() { detail::thread_state = before_; }
   Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
 
  private:
-  detail::ThreadState before_;
+  const detail::ThreadState before_;
 };
 
 class ToyQueue final : public Queue {
@@ -217,13 +211,9 @@ class ToyQueue final : public Queue {
   }
   void call(detail::HostFunction* function, bool external, SourceLocation where) WEIR_NEEDS(mutex_) {
     const std::unique_ptr<detail::HostFunction> owned(function);
-    attempt({Errc::host_function_failed,
-             external ? "weir::external" : "weir::host_call",
-             external ? "foreign work" : "host function",
-             {},
-             label_,
-             where},
-            [&] { owned->call(NativeStream{}); });
+    const char* operation = external ? "weir::external" : "weir::host_call";
+    const char* what = external ? "foreign work" : "host function";
+    attempt({Errc::host_function_failed, operation, what, {}, label_, where}, [&] { owned->call(NativeStream{}); });
   }
   void run(const Copy& copy) WEIR_NEEDS(mutex_) {
     if (!pending(failure_)) {
@@ -304,8 +294,7 @@ class ToyPool final : public detail::PoolState {
   void* allocate(Queue&, std::size_t bytes, const char* operation, SourceLocation where) override {
     if (bytes == 0) return nullptr;
     const LockGuard guard(mutex_);
-    void* data = nullptr;
-    if (bytes <= most_ - now_.used) data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    void* const data = bytes <= most_ - now_.used ? std::aligned_alloc(256, (bytes + 255) / 256 * 256) : nullptr;
     if (data == nullptr) {
       throw Error(Errc::out_of_memory, operation, "toy",
                   std::to_string(bytes) + " bytes do not fit into " + std::to_string(most_), where);
