@@ -159,6 +159,16 @@ TEST_P(GraphsFiles, WhatAGraphFreesIsSavedToo) {
   loaded.graph.launch(s);
   s.synchronize();
   EXPECT_EQ(loaded.array<int>("result").to_host(), std::vector<int>(16, 3));
+  struct Waits : weir::Observer {
+    void waited(const weir::HostWait& wait) override {
+      loads += wait.source == weir::HostWait::Source::load_graph && wait.stream != 0;
+    }
+    int loads = 0;
+  } waits;
+  weir::attach(waits, weir::Watch::host);
+  static_cast<void>(weir::load_graph(file.path, device()));
+  weir::detach(waits);
+  EXPECT_EQ(waits.loads, 1) << "loading waits for the contents of the arrays, and says so";
 }
 
 TEST_P(GraphsFiles, TheShapeIsKept) {

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "support/child.hpp"
 #include "support/gate.hpp"
@@ -66,6 +67,34 @@ WEIR_SCENE(synchronous_launches_keep_the_order) {
   holding.join();
 }
 
+/// Keeps what the host has waited for.
+class BlockingWaits : public weir::Observer {
+ public:
+  BlockingWaits() { weir::attach(*this, weir::Watch::host | weir::Watch::commands); }
+  ~BlockingWaits() override { weir::detach(*this); }
+  void waited(const weir::HostWait& wait) override { all.push_back(wait); }
+  std::vector<weir::HostWait> all;
+};
+
+/// With the variable observers are told that a launch has waited, and for which stream.
+WEIR_SCENE(blocking_launches_tell_what_they_waited_for) {
+  const weir::Stream s;
+  Marker marker;
+  mark(s, marker);
+  BlockingWaits waits;
+  const auto turn = [&] {
+    waits.all.clear();
+    weir::launch(s, 1, TakeTime{}, marker.word(), 2);
+    insist(waits.all.size() == 1, "a launch waits once");
+    insist(waits.all[0].source == weir::HostWait::Source::launch_blocking, "the wait says what made it");
+    insist(waits.all[0].kind == weir::HostWait::Kind::stream && waits.all[0].stream == s.id(),
+           "the wait is for the launch's stream");
+    insist(waits.all[0].where.line() != 0 && !waits.all[0].backend.empty(), "the wait has a line and a backend");
+  };
+  turn();
+  turn();
+}
+
 /// Without the variable a launch returns while its kernel is held.
 WEIR_SCENE(launches_are_asynchronous) {
   Gate gate;
@@ -82,6 +111,9 @@ TEST(ProcessLaunchBlocking, W3_C3_R184_one_variable_makes_launches_synchronous) 
 }
 TEST(ProcessLaunchBlocking, C3_R184_cudas_own_variable_does_the_same) {
   EXPECT_TRUE(ended_well(play("launches_are_synchronous", {"CUDA_LAUNCH_BLOCKING=1"})));
+}
+TEST(ProcessLaunchBlocking, tells_observers_that_the_host_has_waited) {
+  EXPECT_TRUE(ended_well(play("blocking_launches_tell_what_they_waited_for", {"WEIR_LAUNCH_BLOCKING=1"})));
 }
 TEST(ProcessLaunchBlocking, C3_synchronous_launches_keep_the_order) {
   EXPECT_TRUE(ended_well(play("synchronous_launches_keep_the_order", {"WEIR_LAUNCH_BLOCKING=1"})));

@@ -128,6 +128,34 @@ TEST(DlpackExport, for_none_waits_for_every_stream_that_was_given_the_array) {
   }));
 }
 
+/// Keeps what the host has waited for.
+class Waits : public weir::Observer {
+ public:
+  Waits() { weir::attach(*this, weir::Watch::host); }
+  ~Waits() override { weir::detach(*this); }
+  void waited(const weir::HostWait& wait) override { all.push_back(wait); }
+  std::vector<weir::HostWait> all;
+};
+
+TEST(DlpackExport, for_none_tells_observers_each_stream_that_it_waited_for) {
+  const weir::Stream home(cpu);
+  const weir::Stream other(cpu, {.blocking = false});
+  const auto a = weir::zeros<int>(home, 8);
+  weir::fill(other, a, 4);
+  Waits waits;
+  drop(weir::to_dlpack(a));
+  ASSERT_EQ(waits.all.size(), 2u);
+  for (const weir::HostWait& wait : waits.all) {
+    EXPECT_EQ(wait.source, weir::HostWait::Source::to_dlpack);
+    EXPECT_EQ(wait.kind, weir::HostWait::Kind::stream);
+    EXPECT_EQ(wait.backend, "cpu");
+  }
+  EXPECT_NE(waits.all[0].stream, waits.all[1].stream);
+  for (const weir::StreamId stream : {home.id(), other.id()}) {
+    EXPECT_TRUE(waits.all[0].stream == stream || waits.all[1].stream == stream);
+  }
+}
+
 TEST(DlpackExport, for_minus_1_does_not_wait) {
   const weir::Stream s(cpu);
   Gate gate;
