@@ -41,7 +41,7 @@ void chunked(Context& context);              // M1
 void pageable_vectors(Context& context);     // M1_pageable
 void graphs(Context& context);               // graph
 void algorithms(Context& context);           // algorithms.*
-void observed(Context& context);             // observe.cuda.*
+void observed(Context& context);             // observe.cuda.*, trace.cuda.*
 void collectives(Context& context);          // collectives
 
 }  // namespace bench

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
 #include "bench.hpp"
@@ -198,6 +199,20 @@ void chunked(Context& context) {
                       "ms",
                       told.ours,
                       told.raw,
+                      {ratio_at_most(1.02)},
+                      best.text()});
+  const Pair traced = by_turns(
+      options, [&] { return ours_by(best); },
+      [&] {
+        const weir::trace::Session session;
+        return ours_by(best);
+      });
+  vectors.prove(best, true);
+  context.report.add({"trace.cuda.m1",
+                      "M1: x + y that a session records, beside without",
+                      "ms",
+                      traced.ours,
+                      traced.raw,
                       {ratio_at_most(1.02)},
                       best.text()});
 }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include <weir/cuda_interop.hpp>
+#include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
 #include "bursts.hpp"
@@ -154,26 +155,25 @@ void replay(Context& context, std::size_t chains, std::size_t length, Row row) {
   context.report.add(row);
 }
 
-/// Beside the same replays that nobody observes.
-void watched(Context& context) {
+/// Beside the same replays that nobody observes: with `watching()` while they run.
+template <class Watching>
+void watched(Context& context, Watching&& watching, Row row) {
   const weir::Stream stream(context.device, {.blocking = false});
   const auto counts = weir::zeros<unsigned>(stream, 100);
   stream.synchronize();
   const weir::Graph graph = our_chains(counts, 1, 100);
   unsigned replays = 0;
   const auto burst = replays_of(graph, stream, replays);
-  Listener listener;
   const Pair pair = by_turns(bursts(context), burst, [&] {
-    const Listening listening(listener, weir::Watch::times);
+    const auto watch = watching();
     return burst();
   });
   for (const unsigned runs : counts.to_host()) expect(runs == replays, "a node did not run in each replay");
-  context.report.add({"observe.cuda.graph",
-                      "replay a chain of 100 kernels with times, beside without",
-                      "us",
-                      pair.ours,
-                      pair.raw,
-                      {ratio_at_most(1.4)}});
+  row.unit = "us";
+  row.value = pair.ours;
+  row.raw = pair.raw;
+  row.reach = {ratio_at_most(1.4)};
+  context.report.add(row);
 }
 
 void update(Context& context) {
@@ -244,7 +244,17 @@ void graphs(Context& context) {
           .work = "replay 10 chains of 10 kernels that count, wait",
           .reach = {ratio_at_most(1.02)}});
   update(context);
-  watched(context);
+  Listener listener;
+  watched(context, [&] { return Listening(listener, weir::Watch::times); },
+          {"observe.cuda.graph", "replay a chain of 100 kernels with times, beside without"});
+  watched(context, [] { return weir::trace::Session(); },
+          {"trace.cuda.graph",
+           "replay a chain of 100 kernels that a session records, beside without",
+           "",
+           {},
+           {},
+           {},
+           "CUPTI 2.9 times"});
 }
 
 }  // namespace bench

@@ -1,8 +1,9 @@
-// What it costs to be told of commands, and of their times: beside the same work without observers.
+// What it costs to be told of commands, and of their times, and to record a timeline: beside the same work without observers.
 #include <utility>
 #include <vector>
 
 #include <weir/observer.hpp>
+#include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
 #include "bursts.hpp"
@@ -29,7 +30,9 @@ struct CountUp {
   }
 };
 
-void launches(Context& context, weir::Watch watch, Row row) {
+/// `watching` gives what observes a burst.
+template <class Watching>
+void launches(Context& context, Watching&& watching, Row row) {
   const weir::Stream s(context.device, {.blocking = false});
   const auto x = weir::zeros<double>(s, watched_elements);
   const auto z = weir::zeros<double>(s, watched_elements);
@@ -44,9 +47,8 @@ void launches(Context& context, weir::Watch watch, Row row) {
         },
         [&] { s.synchronize(); });
   };
-  Listener listener;
   const Pair pair = by_turns(bursts(context), burst, [&] {
-    const Listening listening(listener, watch);
+    const auto watch = watching();
     return burst();
   });
   expect(z.to_host()[0] == launched, "a launch did not run");
@@ -109,10 +111,11 @@ void additions(Context& context) {
 }  // namespace
 
 void observed(Context& context) {
+  Listener listener;
   launches(
-      context, weir::Watch::times,
+      context, [&] { return Listening(listener, weir::Watch::times); },
       {"observe.cuda.launch", "launch with times, beside without observers", "us", {}, {}, {ratio_at_most(1.03)}, ""});
-  launches(context, weir::Watch::commands,
+  launches(context, [&] { return Listening(listener, weir::Watch::commands); },
            {"observe.cuda.untimed",
             "launch with an observer that wants no times, beside without",
             "us",
@@ -120,6 +123,14 @@ void observed(Context& context) {
             {},
             {ratio_at_most(1.0)},
             ""});
+  launches(context, [] { return weir::trace::Session(); },
+           {"trace.cuda.launch",
+            "launch that a session records, beside without",
+            "us",
+            {},
+            {},
+            {ratio_at_most(1.05)},
+            "CUPTI 1.4 times, PyTorch's profiler 1.45 to 1.7"});
   additions(context);
 }
 

@@ -134,6 +134,47 @@ def has(package):
     return there
 
 
+def cupti():
+    """The library that the tool would open, for a program without one; None where there is none."""
+    folders = [pathlib.Path(home) for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if home]
+    for folder in folders:
+        for within in ("extras/CUPTI/lib64", "lib64", "lib"):
+            for one in sorted((folder / within).glob("libcupti.so*")):
+                return one
+    return None
+
+
+def check_costs():
+    """What recording costs, beside what others take for the same launches: a report, without bounds."""
+    print("\n=== costs: microseconds of a launch, and of a replayed graph of 100 kernels with a wait", flush=True)
+    rows = []
+
+    def add(name, figures, before):
+        rows.append(name)
+        print(f"{name:<44}" + "".join(f"{key} {us:9.2f} ({us / before[key]:.2f}x)  " for key, us in figures.items()), flush=True)
+
+    def of_probe(words, more=()):
+        runs = [json.loads(run([*words, probe, 10000, *more]).stdout) for _ in range(3)]
+        return {key: min(one[key] for one in runs) for key in ("launch_us", "graph_us")}
+
+    traced = [tool, "trace", "--cuda", "-o", folder / "cost.json", "--"]
+    plain = of_probe([])
+    add("plain CUDA", plain, plain)
+    if (library := cupti()) is not None:
+        add("plain CUDA, CUPTI alone", of_probe([], [library]), plain)
+    else:
+        print("skipped: no libcupti in the toolkit's folders")
+    add("plain CUDA, weir trace --cuda", of_probe(traced), plain)
+    if has("torch"):
+        launches = [sys.executable, here / "launches.py"]
+        torch = json.loads(run([*launches, "--profiler"]).stdout)
+        plain = {"launch_us": torch["launch_us"]}
+        add("PyTorch's add_", plain, plain)
+        add("PyTorch's add_, its own profiler", {"launch_us": torch["profiler_us"]}, plain)
+        add("PyTorch's add_, weir trace --cuda", json.loads(run([*traced, *launches]).stdout), plain)
+    expect(len(rows) >= 2, f"{len(rows)} rows of costs")
+
+
 def check_killed():
     if not has("torch"):
         return
@@ -182,7 +223,7 @@ def check_demos():
 
 done = run([tool, "trace", "--cuda", "-o", folder / "none.json", "--", "/bin/true"])
 expect(done.returncode == 3 and "made no call of CUDA" in done.stderr, "a program without CUDA is said to be one")
-for check in (check_probe, check_pytorch, check_killed, check_cupy) + ((check_demos,) if "--demos" in sys.argv else ()):
+for check in (check_probe, check_costs, check_pytorch, check_killed, check_cupy) + ((check_demos,) if "--demos" in sys.argv else ()):
     try:
         check()
     except Exception as error:

@@ -1,11 +1,15 @@
 // A CUDA program that knows nothing of Weir, with what a timeline must show: it prints, as one JSON object, how long its kernels took
-// by events, and what a launch and a graph took its thread. usage: probe [launches]
+// by events, and what a launch and a graph took its thread. usage: probe [launches [LIBCUPTI]]: with that library's records of
+// kernels, and of calls, which nobody reads.
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include <cuda_runtime.h>
+#include <cupti.h>
+#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 
 #define CHECK(call)                                                                        \
@@ -30,6 +34,33 @@ __global__ void scale(float* x, std::size_t n) {
 }
 __global__ void nothing() {}
 
+constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
+static void CUPTIAPI wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(64, buffer_bytes));
+  *size = buffer_bytes;
+  *most_records = 0;
+}
+static void CUPTIAPI filled(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t) {
+  std::free(buffer);
+}
+/// CUPTI alone, as a tool has it that needs the calls, too; graphs are told of as a whole.
+static void record_by(const char* path) {
+  void* const library = dlopen(path, RTLD_NOW);
+  const auto take = library ? reinterpret_cast<decltype(&cuptiActivityRegisterCallbacks)>(
+                                  dlsym(library, "cuptiActivityRegisterCallbacks"))
+                            : nullptr;
+  const auto enable =
+      library ? reinterpret_cast<decltype(&cuptiActivityEnable)>(dlsym(library, "cuptiActivityEnable")) : nullptr;
+  bool on = take && enable && take(wanted, filled) == CUPTI_SUCCESS;
+  for (const CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_RUNTIME,
+                                        CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_GRAPH_TRACE}) {
+    on = on && enable(kind) == CUPTI_SUCCESS;
+  }
+  if (on) return;
+  std::fprintf(stderr, "%s records nothing\n", path);
+  std::exit(1);
+}
+
 using Clock = std::chrono::steady_clock;
 static double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
@@ -37,6 +68,7 @@ static double us_since(Clock::time_point begin) {
 
 int main(int argc, char** argv) {
   const int launches = argc > 1 ? std::atoi(argv[1]) : 10000;
+  if (argc > 2) record_by(argv[2]);
   constexpr std::size_t n = std::size_t{1} << 24;
   cudaStream_t loads, work;
   CHECK(cudaStreamCreateWithFlags(&loads, cudaStreamNonBlocking));
