@@ -23,7 +23,7 @@ if(NOT WEIR_CUPTI_INCLUDE)
 endif()
 
 weir_sources(cuda_trace_sources foreign/cupti/*.cpp trace/page/*.cpp)
-list(APPEND cuda_trace_sources trace/collectives.cpp trace/keeper.cpp trace/numbers.cpp trace/process.cpp trace/reasons.cpp trace/report.cpp
+list(APPEND cuda_trace_sources trace/best_rates.cpp trace/collectives.cpp trace/keeper.cpp trace/numbers.cpp trace/process.cpp trace/reasons.cpp trace/report.cpp
      trace/save.cpp trace/slow_copies.cpp trace/texts.cpp trace/words.cpp trace/write_json.cpp trace/write_perfetto.cpp recording/file_output.cpp
      json/text.cpp core/error.cpp core/shared.cpp ${page_source})
 add_library(weir_cuda_trace MODULE ${cuda_trace_sources})

@@ -43,6 +43,15 @@ std::vector<std::string> profile_names();
 /// One of them as a file, for another one to begin with. Throws unknown_device.
 std::string_view profile_text(std::string_view name);
 
+/// What the link of a simulated device carries at best, by its profile.
+struct LinkRates {
+  std::string profile;   ///< its name
+  double to_device = 0;  ///< bytes per second, of pinned memory
+  double from_device = 0;
+};
+/// Throws invalid_value for a device that is not simulated. Any thread.
+LinkRates link_rates(Device device, SourceLocation where = SourceLocation::current());
+
 /// A field of the profile, such as "link.h2d_gb_s", and the value to use instead.
 struct Setting {
   std::string field;

@@ -134,6 +134,13 @@ struct NodeRun {
   std::int64_t end = 0;
 };
 
+/// What copies between a device and the host can reach at best, in bytes per second.
+struct BestRates {
+  std::uint64_t copy_in = 0;  ///< 0: not known
+  std::uint64_t copy_out = 0;
+  Text source = none;  ///< who says so: "PCIe 5.0 x16, raw", "the profile h200"
+};
+
 /// What was recorded, ready to be looked at: pages, numbers and reasons are made from this alone.
 struct Timeline {
   std::string program;        ///< the command line
@@ -151,6 +158,7 @@ struct Timeline {
   std::vector<NamedRange> ranges;           ///< by begin
   std::vector<CollectivePart> collectives;  ///< by command
   std::vector<NodeRun> nodes;               ///< by command, then by begin
+  std::vector<BestRates> best_rates;        ///< of each of `devices`; or none, where nothing is known of any
   std::int64_t origin = -1;  ///< nanoseconds of the machine's steady clock when it started; -1: not known
   std::string machine;       ///< whose clock that is: another text after each start of a machine
 
@@ -177,6 +185,9 @@ struct Engine {
   std::int64_t busy = 0;             ///< ns
   double bytes_per_second = 0;       ///< of copies and fills, while busy
   double best_bytes_per_second = 0;  ///< of the best single one of this timeline that lasted a microsecond at least
+  /// Of copies: what the device can do at best, by `source` (BestRates). 0: not known, or a copy was faster than that.
+  double device_bytes_per_second = 0;
+  Text source = none;
 };
 /// How long two lanes of a device were busy at once.
 struct Overlap {

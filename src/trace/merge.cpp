@@ -90,6 +90,7 @@ class Merger {
     for (std::size_t i = 0; i < timelines_.size(); ++i) add_places(i);
     add_commands();
     for (std::size_t i = 0; i < timelines_.size(); ++i) add_rest(i);
+    if (!made_.best_rates.empty()) made_.best_rates.resize(made_.devices.size());
     add_collectives();
     add_nodes();
     const auto by_begin = [](const auto& a, const auto& b) { return a.begin < b.begin; };
@@ -147,6 +148,13 @@ class Merger {
     const auto first_device = static_cast<std::uint32_t>(made_.devices.size());
     for (const Text device : from.devices) {
       made_.devices.push_back(text(names_[which] + " " + std::string(from.text(device))));
+    }
+    if (!from.best_rates.empty()) {
+      made_.best_rates.resize(first_device);  // of those before nothing may be known
+      for (BestRates rates : from.best_rates) {
+        rates.source = moved(from, rates.source);
+        made_.best_rates.push_back(rates);
+      }
     }
     for (Stream stream : from.streams) {
       stream.name = moved(from, stream.name);

@@ -93,6 +93,11 @@ std::string gaps_text(const std::vector<IdleGap>& gaps, const Timeline& timeline
   return text;
 }
 
+std::string device_best_text(const Engine& engine, const Timeline& timeline) {
+  if (engine.device_bytes_per_second <= 0) return "not known";
+  return printed("%.2f, ", engine.device_bytes_per_second / 1e9) + json::shown(timeline.text(engine.source));
+}
+
 }  // namespace
 
 std::string to_text(const Summary& summary, const Timeline& timeline) {
@@ -105,7 +110,8 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
   text += printed("%-34s%12s\n", "the host waited", duration_text(summary.host_waited).c_str());
   text += printed("%-34s%12s\n\n", "between two calls (median)",
                   duration_text(static_cast<std::int64_t>(summary.submission)).c_str());
-  text += printed("%-34s%12s%10s%10s%17s\n", "engine", "busy", "", "commands", "GB/s (best here)");
+  text +=
+      printed("%-34s%12s%10s%10s%17s  %s\n", "engine", "busy", "", "commands", "GB/s (best here)", "the device's best");
   for (const Engine& one : summary.engines) {
     text += printed("%-34s%12s%8.1f %%%10llu", lane_words(timeline, one.device, one.lane).c_str(),
                     duration_text(one.busy).c_str(), percent(one.busy, summary.makespan),
@@ -113,9 +119,9 @@ std::string to_text(const Summary& summary, const Timeline& timeline) {
     if (one.bytes_per_second > 0) {
       text += printed("%8.2f", one.bytes_per_second / 1e9);
       // Copies at once are faster together than any of them, and what was too short is no best one.
-      if (one.best_bytes_per_second >= one.bytes_per_second) {
-        text += printed(" (%.2f)", one.best_bytes_per_second / 1e9);
-      }
+      const bool has_best = one.best_bytes_per_second >= one.bytes_per_second;
+      const std::string here = has_best ? printed(" (%.2f)", one.best_bytes_per_second / 1e9) : "";
+      text += one.lane == Lane::fill ? here : printed("%-9s  ", here.c_str()) + device_best_text(one, timeline);
     }
     text += "\n";
   }
@@ -153,7 +159,10 @@ std::string to_json(const Summary& summary, const Timeline& timeline) {
     engine.text("device", timeline.text(timeline.devices[one.device])).text("engine", to_text(one.lane));
     engine.number("commands", one.commands).number("bytes", one.bytes).number("busy_ns", whole(one.busy));
     engine.member("bytes_per_second", real(one.bytes_per_second));
-    engines.push_back(engine.member("best_bytes_per_second", real(one.best_bytes_per_second)).end());
+    engine.member("best_bytes_per_second", real(one.best_bytes_per_second));
+    const bool known = one.device_bytes_per_second > 0;
+    engine.member("device_bytes_per_second", known ? real(one.device_bytes_per_second) : "null");
+    engines.push_back(engine.text("device_source", timeline.text(one.source)).end());
   }
   for (const Overlap& one : summary.overlaps) {
     json::Parts overlap('{');

@@ -17,8 +17,10 @@
 #include <weir/error.hpp>
 #include <weir/kernel.hpp>
 #include <weir/observer.hpp>
+#include <weir/sim.hpp>
 
 #include "thread_safety.hpp"
+#include "trace/best_rates.hpp"
 #include "trace/keeper.hpp"
 #include "trace/nvtx.hpp"
 #include "trace/process.hpp"
@@ -193,6 +195,8 @@ class Session::State final : public Observer {
       told.graphs = graphs_;
     }
     Timeline made = assemble(told);
+    set_best_rates_of_gpus(made);
+    set_best_rates_of_simulated_devices(made);
     made.program = command_line();
     made.date = date_;
     made.origin = started_;
@@ -343,6 +347,18 @@ class Session::State final : public Observer {
     KnownStream known{stream.name, stream.device.name(), stream.priority, stream.blocking, stream.legacy};
     const detail::LockGuard lock(known_mutex_);
     streams_.insert_or_assign(stream.id, std::move(known));
+    if (stream.device.backend() == "sim") simulated_.try_emplace(stream.device.name(), stream.device);
+  }
+  void set_best_rates_of_simulated_devices(Timeline& timeline) const {
+    const detail::LockGuard lock(known_mutex_);
+    for (std::uint32_t i = 0; i < timeline.devices.size(); ++i) {
+      const auto device = simulated_.find(std::string(timeline.text(timeline.devices[i])));
+      if (device == simulated_.end()) continue;
+      const sim::LinkRates link = sim::link_rates(device->second);
+      set_best_rates(timeline, i,
+                     {static_cast<std::uint64_t>(link.to_device), static_cast<std::uint64_t>(link.from_device),
+                      "the profile " + link.profile});
+    }
   }
 
   static void place(SourceLocation where, Tape::Writer& writer, TapeRecord& record) {
@@ -364,6 +380,7 @@ class Session::State final : public Observer {
   mutable detail::Mutex known_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_ WEIR_GUARDED_BY(known_mutex_);  ///< those that are gone stay
   std::unordered_map<std::uint64_t, KnownGraph> graphs_ WEIR_GUARDED_BY(known_mutex_);    ///< likewise
+  std::unordered_map<std::string, Device> simulated_ WEIR_GUARDED_BY(known_mutex_);       ///< by name
   std::shared_ptr<const std::vector<KnownNode>> last_graph_ WEIR_GUARDED_BY(known_mutex_);
   std::size_t nodes_left_ WEIR_GUARDED_BY(known_mutex_) = options_.limit / 8 / sizeof(KnownNode);
   std::unique_ptr<Keeper> keeper_;

@@ -9,7 +9,7 @@
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
 //   cat "node":      command node name lane file line begin end
-// A place that is none is written as -1.
+// A place that is none is written as -1. "best_rates", which may be missing, has [copy_in, copy_out, source] for each device.
 #include <algorithm>
 #include <charconv>
 #include <concepts>
@@ -116,6 +116,15 @@ class Writer {
     if (timeline_.origin >= 0) weir.number("origin", static_cast<std::uint64_t>(timeline_.origin));
     if (!timeline_.machine.empty()) weir.text("machine", timeline_.machine);
     weir.number("dropped", timeline_.dropped).number("commands", timeline_.commands.size());
+    if (!timeline_.best_rates.empty()) {
+      json::Parts rates('[');
+      for (const BestRates& one : timeline_.best_rates) {
+        json::Parts rate('[');
+        rate.element(std::to_string(one.copy_in)).element(std::to_string(one.copy_out));
+        rates.element(rate.element(std::to_string(place(one.source))).end());
+      }
+      weir.member("best_rates", rates.end());
+    }
     weir.member("devices", devices.end()).member("streams", streams.end()).member("texts", texts.end());
     out_ << "{\"weir\": " << weir.end() << ",\n";
   }

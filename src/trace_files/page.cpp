@@ -140,6 +140,7 @@ class Reader {
     if (!in_.at_end()) collectives();
     if (!in_.at_end()) nodes();
     if (!in_.at_end()) shared();
+    if (!in_.at_end()) best_rates();
     return std::move(made_);
   }
 
@@ -297,6 +298,17 @@ class Reader {
     for (CollectivePart& part : made_.collectives) {
       part.shared = in_.below(static_cast<std::uint64_t>(most_moment));
       part.number = in_.number();
+    }
+  }
+
+  void best_rates() {
+    in_.part = "best rates";
+    for (std::size_t i = 0; i < made_.devices.size(); ++i) {
+      BestRates one;
+      one.copy_in = in_.below(static_cast<std::uint64_t>(most_moment));
+      one.copy_out = in_.below(static_cast<std::uint64_t>(most_moment));
+      one.source = in_.place(made_.texts.size());
+      made_.best_rates.push_back(one);
     }
   }
 

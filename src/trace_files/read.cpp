@@ -157,6 +157,27 @@ class Reader final : public scenario::Members {
     }
     streams.is_array();
     for (std::size_t i = 0; i < streams.size(); ++i) read_stream(streams.item(i));
+    if (weir.has("best_rates")) read_best_rates(weir.member("best_rates"));
+  }
+  static std::uint64_t rate(const At& at) {
+    const std::uint64_t value = at.count();
+    if (value >= static_cast<std::uint64_t>(most_moment)) at.fault("it is too large");
+    return value;
+  }
+  void read_best_rates(const At& rates) {
+    rates.is_array();
+    if (rates.size() != made_.devices.size()) rates.fault("there must be one for each device");
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const At one = rates.item(i);
+      one.is_array();
+      if (one.size() != 3) one.fault("it must have three elements");
+      BestRates made;
+      made.copy_in = rate(one.item(0));
+      made.copy_out = rate(one.item(1));
+      const At source = one.item(2);
+      if (source.value().real != -1) made.source = place(source, made_.texts.size());
+      made_.best_rates.push_back(made);
+    }
   }
   void read_stream(const At& at) {
     at.is_array();

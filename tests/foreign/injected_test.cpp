@@ -71,6 +71,17 @@ TEST_F(CudaTrace, says_what_cupti_took) {
   EXPECT_NE(json.out.find(words), std::string::npos) << json.out;
 }
 
+TEST_F(CudaTrace, says_what_the_link_carries_at_best) {
+  const std::vector<std::string> libraries = {"WEIR_FAKE_DRIVER=" WEIR_FAKE_DRIVER, "WEIR_FAKE_NVML=" WEIR_FAKE_NVML};
+  ASSERT_EQ(trace("has_a_link", {}, "run.json", WEIR_FAKE_CUPTI, libraries).exit_code, 0);
+  const Timeline timeline = weir::trace::load(file());
+  ASSERT_EQ(timeline.best_rates.size(), 1u);
+  EXPECT_EQ(timeline.text(timeline.best_rates[0].source), "PCIe 4.0 x8, raw");
+  EXPECT_EQ(timeline.best_rates[0].copy_in, 15'753'846'153u);
+  ASSERT_EQ(trace("runs").exit_code, 0);
+  EXPECT_TRUE(weir::trace::load(file()).best_rates.empty()) << "without the driver's libraries nobody knows";
+}
+
 TEST_F(CudaTrace, is_a_page_or_perfettos_too) {
   EXPECT_EQ(trace("runs", {}, "run.html").exit_code, 0);
   EXPECT_EQ(foreign_test::name_of(weir::trace::load(file("run.html")), 0), "stream 13.Saxpy");

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <weir/error.hpp>
 #include <weir/sim.hpp>
 
 #include "backend.hpp"
@@ -80,9 +81,16 @@ class SimBackend final : public Backend {
   bool can_access_peer(int from, int to) override { return from != to && at(from).profile.name == at(to).profile.name; }
   bool peer_access(int from, int to) override { return peers_[pair(from, to)].load(std::memory_order_relaxed); }
   void set_peer_access(int from, int to, bool enabled) override { peers_[pair(from, to)].store(enabled); }
+  LinkRates link_rates(int device) const {
+    const SimDevice& one = at(device);
+    constexpr double giga = 1e9;
+    return {one.profile_name, giga * one.profile.link.h2d_gb_s, giga * one.profile.link.d2h_gb_s};
+  }
 
  private:
-  SimDevice& at(int device) { return *devices_[static_cast<std::size_t>(device)].load(std::memory_order_acquire); }
+  SimDevice& at(int device) const {
+    return *devices_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+  }
   Backend& behind(int device) { return *at(device).behind; }
   static std::size_t pair(int from, int to) { return static_cast<std::size_t>(from * most_devices + to); }
 
@@ -172,11 +180,22 @@ std::size_t SimBackend::resident_blocks(int device, const Kernel&, std::size_t t
   return static_cast<std::size_t>(std::max(1.0, most));
 }
 
+/// Null as long as nobody has asked for simulated devices.
+std::atomic<const SimBackend*> the_backend{nullptr};
+
 }  // namespace
 
 Backend& backend(const Behind& behind) {
   static auto& instance = *new SimBackend(behind);  // outlives every static object of the program
+  the_backend.store(&instance, std::memory_order_release);
   return instance;
+}
+
+LinkRates link_rates(Device device, SourceLocation where) {
+  const SimBackend* const backend = the_backend.load(std::memory_order_acquire);
+  if (device.backend() != "sim" || backend == nullptr)
+    throw Error(Errc::invalid_value, "weir::sim::link_rates", device.name(), "it is no simulated device", where);
+  return backend->link_rates(device.index());
 }
 
 }  // namespace weir::sim

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "foreign/cupti/collector.hpp"
+#include "trace/best_rates.hpp"
 #include "trace/keeper.hpp"
 #include "trace/process.hpp"
 
@@ -117,6 +118,7 @@ class Tracer {
 
   trace::Timeline timeline(Collector::Ask ask) {
     trace::Timeline made = assemble(collector_->collect(ask));
+    trace::set_best_rates_of_gpus(made);
     made.program = program_;
     made.date = date_;
     made.origin = collector_->steady();

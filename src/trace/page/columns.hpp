@@ -22,6 +22,7 @@
 //     line, begin (signed, since the command's), time
 //   parts of collectives again (may be missing, where none has more): of each the communicator's number in all processes, or 0, and
 //     the collective's there
+//   best rates (may be missing, too): of each device copy_in, copy_out, source
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,8 @@ class Panel {
       element("span", {class: "track", "aria-hidden": "true"}, bar(one.busy_ns, whole, colorOf(one.engine))),
       element("small", {}, [`${durationText(one.busy_ns)} busy`, `${countText(one.commands)} ${one.commands === 1 ? "command" : "commands"}`,
         one.bytes_per_second > 0 ? rateText(one.bytes_per_second) : "",
-        one.best_bytes_per_second > 0 && one.best_bytes_per_second >= one.bytes_per_second ? `best here ${rateText(one.best_bytes_per_second)}` : ""]
+        one.best_bytes_per_second > 0 && one.best_bytes_per_second >= one.bytes_per_second ? `best here ${rateText(one.best_bytes_per_second)}` : "",
+        deviceBestText(one)]
         .filter(Boolean).join(" · "))));
     const overlaps = summary.overlaps.map((one) => element("tr", {}, element("td", {}, `${one.device} ${one.first} and ${one.second}`),
       element("td", {class: "n"}, durationText(one.ns)), element("td", {class: "n"}, percentText(one.ns, whole))));
@@ -166,6 +167,13 @@ function moment(ns) {
 function collectiveText(part) {
   const peer = part.peer >= 0 ? `, with rank ${part.peer}` : "";
   return `#${part.collective}: rank ${part.rank} of ${part.ranks}${peer}, communicator ${part.communicator}`;
+}
+
+/** What the device can do, of copies alone. */
+function deviceBestText(one) {
+  if (!one.engine.startsWith("copy") || one.bytes_per_second <= 0) return "";
+  const best = one.device_bytes_per_second;
+  return best === null ? "the device’s best is not known" : `the device’s best ${rateText(best)}: ${one.device_source}`;
 }
 
 function bar(part, whole, color) {

@@ -121,8 +121,11 @@ void host(Writer& out, const Timeline& timeline) {
   }
 }
 
+bool has_rates(const Timeline& timeline) { return !timeline.best_rates.empty(); }
+
 void collectives(Writer& out, const Timeline& timeline) {
-  if (timeline.origin < 0 && timeline.machine.empty() && timeline.collectives.empty() && timeline.nodes.empty()) return;
+  const bool is_last = timeline.nodes.empty() && !has_rates(timeline);
+  if (timeline.origin < 0 && timeline.machine.empty() && timeline.collectives.empty() && is_last) return;
   out.sign(timeline.origin);
   out.string(timeline.machine);
   out.number(timeline.collectives.size());
@@ -138,10 +141,13 @@ void collectives(Writer& out, const Timeline& timeline) {
   }
 }
 
-bool is_shared(const CollectivePart& part) { return part.shared != 0; }
+bool any_shared(const Timeline& timeline) {
+  return std::any_of(timeline.collectives.begin(), timeline.collectives.end(),
+                     [](const CollectivePart& part) { return part.shared != 0; });
+}
 
 void shared(Writer& out, const Timeline& timeline) {
-  if (std::none_of(timeline.collectives.begin(), timeline.collectives.end(), is_shared)) return;
+  if (!any_shared(timeline) && !has_rates(timeline)) return;
   for (const CollectivePart& part : timeline.collectives) {
     out.number(part.shared);
     out.number(part.number);
@@ -149,8 +155,7 @@ void shared(Writer& out, const Timeline& timeline) {
 }
 
 void nodes(Writer& out, const Timeline& timeline) {
-  if (timeline.nodes.empty() && std::none_of(timeline.collectives.begin(), timeline.collectives.end(), is_shared))
-    return;
+  if (timeline.nodes.empty() && !any_shared(timeline) && !has_rates(timeline)) return;
   out.number(timeline.nodes.size());
   std::uint32_t before = 0;
   for (const NodeRun& run : timeline.nodes) {
@@ -163,6 +168,14 @@ void nodes(Writer& out, const Timeline& timeline) {
     out.number(run.line);
     out.sign(run.begin - timeline.commands[run.command].begin);
     out.number(static_cast<std::uint64_t>(run.end - run.begin));
+  }
+}
+
+void best_rates(Writer& out, const Timeline& timeline) {
+  for (const BestRates& one : timeline.best_rates) {
+    out.number(one.copy_in);
+    out.number(one.copy_out);
+    out.place(one.source);
   }
 }
 
@@ -224,6 +237,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
   collectives(out, timeline);
   nodes(out, timeline);
   shared(out, timeline);
+  best_rates(out, timeline);
   return base64(deflated(out.bytes()));
 }
 

@@ -1,5 +1,5 @@
 // A program that uses CUDA, and its driver: it has the library loaded that CUDA_INJECTION64_PATH names, and makes up what happens
-// then. usage: weir_foreign_program nothing|runs|starts_another|is_killed|forks|names|fails
+// then. usage: weir_foreign_program nothing|runs|has_a_link|starts_another|is_killed|forks|names|fails
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -113,6 +113,10 @@ int main(int argc, char** argv) {
     void* const injected = library("NVTX_INJECTION64_PATH", RTLD_NOW);
     if (function<int(void*)>(injected, "InitializeInjectionNvtx2")(nullptr) != 1) return 94;
     if (cupti() == nullptr || function<int()>(cupti(), "fake_cupti_nvtx_attached")() != 1) return 95;
+  }
+  if (what == "has_a_link") {
+    library("WEIR_FAKE_DRIVER", RTLD_NOW);
+    library("WEIR_FAKE_NVML", RTLD_NOW);
   }
   init_cuda();
   init_cuda();  // another library of the driver's asks again

@@ -89,6 +89,9 @@ class Look:
         holds("Commands 8" in figures and "3 not kept" in figures, f"the commands are missing: {figures}")
         for engine in summary["engines"]:
             holds(f"{engine['device']} {engine['engine']}" in self.text("#numbers"), f"{engine} is missing")
+        holds("10.5 GB/s · best here 10.5 GB/s · the device’s best 12.6 GB/s: the profile <b>" in self.text("#numbers"),
+              f"the device's best is missing: {self.text('#numbers')}")
+        holds("best here 11.7 GB/s · the device’s best is not known" in self.text("#numbers"), "what is not known is not said")
         equal(self.text("#note"), "3 commands were dropped: <b>", "note")
 
     def is_drawn(self):
