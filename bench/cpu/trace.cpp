@@ -1,7 +1,11 @@
-// trace.*: what recording a timeline adds to launches, and how long writing one takes.
+// trace.*: what recording a timeline adds to launches, how long writing one takes, and how fast a browser shows its page.
+#include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <weir/trace.hpp>
@@ -58,11 +62,62 @@ void files(Context& context) {
   context.report.add(row);
 }
 
+/// What tests/trace/page/measure.py says of a page, in milliseconds; nothing where there is no browser.
+std::map<std::string, double> shown(const std::filesystem::path& page) {
+  std::FILE* const out = popen(("python3 '" WEIR_BENCH_PAGE "/measure.py' '" + page.string() + "'").c_str(), "r");
+  std::string text;
+  for (int c = out == nullptr ? EOF : std::getc(out); c != EOF; c = std::getc(out)) text += static_cast<char>(c);
+  const int status = out == nullptr ? -1 : pclose(out);
+  std::map<std::string, double> made;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return made;
+  for (std::size_t at = text.find('"'); at != text.npos; at = text.find('"', at)) {
+    const std::size_t end = text.find("\": ", at + 1);
+    if (end == text.npos) break;
+    made[text.substr(at + 1, end - at - 1)] = std::stod(text.substr(end + 3));
+    at = end + 3;
+  }
+  return made;
+}
+
+/// A figure of a page with launches in eight streams.
+void page(Context& context, Row row, const std::string& figure) {
+  const std::size_t count = context.options.cut(200'000);
+  weir::trace::Session session;
+  std::vector<weir::Stream> streams;
+  for (int i = 0; i < 8; ++i) streams.emplace_back(context.device);
+  counted(count, [&] {
+    for (std::size_t i = 0; i < count; ++i) weir::launch(streams[i % 8], 1, [](std::size_t) { tally(); });
+    weir::synchronize();
+    return 0.0;
+  });
+  const weir::trace::Timeline timeline = session.stop();
+  expect(timeline.commands.size() == count, "commands are missing");
+  const auto path = std::filesystem::temp_directory_path() / ("weir_bench" + std::to_string(getpid()) + ".html");
+  save(timeline, path);
+  const std::map<std::string, double> told = shown(path);
+  row.unit = "ms";
+  row.skipped = told.empty();
+  if (row.skipped) {
+    row.note = "no Chromium, or no Python, here";
+  } else {
+    row.value = {told.at(figure), told.at(figure), told.at(figure)};
+    row.note = std::to_string(std::filesystem::file_size(path) / count) + " bytes a command";
+  }
+  std::filesystem::remove(path);
+  context.report.add(row);
+}
+
 }  // namespace
 
 void trace(Context& context) {
   launches(context);
   files(context);
+  const std::string work = context.counts(200'000) + " commands as a page in headless Chromium, ";
+  page(context, {.name = "trace.page", .work = work + "the first paint", .reach = {at_most(1000, "ms")}},
+       "first_paint");
+  page(context,
+       {.name = "trace.page.frame", .work = work + "panning: of 20 frames 19 took", .reach = {at_most(17, "ms")}},
+       "frame_95");
 }
 
 }  // namespace bench

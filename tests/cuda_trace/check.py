@@ -213,7 +213,50 @@ def check_cupy():
         expect("event" in timeline.ties(), "CuPy's event")
 
 
+def reasons_of(path):
+    """What held each command, by its place: without lines, and with a name of its own, none is one with another."""
+    data = json.loads(path.read_text())
+    texts = data["weir"]["texts"]
+    place = 0
+    for event in data["traceEvents"]:
+        if event.get("cat") not in ("command", "host wait"):
+            continue
+        w = event["args"]["w"].split()
+        if event["cat"] == "host wait":
+            w[3] = "-1"
+        else:
+            w[2] = "-1"
+            if LANES[int(w[6])] != "order":
+                w[1] = str(len(texts))
+                texts.append(str(place))
+            place += 1
+        event["args"]["w"] = " ".join(w)
+    named = path.with_suffix(".named.json")
+    named.write_text(json.dumps(data))
+    told = json.loads(run([tool, "trace", "explain", named, "--json"]).stdout)
+    named.unlink()
+    return {one["held"]["name"]: one["reason"] for one in told["reasons"]}
+
+
+def check_idle_times():
+    """The ten longest of every demo are explained each, but for those of less than a microsecond, which are the device's own."""
+    few = ["--repeat", "1"]
+    for demo, more in (("vadd", few), ("normalize", few), ("prefetch", few), ("default-stream", []), ("overlap", []),
+                       ("heat", [*few, "--size", "256"])):
+        path = folder / f"idle_{demo}.json"
+        done = run([tool, "demo", demo, "--device", "cuda:0", "--trace", path, *more])
+        if not expect(done.returncode == 0, f"{demo} is traced {done.stderr.strip()}"):
+            continue
+        reasons = reasons_of(path)
+        gaps = json.loads(run([tool, "trace", "summary", path, "--json"]).stdout)["idle_gaps"][:10]
+        bare = [gap for gap in gaps if gap["end_ns"] - gap["begin_ns"] >= 1000
+                and reasons.get(str(gap["before"]["command"]), "unknown") == "unknown"]
+        expect(gaps and not bare, f"{demo}: each of the {len(gaps)} longest idle times is explained {bare}")
+        page(f"idle_{demo}", [tool, "demo", demo, "--device", "cuda:0", *more], cuda=False)
+
+
 def check_demos():
+    check_idle_times()
     for demo in ("vadd", "prefetch"):
         words = [tool, "demo", demo, "--device", "cuda:0"]
         trace(demo, words, cuda=False)  # by Weir's own observers
