@@ -68,8 +68,11 @@ struct Command {
   std::uint32_t thread = 0;  ///< the host thread that called, as Weir numbers them
   Lane lane = Lane::kernel;
   State state = State::pending;
-  bool pageable = false;       ///< a copy of pageable memory
-  std::uint32_t event = 0;     ///< of a record or wait: a number for the event, from 1 on
+  bool pageable = false;    ///< a copy of pageable memory
+  std::uint32_t event = 0;  ///< of a record or wait: a number for the event, from 1 on
+  /// Of a launch: what each of its arrays has of bytes that it touches, in order, as "in 4000, inout 80"; of one whose uses are many
+  /// or ever different ones, none.
+  Text arguments = none;
   std::uint64_t elements = 0;  ///< of a launch: how many, or how many blocks
   std::uint64_t bytes = 0;     ///< that it touches; of a copy: that it moves
   std::int64_t call = -1;      ///< when it was enqueued

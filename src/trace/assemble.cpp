@@ -116,6 +116,7 @@ class Assembler {
     command.name = told.name;
     command.file = told.file;
     command.line = told.line;
+    command.arguments = told.arguments;
     command.stream = streams_.at(told.stream);
     command.thread = told.thread;
     command.lane = told.lane;
@@ -454,8 +455,7 @@ class Assembler {
     if (gpu) {
       words +=
           "; on GPUs kernels and host functions note their own times, and copies and graphs stand between events, put "
-          "on "
-          "that clock within " +
+          "on that clock within " +
           std::to_string((told_.clock_error + 999) / 1000) + " us";
     }
     if (told_.cost >= 0) words += "; recording a command took " + std::to_string(told_.cost) + " ns of its call";

@@ -196,6 +196,7 @@ class Merger {
     const std::int64_t shift = shifts_[which];
     command.name = moved(from, command.name);
     command.file = moved(from, command.file);
+    command.arguments = moved(from, command.arguments);
     command.stream += first_stream_[which];
     command.thread += first_thread_[which];
     if (command.event != 0) {

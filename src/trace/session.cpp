@@ -36,14 +36,30 @@ std::int64_t nanoseconds(std::chrono::steady_clock::time_point moment) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
 }
 
+std::uint64_t bytes_of(const Region& use) {
+  std::uint64_t bytes = use.row_bytes * use.rows;
+  for (std::size_t d = 0; d < use.outer_count; ++d) bytes *= use.outer[d].count;
+  return bytes;
+}
 std::uint64_t bytes_of(std::span<const Region> uses) {
   std::uint64_t bytes = 0;
-  for (const Region& use : uses) {
-    std::uint64_t one = use.row_bytes * use.rows;
-    for (std::size_t d = 0; d < use.outer_count; ++d) one *= use.outer[d].count;
-    bytes += one;
-  }
+  for (const Region& use : uses) bytes += bytes_of(use);
   return bytes;
+}
+/// Of a launch: all of them together, too.
+void describe(std::span<const Region> uses, Tape::Writer& writer, TapeRecord& record) {
+  if (uses.empty() || uses.size() > Tape::Writer::most_arguments) {
+    record.a = bytes_of(uses);
+    return;
+  }
+  Tape::Writer::Argument all[Tape::Writer::most_arguments];
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    all[i] = {bytes_of(uses[i]), uses[i].access};
+    sum += all[i].bytes;
+  }
+  record.a = sum;
+  record.arguments = writer.arguments(std::span(all, uses.size()));
 }
 
 Lane lane_of(const Copy& copy) {
@@ -65,7 +81,7 @@ void describe(const weir::Command& command, Tape::Writer& writer, TapeRecord& re
       [&](const Launch& launch) {
         record.lane = Lane::kernel;
         record.name = launch.name == nullptr ? writer.kernel(launch.kernel->name) : writer.text(launch.name);
-        record.a = bytes_of(command.uses);
+        describe(command.uses, writer, record);
         record.b = launch.extent.count();
       },
       [&](const Copy& copy) {

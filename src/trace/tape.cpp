@@ -230,6 +230,20 @@ void Tape::leave_out_what_ended(Contents& contents, EndedByStream ended) {
   }
 }
 
+void Tape::Writer::remember(Arguments& place, std::span<const Argument> all) {
+  constexpr std::size_t most = 1 << 14;  // texts of kernels and files must find room beside them
+  std::string words;
+  for (const Argument& one : all) {
+    words += words.empty() ? "" : ", ";
+    words += one.access == Access::read ? "in " : one.access == Access::write ? "out " : "inout ";
+    words += std::to_string(one.bytes);
+  }
+  place.text = argument_texts_ < most ? tape_.intern(words) : none;
+  ++argument_texts_;
+  place.count = all.size();
+  std::copy(all.begin(), all.end(), place.all);
+}
+
 void Tape::Writer::begin_range(std::string_view name, std::int64_t begin) {
   const Text known = text(name);
   const detail::LockGuard lock(open_mutex_);

@@ -1,17 +1,20 @@
 // What a session is told, as it comes: records of one size, in a list for each thread, so that threads never meet.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include <weir/op.hpp>
 #include <weir/trace.hpp>
 
 #include "thread_safety.hpp"
@@ -38,8 +41,9 @@ struct TapeRecord {
   Kind kind;
   Lane lane;
   std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
-  bool flag;  ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy; of a collective: other
-              ///< processes have ranks
+  bool flag;       ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy; of a collective: other
+                   ///< processes have ranks
+  Text arguments;  ///< of a launch
 };
 /// Where each begins. Pieces of them are not: what is written twice costs twice.
 inline constexpr TapeRecord empty_record{.id = 0,
@@ -55,7 +59,8 @@ inline constexpr TapeRecord empty_record{.id = 0,
                                          .kind = TapeRecord::Kind::command,
                                          .lane = Lane::kernel,
                                          .what = 0,
-                                         .flag = false};
+                                         .flag = false,
+                                         .arguments = none};
 enum class OrderKind : std::uint8_t { record, wait, behind, alloc, free };
 
 /// nvcc's names of anonymous namespaces, as _GLOBAL__N__b9b6481a_8_work_cpp_a20acb89, are {anonymous}.
@@ -165,6 +170,21 @@ class Tape::Writer {
     }
     return last_name_text_;
   }
+  /// What a launch's arrays have of bytes that it touches. Programs say the same again and again: texts of what they said last are
+  /// found without the tape. None of a launch with more arrays, or where there were too many texts of this thread's.
+  static constexpr std::size_t most_arguments = 16;
+  struct Argument {
+    std::uint64_t bytes;
+    Access access;
+    bool operator==(const Argument&) const = default;
+  };
+  Text arguments(std::span<const Argument> all) {
+    std::uint64_t hash = 0;
+    for (const Argument& one : all) hash = (hash ^ one.bytes) * 0x9e3779b97f4a7c15 + static_cast<unsigned>(one.access);
+    Arguments& recent = last_arguments_[hash >> 60];
+    if (!std::equal(all.begin(), all.end(), recent.all, recent.all + recent.count)) remember(recent, all);
+    return recent.text;
+  }
   /// Ranges that are open are kept beside the records: they are told before they end, and however many records make room.
   void begin_range(std::string_view name, std::int64_t begin);
   void end_range(std::string_view name, std::int64_t begin, std::int64_t end);
@@ -194,11 +214,20 @@ class Tape::Writer {
     if (is_new) place->second = tape_.intern(readable(text));
     return place->second;
   }
+  struct Arguments {
+    std::size_t count = 0;
+    Argument all[most_arguments];
+    Text text = none;
+  };
+  void remember(Arguments& place, std::span<const Argument> all);
+
   Last last_file_;
   Last last_kernel_;
   std::string last_name_;
   Text last_name_text_ = none;
   std::unordered_map<const void*, Text> known_;
+  Arguments last_arguments_[16];
+  std::size_t argument_texts_ = 0;
 };
 
 }  // namespace weir::trace

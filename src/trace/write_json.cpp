@@ -6,6 +6,7 @@
 //                    dependency the command and the tie
 //                    Collectives have args.c, too: collective communicator rank ranks peer, and, where other processes have
 //                    ranks, the communicator's number in all of them and the collective's there
+//                    Launches have args.arguments, too, where it is known
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
 //   cat "node":      command node name lane file line begin end
@@ -176,6 +177,7 @@ class Writer {
     slice(one.name == none ? own : names, "command", process(one), one.stream + 1, begin, ran ? one.end : begin);
     where(one.file, one.line);
     if (one.bytes > 0) out_ << R"("bytes": )" << one.bytes << ", ";
+    if (one.arguments != none) out_ << R"("arguments": )" << text(one.arguments) << ", ";
     out_ << R"("w": ")";
     numbers(one.id, place(one.name), place(one.file), one.line, one.stream, one.thread, static_cast<unsigned>(one.lane),
             static_cast<unsigned>(one.state), static_cast<unsigned>(one.pageable), one.event, one.elements, one.bytes,

@@ -160,6 +160,7 @@ class Writer {
       begin.message(event::annotation,
                     Message().text(annotation::name, "bytes").number(annotation::number, command.bytes));
     }
+    annotate(begin, "arguments", timeline_.text(command.arguments));
     for (const std::uint64_t flow : starts_[place]) begin.fixed(event::flow, flow);
     for (const Dependency& on : timeline_.dependencies_of(command)) {
       if (on.tie != Tie::stream_order) begin.fixed(event::last_of_flow, ++ended_);

@@ -68,6 +68,7 @@ std::string inflated(std::string_view packed, std::size_t limit) {
     bytes.append(out.get(), piece - stream.avail_out);
     if (bytes.size() > limit) throw Fault{"data", "it takes more than the limit of memory"};
   }
+  if (stream.avail_in != 0 || !packed.empty()) throw Fault{"data", "it is damaged"};  // it goes on behind its end
   return bytes;
 }
 
@@ -141,6 +142,7 @@ class Reader {
     if (!in_.at_end()) nodes();
     if (!in_.at_end()) shared();
     if (!in_.at_end()) best_rates();
+    if (!in_.at_end()) arguments();
     return std::move(made_);
   }
 
@@ -303,13 +305,20 @@ class Reader {
 
   void best_rates() {
     in_.part = "best rates";
-    for (std::size_t i = 0; i < made_.devices.size(); ++i) {
+    const std::uint64_t count = in_.number();
+    if (count != 0 && count != made_.devices.size()) in_.fault("there must be one for each device");
+    for (std::uint64_t i = 0; i < count; ++i) {
       BestRates one;
       one.copy_in = in_.below(static_cast<std::uint64_t>(most_moment));
       one.copy_out = in_.below(static_cast<std::uint64_t>(most_moment));
       one.source = in_.place(made_.texts.size());
       made_.best_rates.push_back(one);
     }
+  }
+
+  void arguments() {
+    in_.part = "arguments";
+    column([&](Command& one) { one.arguments = in_.place(made_.texts.size()); });
   }
 
   void nodes() {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <weir/error.hpp>
@@ -88,6 +89,7 @@ class Reader final : public scenario::Members {
     Numbers numbers(w);
     if (category == "command") {
       add_command(numbers);
+      if (args.has("arguments")) made_.commands.back().arguments = known_text(args.member("arguments"));
       if (args.has("c")) add_part(args.member("c"));
     } else if (category == "range") {
       add_range(numbers);
@@ -194,6 +196,14 @@ class Reader final : public scenario::Members {
     made_.streams.push_back(stream);
   }
 
+  Text known_text(const At& at) {
+    if (places_.empty()) {
+      for (Text i = 0; i < made_.texts.size(); ++i) places_.emplace(made_.texts[i], i);
+    }
+    const auto place = places_.find(at.string());
+    if (place == places_.end()) at.fault("it is none of weir.texts");
+    return place->second;
+  }
   void add_command(Numbers& numbers) {
     const std::size_t texts = made_.texts.size();
     Command made;
@@ -282,6 +292,7 @@ class Reader final : public scenario::Members {
 
   const std::size_t limit_;
   Timeline made_;
+  std::unordered_map<std::string, Text> places_;  ///< of texts, where one was asked for
   bool head_ = false;
   std::uint64_t commands_ = 0;
   std::size_t text_bytes_ = 0;

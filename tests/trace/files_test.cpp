@@ -38,6 +38,7 @@ Timeline whole() {
   made.timeline.dropped = 3;
   made.timeline.streams[1].priority = -2;
   const auto kernel = made.add(0, Lane::kernel, 5, 10, 1234567, {}, 1 << 20);
+  made.timeline.commands[kernel].arguments = made.text("in 8");
   const auto record = made.add(0, Lane::order, 6, 1234567, 1234567, {{kernel, Tie::stream_order}});
   made.add(1, Lane::copy_out, 7, 1234570, 1234590, {{record, Tie::event}, {kernel, Tie::default_stream}}, 77);
   made.add(1, Lane::fill, 8, 0, 0);
@@ -109,6 +110,8 @@ TEST(TraceFiles, that_are_wrong_are_errors_with_the_path_of_the_member) {
   const auto has = [](const std::string& message, const char* part) { return message.find(part) != std::string::npos; };
   EXPECT_TRUE(has(outcome("{}"), "no timeline of Weir's"));
   EXPECT_TRUE(has(outcome("{\"traceEvents\": []}"), "no timeline of Weir's"));
+  EXPECT_TRUE(
+      has(changed("\"arguments\": \"in 8\"", "\"arguments\": \"in 9\""), "arguments: it is none of weir.texts"));
   EXPECT_TRUE(has(changed("\"version\": 1", "\"version\": 2"), "weir.version"));
   EXPECT_TRUE(has(changed("\"commands\": 4", "\"commands\": 5"), "weir.commands"));
   EXPECT_TRUE(has(changed("\"w\": \"1 ", "\"w\": \"x "), "traceEvents[4].args.w"));

@@ -139,6 +139,10 @@ inline Timeline by_chance(unsigned seed) {
                                      static_cast<Lane>(below(9)), since, since + below(30)});
     }
   }
+  if (below(2) == 0 && count > 0) {
+    made.timeline.commands[below(count)].arguments = made.text("in 4, out 8");
+    made.timeline.commands[below(count)].arguments = made.text("inout " + std::to_string(seed));
+  }
   if (below(2) == 0) {
     made.timeline.best_rates.resize(made.timeline.devices.size());
     made.timeline.best_rates.back() = {1 + below(1000), below(1000), made.text("a link")};

@@ -22,7 +22,8 @@
 //     line, begin (signed, since the command's), time
 //   parts of collectives again (may be missing, where none has more): of each the communicator's number in all processes, or 0, and
 //     the collective's there
-//   best rates (may be missing, too): of each device copy_in, copy_out, source
+//   best rates (may be missing, too): how many there are, 0 or one for each device, and of each: copy_in, copy_out, source
+//   arguments (may be missing, too): a number for each command, a text or none
 #pragma once
 
 #include <cstdint>

@@ -102,6 +102,9 @@ class Timeline {
     this.parts = new Map();  // of collectives, by command
     if (from.at < bytes.length) this.readCollectives(from);
     this.nodes = from.at < bytes.length ? this.nodesOf(from) : [];  // of graphs, by their command and begin
+    if (from.at < bytes.length) from.column(2 * this.partCount);  // what other processes say the same
+    if (from.at < bytes.length) from.column(3 * from.number());    // best rates: the summary has them
+    this.arguments = new Uint32Array(from.at < bytes.length ? from.column(this.count) : this.count);
     this.critical = new Uint8Array(this.count);
     for (const place of this.path) this.critical[place] = 1;
   }
@@ -160,7 +163,8 @@ class Timeline {
     from.signed();
     from.string();
     let command = 0;
-    for (let left = from.number(); left > 0; --left) {
+    this.partCount = from.number();
+    for (let left = this.partCount; left > 0; --left) {
       command += from.number();
       this.parts.set(command, {collective: from.number(), communicator: from.number(), rank: from.number(), ranks: from.number(),
                                peer: from.signed()});

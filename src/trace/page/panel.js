@@ -113,6 +113,7 @@ class Panel {
       ["Took", ran ? durationText(took) : ""],
       ["Queued", ran && t.call[place] >= 0 ? durationText(Math.max(0, t.begin[place] - t.call[place])) : ""],
       ["Bytes", t.size[place] > 0 ? `${bytesText(t.size[place])} (${countText(t.size[place])})` : ""],
+      ["Arguments", t.texts[t.arguments[place]].replace(/\d+/g, (bytes) => bytesText(Number(bytes)))],
       ["Bandwidth", isCopy && ran && took > 0 && t.size[place] > 0 ? rateText((t.size[place] * 1e9) / took) : ""],
       ["Collective", t.parts.has(place) ? collectiveText(t.parts.get(place)) : ""],
       ["Elements", t.elements[place] > 0 ? countText(t.elements[place]) : ""],

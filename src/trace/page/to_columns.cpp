@@ -121,7 +121,12 @@ void host(Writer& out, const Timeline& timeline) {
   }
 }
 
-bool has_rates(const Timeline& timeline) { return !timeline.best_rates.empty(); }
+/// Parts that may be missing are there where a later one is.
+bool has_arguments(const Timeline& timeline) {
+  return std::any_of(timeline.commands.begin(), timeline.commands.end(),
+                     [](const Command& one) { return one.arguments != none; });
+}
+bool has_rates(const Timeline& timeline) { return !timeline.best_rates.empty() || has_arguments(timeline); }
 
 void collectives(Writer& out, const Timeline& timeline) {
   const bool is_last = timeline.nodes.empty() && !has_rates(timeline);
@@ -172,11 +177,18 @@ void nodes(Writer& out, const Timeline& timeline) {
 }
 
 void best_rates(Writer& out, const Timeline& timeline) {
+  if (!has_rates(timeline)) return;
+  out.number(timeline.best_rates.size());
   for (const BestRates& one : timeline.best_rates) {
     out.number(one.copy_in);
     out.number(one.copy_out);
     out.place(one.source);
   }
+}
+
+void arguments(Writer& out, const Timeline& timeline) {
+  if (!has_arguments(timeline)) return;
+  column(out, timeline, [](const Command& one) { return static_cast<std::uint32_t>(one.arguments + 1); });
 }
 
 /// Quickly: pages are written while the program runs.
@@ -238,6 +250,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
   nodes(out, timeline);
   shared(out, timeline);
   best_rates(out, timeline);
+  arguments(out, timeline);
   return base64(deflated(out.bytes()));
 }
 

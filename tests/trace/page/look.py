@@ -69,6 +69,8 @@ class Look:
           return made;
         })()""")
         equal(commands, events["command"], "commands")
+        arguments = self.evaluate("Array.from(weirPage.timeline.arguments, (place) => weirPage.timeline.texts[place])")
+        equal(arguments, [one["args"].get("arguments", "") for one in data["traceEvents"] if one.get("cat") == "command"], "arguments")
         waits = self.evaluate("weirPage.timeline.waits.map((w) => [w.stream, w.command, w.line, w.thread, w.begin, w.end].map(String))")
         equal(waits, [[one[k] for k in (1, 2, 4, 5, 6, 7)] for one in events["host wait"]], "waits")
         ranges = self.evaluate("weirPage.timeline.ranges.map((r) => [r.thread, r.begin, r.open ? -1 : r.end].map(String))")
@@ -149,6 +151,9 @@ class Look:
             holds(text in details, f"{text!r} is missing: {details}")
         held_up = self.evaluate("Array.from(document.querySelectorAll('#details .links button'), (one) => one.innerText)")
         equal([one.split()[0] for one in held_up], ["order"], "what waited for it")
+        at = self.place("command", SAXPY)
+        self.page.click(at["x"], at["y"])
+        holds("in 1.00 MiB, inout 1.00 MiB" in self.text("#details"), "a launch's arguments")
         at = self.place("wait", 0)
         self.page.click(at["x"], at["y"])
         holds("Host waits: stream s2" in self.text("#details") and "made.cpp:99" in self.text("#details"), "a wait's details")
