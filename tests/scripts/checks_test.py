@@ -135,6 +135,12 @@ class Layers(Planted):
         self.refused("src/backends/cpu/queue.cpp", '#include "backends/cuda/cuda_device.hpp"\n')
         self.refused("src/backends/cpu/queue.cpp", '#include "core/checks.hpp"\n')
 
+    def test_the_model_of_simulated_devices_is_pure(self):
+        for include in ("<thread>", "<chrono>", "<fstream>", "<unistd.h>", "<weir/sim.hpp>", '"thread_safety.hpp"', '"backends/sim/costs.hpp"'):
+            self.refused("src/backends/sim/model/more.cpp", f"#include {include}\n")
+        planted = {"src/backends/sim/model/more.cpp": '#include <vector>\n#include "backends/sim/model/less.hpp"\n', "src/backends/sim/model/less.hpp": ""}
+        self.assertEqual(self.check("check_layers", planted)[0], 0)
+
     def test_a_new_folder_of_src_needs_a_place(self):
         self.refused("src/extras/more.cpp", "\n")
 
