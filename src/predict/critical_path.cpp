@@ -83,6 +83,7 @@ class Path {
                          (span.begin_by == Why::link || span.begin_by == Why::driver || span.begin_by == Why::order);
     if (follows && span.holder != none && result_.spans[span.holder].end >= time_) return span.holder;
     part(wait_cause(span), span.call, span.ready);
+    if (span.behind != none && span.ready_by == Why::barrier && span.stream != none) return before_barrier(number);
     if (span.behind == none) {
       if (span.call == none) return none;
       return host(span.call);
@@ -93,6 +94,16 @@ class Path {
                                        : Cause::hops,
          span.call, std::min(behind.end, time_));
     return span.behind;
+  }
+
+  /// Without the barrier it would have begun behind what its stream was given before, or when it was called.
+  std::uint32_t before_barrier(std::uint32_t number) {
+    const Span& span = result_.spans[number];
+    std::uint32_t own = number;
+    while (own > 0 && result_.spans[own - 1].stream != span.stream) --own;
+    const bool behind_own = own > 0 && result_.spans[own - 1].end > span.issued;
+    part(Cause::legacy_barrier, span.call, behind_own ? result_.spans[own - 1].end : span.issued);
+    return behind_own ? own - 1 : host(span.call);
   }
 
   const sim::model::Program& program_;

@@ -37,8 +37,16 @@ struct Errors {
 
 TEST(Accuracy, C12_pipelines_of_copies_and_kernels_take_as_long_as_on_an_H200) {
   Errors errors;
-  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) errors.add(one.scenario, one.us);
+  std::map<std::string, Errors> families;
+  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) {
+    errors.add(one.scenario, one.us);
+    families[one.family].percent.push_back(errors.percent.back());
+  }
   ASSERT_EQ(errors.percent.size(), 717U);
+  EXPECT_LE(families.at("copy_kernel_copy").quantile(0.5), 1.5);
+  EXPECT_LE(families.at("copy_kernel_copy").quantile(0.95), 6);
+  EXPECT_LE(families.at("kernels").quantile(0.5), 1.5);
+  EXPECT_LE(families.at("kernels").quantile(0.95), 9);
   EXPECT_LE(errors.quantile(0.5), 1.5);
   EXPECT_LE(errors.quantile(0.95), 7);
   EXPECT_LE(errors.quantile(1), 40);

@@ -167,6 +167,19 @@ TEST(Predictions, by_bytes_a_recording_of_another_device_lasts_as_its_uses_take)
   EXPECT_EQ(prediction.estimated[0], "kernels that last as the bytes of their uses take: #0");
 }
 
+TEST(Predictions, of_what_was_estimated_have_an_interval_that_is_wider_by_half) {
+  const auto below = [](const char* cost) {
+    const Prediction prediction = weir::sim::predict(
+        weir::parse_recording(scenario(std::string(R"({"op":"launch","id":"k","stream":"s","uses":[])") + cost + "}")));
+    return std::pair(1 - prediction.low_us / prediction.makespan_us, prediction.high_us / prediction.makespan_us - 1);
+  };
+  const auto [low, high] = below(R"(,"cost":{"ns":1000})");
+  const auto [estimated_low, estimated_high] = below("");
+  EXPECT_GT(low, 0);
+  EXPECT_NEAR(estimated_low, 1.5 * low, 1e-9);
+  EXPECT_NEAR(estimated_high, 1.5 * high, 1e-9);
+}
+
 TEST(Predictions, of_programs_by_as_many_work_queues_as_are_set) {
   std::string program;
   for (const char* stream : {"s", "s", "t", "t"})

@@ -62,6 +62,12 @@ TEST_F(PredictVerb, json_has_all_numbers_and_is_the_same_each_time) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, tool_test::run({"predict", file_, "--json"}).out);
   const json value = json::parse(result.out);
+  for (const char* member : {"device", "profile", "makespan_us", "low_us", "high_us", "host_us", "busy_us",
+                             "overlap_us", "critical_path", "estimated", "commands"})
+    EXPECT_TRUE(value.contains(member)) << member;
+  for (const char* engine : {"h2d", "d2h", "kernel"}) EXPECT_GT(value["busy_us"].at(engine), 0) << engine;
+  for (const char* member : {"id", "stream", "engine", "issued_us", "ready_us", "begin_us", "end_us", "held_by"})
+    EXPECT_TRUE(value["commands"][1].contains(member)) << member;
   EXPECT_EQ(value["device"], "sim:h200");
   EXPECT_EQ(value["profile"], "h200");
   EXPECT_EQ(value["commands"].size(), 6U);
