@@ -21,8 +21,9 @@ namespace weir::sim {
 
 /// Tells the clock of simulated devices that the calling thread computes for this long: otherwise it does not know what a program
 /// does between its calls, unless WEIR_SIM_HOST=measured makes it count real time. Observers are told. Without simulated devices
-/// it does nothing; nor does it in host functions, whose times come from the profile and from what set_cost() says of their
-/// lines. In a loop that asks done() and goes on only because the real work is late it does not count. Throws invalid_value. Any thread.
+/// it does nothing. In a host function of a simulated device it makes the function last so much longer, beside the time of the
+/// profile; one that set_cost() says something of lasts so long at least. In a loop that asks done() and goes on only because
+/// the real work is late it does not count. Throws invalid_value. Any thread.
 void host_work(std::chrono::nanoseconds time, SourceLocation where = SourceLocation::current());
 
 /// What launches of a kernel cost on simulated devices from here on: `kernel` is the name that the launch was given, or the
@@ -37,6 +38,9 @@ void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocatio
 std::optional<recorded::Cost> cost_of(const Launch& launch);
 /// The same of any command that was made there: also of host functions and foreign work.
 std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where);
+/// How long a host function of a simulated device has worked, by host_work() inside it or measured. 0 if it is not over, said
+/// nothing, or is one of a graph. For observers. Any thread.
+std::chrono::nanoseconds worked_in(CommandId host_function);
 
 /// The profiles inside the library: "h200", ...
 std::vector<std::string> profile_names();

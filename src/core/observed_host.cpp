@@ -9,6 +9,7 @@
 
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
+#include "function_clock.hpp"
 
 namespace weir::detail {
 
@@ -106,7 +107,12 @@ void host_work(std::chrono::nanoseconds time, SourceLocation where) {
   if (time < std::chrono::nanoseconds(0))
     throw Error(Errc::invalid_value, "weir::sim::host_work", std::to_string(time.count()) + " ns", "it is below 0",
                 where);
-  if (detail::thread_state == detail::ThreadState::running) return;
+  if (detail::thread_state == detail::ThreadState::running) {
+    detail::FunctionClock* clock = detail::function_clock.load(std::memory_order_acquire);
+    if (clock != nullptr && detail::running_function != nullptr)
+      clock->function_worked(*detail::running_function, time);
+    return;
+  }
   const std::uint32_t thread = detail::thread_number();
   detail::DeviceClock* clock = detail::device_clock.load(std::memory_order_acquire);
   const HostWork work{time, where, thread, clock != nullptr && clock->may_take_back(thread)};

@@ -14,6 +14,7 @@
 
 #include "core/runtime.hpp"
 #include "core/seats.hpp"
+#include "function_clock.hpp"
 #include "thread_safety.hpp"
 
 namespace weir {
@@ -191,6 +192,7 @@ const std::vector<OrderPolicy*>& Telling::policies() const noexcept {
 }
 
 std::atomic<DeviceClock*> device_clock{nullptr};
+std::atomic<FunctionClock*> function_clock{nullptr};
 
 constinit thread_local const HostFunction* running_function = nullptr;
 

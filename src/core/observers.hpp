@@ -123,6 +123,9 @@ bool answer(HostWait question, Done&& done) {
       clock->late(question);
     return false;
   }
+  // Now the bodies of all host functions that it depends on are over: the clock knows how long they last.
+  if (clock != nullptr && !ask_clock(*clock, question)) [[unlikely]]
+    return false;
   tell_wait(question);
   return true;
 }

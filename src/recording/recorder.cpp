@@ -1,6 +1,7 @@
 // The observer that keeps a running program: what it is told becomes commands of the recording.
 #include <weir/recorder.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include <weir/error.hpp>
 #include <weir/observer.hpp>
+#include <weir/sim.hpp>
 
 #include "recording/lock.hpp"
 #include "recording/running.hpp"
@@ -61,16 +63,31 @@ class RecordingSink final : public recorded::Sink {
   /// `ns`: 0 if it was skipped behind a failure.
   void ran(CommandId id, double ns) {
     const recorded::Running::One one = running_.take(id);
+    if (one.id != 0 && !one.lasts) add_work(one);
     if (one.id == 0 || !one.lasts || ns <= 0) return;
     recorded::Cost cost;
     cost.ns = ns;
     recording.set_cost(one.place, cost);
+  }
+  /// What bodies of host functions said: of the other ones.
+  void finish() {
+    running_.for_each([this](const recorded::Running::One& one) {
+      if (!one.lasts) add_work(one);
+    });
   }
   std::size_t bytes() const { return recording.bytes() + running_.bytes(); }
 
   Recording recording;
 
  private:
+  /// A simulated device's function lasts at least as long as its body worked.
+  void add_work(const recorded::Running::One& one) {
+    const auto ns = static_cast<double>(sim::worked_in(one.id).count());
+    if (ns <= 0) return;
+    recorded::Cost cost = recording.cost(recording.command(one.place)).value_or(recorded::Cost{});
+    cost.ns = std::max(cost.ns.value_or(0), ns);
+    recording.set_cost(one.place, cost);
+  }
   /// Something more may be known of it.
   std::size_t runs(const recorded::Command& command, std::size_t place, CommandId id) {
     if (id == 0 || command.target_kind != recorded::Target::none) return place;
@@ -126,6 +143,7 @@ class Recorder::State final : private HasSink, public recorded::Translator {
     const std::lock_guard lock(mutex_);
     taken_ = true;
     Recording& recording = sink.recording;
+    sink.finish();
     objects().finish(recording, [&](const auto& place) { recording.resolve(place); });
     if (dropped_ > 0) {
       recording.about =

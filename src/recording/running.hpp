@@ -44,6 +44,12 @@ class Running {
     --count_;
     return taken;
   }
+  template <class F>
+  void for_each(F&& f) const {
+    for (const One& one : slots_) {
+      if (one.id != 0) f(one);
+    }
+  }
   std::size_t bytes() const { return slots_.size() * sizeof(One); }
 
  private:

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <unordered_map>
 #include <utility>
 
 #include <weir/error.hpp>
+#include <weir/host_call.hpp>
 #include <weir/sim.hpp>
 
+#include "backends/sim/clock_state.hpp"
 #include "backends/sim/costs.hpp"
 #include "backends/sim/online_model.hpp"
-#include "backends/sim/polling_loop.hpp"
 #include "backends/sim/tasks.hpp"
+#include "function_clock.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::sim {
@@ -28,12 +28,9 @@ using model::none;
 /// Commands that give hand-offs are known by their ends; only the last ones, which have not been forgotten, matter.
 constexpr std::size_t most_functions = 100'000;
 
-/// Thirty years: what steady_clock can tell, whatever lasts longer in the model.
-constexpr double longest_us = 1e15;
-
-class Clock final : public detail::DeviceClock {
+class Clock final : public detail::DeviceClock, public detail::FunctionClock, ClockState {
  public:
-  Clock() : epoch_(std::chrono::steady_clock::now()) {}
+  using Time = std::chrono::steady_clock::time_point;
 
   void add_device(int device, const std::string& profile_name, const model::Profile& profile) {
     const LockGuard guard(mutex_);
@@ -48,6 +45,7 @@ class Clock final : public detail::DeviceClock {
     }
     devices_.resize(std::max<std::size_t>(devices_.size(), static_cast<std::size_t>(device) + 1));
     devices_[static_cast<std::size_t>(device)] = {found, found->add_device()};
+    detail::function_clock.store(this, std::memory_order_release);
   }
 
   void set_cost(std::string_view kernel, const model::KernelCost& cost) {
@@ -62,6 +60,12 @@ class Clock final : public detail::DeviceClock {
     recorded::Cost cost{known->ns, {}, known->blocks, known->threads, known->block_ns, known->shared_bytes};
     if (known->bytes) cost.bytes = static_cast<std::uint64_t>(*known->bytes);
     return cost;
+  }
+
+  std::chrono::nanoseconds worked_in(CommandId function) {
+    const LockGuard guard(mutex_);
+    const auto found = worked_in_.find(function);
+    return found == worked_in_.end() ? std::chrono::nanoseconds(0) : found->second;
   }
 
   Snapshot snapshot(int device) {
@@ -84,7 +88,8 @@ class Clock final : public detail::DeviceClock {
   Time now(int, std::uint32_t thread) override {
     const LockGuard guard(mutex_);
     const std::uint32_t place = arrive(thread);
-    loop_of(place).seen();
+    saw(place);
+    catch_up(place);
     return time_at(clocks_[place]);
   }
 
@@ -97,9 +102,16 @@ class Clock final : public detail::DeviceClock {
     const std::uint32_t thread = arrive(question.thread);
     PollingLoop& loop = loop_of(thread);
     answer.taken_back = loop.ask(question, clocks_[thread]);
+    if (answer.taken_back.count() != 0) {
+      loop.kept = 0;
+    } else {
+      keep_work(thread);
+    }
+    catch_up(thread, model);
     answer.done = event ? model->query_event(question.event_id, thread, clocks_)
                         : model->query_stream(question.stream, thread, clocks_);
     if (!host_measured_) loop.answered(question, answer.done);
+    collect(*model);
     return answer;
   }
   void late(const HostWait& question) override {
@@ -115,8 +127,9 @@ class Clock final : public detail::DeviceClock {
     const LockGuard guard(mutex_);
     OnlineModel *from = model_of_event(start), *to = model_of_event(end);
     // A thread that comes later than others have waited is there now.
+    saw(place_of(thread));
+    catch_up(place_of(thread));
     double now = clocks_[place_of(thread)];
-    loop_of(place_of(thread)).seen();
     for (const OnlineModel* model : {from, to}) now = std::max(now, model != nullptr ? model->now() : 0);
     for (const bool starts : {true, false}) {
       OnlineModel* model = starts ? from : to;
@@ -188,29 +201,32 @@ class Clock final : public detail::DeviceClock {
   void submitted(const Command& command) override {
     if (command.graph != 0) return;  // it is recorded, and does not run
     const LockGuard guard(mutex_);
-    if (command.thread != 0) loop_of(place_of(command.thread)).end();
+    if (command.thread != 0) end_loop(place_of(command.thread));
     if (const auto* alloc = std::get_if<Alloc>(&command.op)) return allocated(*alloc, command.thread);
     if (std::holds_alternative<Free>(command.op)) return;
     OnlineModel* model = model_of(command.stream);
     if (model == nullptr) return;
+    const std::uint32_t thread = arrive(command.thread);
+    catch_up(thread, model);
     if (const auto* wait = std::get_if<Wait>(&command.op); wait != nullptr && wait->event != nullptr) {
       OnlineModel* other = model_of_event(wait->event_id);
-      if (other != nullptr && other != model) model->hold(command.stream, other->end_of_event(wait->event_id));
+      if (other != nullptr && other != model)
+        model->hold(command.stream, other->end_of_event(wait->event_id), thread, clocks_);
     }
-    const std::uint32_t thread = arrive(command.thread);
-    const double called = clocks_[thread];
+    const double called = times_watched_ ? time_of(thread) : clocks_[thread];
     Known known{model, {}, called};
     if (OnlineModel* owner = model_of_graph(command); owner != nullptr && owner != model) {
       // As with events of the other device: each knows when the other's part ends.
       known.model = owner;
       known.place = owner->visit(command, model->end_of_stream(command.stream), thread, clocks_);
-      model->hold(command.stream, owner->end_of(known.place));
+      model->hold(command.stream, owner->end_of_visit(command), thread, clocks_);
     } else {
       known.place = model->submit(command, thread, clocks_, costs_);
     }
     if (host_measured_) left_[thread] = std::chrono::steady_clock::now();
     if (std::holds_alternative<HostCall>(command.op)) keep_function(command.id, *model, known.place);
     if (times_watched_) places_.insert_or_assign(command.id, std::move(known));
+    for (const auto& one : models_) collect(*one);
   }
 
   void refused(const Refusal& refusal) override {
@@ -221,6 +237,13 @@ class Clock final : public detail::DeviceClock {
   void waited(const HostWait& wait) override {
     const LockGuard guard(mutex_);
     const std::uint32_t thread = place_of(wait.thread);
+    // Of a graph that has failed, host functions are never called.
+    if (wait.failure != nullptr) {
+      for (const auto& model : models_) {
+        model->settle(clocks_);
+        collect(*model);
+      }
+    }
     if (host_measured_) {
       if (wait.began != Time()) count_until(thread, wait.began);
       left_.resize(clocks_.size());
@@ -228,29 +251,9 @@ class Clock final : public detail::DeviceClock {
     }
     // Who asked has paid for it already; copies that wait are such calls in the model, too.
     if (wait.source == HostWait::Source::query || wait.source == HostWait::Source::pageable_copy) return;
-    loop_of(thread).end();
-    switch (wait.kind) {
-      case HostWait::Kind::all:
-        for (const auto& model : models_) model->synchronize_all(thread, clocks_);
-        return;
-      case HostWait::Kind::device: {
-        if (wait.backend != "sim") return;
-        if (wait.device < 0) {
-          for (const auto& model : models_) model->synchronize_all(thread, clocks_);
-          return;
-        }
-        const Device& device = devices_[static_cast<std::size_t>(wait.device)];
-        return device.model->synchronize_device(device.place, thread, clocks_);
-      }
-      case HostWait::Kind::event:
-        if (OnlineModel* model = model_of_event(wait.event_id))
-          model->synchronize_event(wait.event_id, thread, clocks_);
-        return;
-      case HostWait::Kind::stream:
-      case HostWait::Kind::command:
-        if (OnlineModel* model = model_of(wait.stream)) model->synchronize_stream(wait.stream, thread, clocks_);
-        return;
-    }
+    end_loop(thread);
+    wait_in_models(wait, thread);
+    for (const auto& one : models_) collect(*one);
   }
 
   void worked(const HostWork& work) override {
@@ -258,20 +261,36 @@ class Clock final : public detail::DeviceClock {
     if (host_measured_) return;         // it is in the real time
     if (work.time.count() < 0) return;  // done() took it back
     const std::uint32_t thread = place_of(work.thread);
-    loop_of(thread).work(work.time, clocks_[thread]);
-    clocks_[thread] += std::chrono::duration<double, std::micro>(work.time).count();
+    PollingLoop& loop = loop_of(thread);
+    loop.work(work.time, clocks_[thread]);
+    const double us = std::chrono::duration<double, std::micro>(work.time).count();
+    if (loop.may_take_back()) {
+      clocks_[thread] += us;
+      loop.kept += us;
+    } else {
+      work_in_models(thread, us);
+    }
+  }
+
+  void function_worked(const detail::HostFunction& function, std::chrono::nanoseconds time) override {
+    if (!measures()) tell_body(function, time, false);
+  }
+  void function_over(const detail::HostFunction& function, std::chrono::nanoseconds time) override {
+    tell_body(function, measures() ? time : std::chrono::nanoseconds(0), true);
   }
 
   void handed(const HandOffCall& call) override {
     const LockGuard guard(mutex_);
-    if (call.thread != 0) loop_of(place_of(call.thread)).end();
+    if (call.thread != 0) end_loop(place_of(call.thread));
     if (call.gives) {
       Given& given = given_[call.hand_off];
       given = {};
       if (call.thread != 0) {
-        given.time = clocks_[arrive(call.thread)];
+        const std::uint32_t place = arrive(call.thread);
+        catch_up(place);
+        given.time = clocks_[place];
       } else if (const auto function = functions_.find(call.command); function != functions_.end()) {
-        given.by = function->second;
+        given.by = call.command;
       }
       return;
     }
@@ -279,7 +298,9 @@ class Clock final : public detail::DeviceClock {
     if (found == given_.end() || call.thread == 0) return;
     const Given& given = found->second;
     double& time = clocks_[arrive(call.thread)];
-    time = std::max(time, given.by.model != nullptr ? given.by.model->end_of(given.by.place) : given.time);
+    time = std::max(time, given.time);
+    if (const auto function = functions_.find(given.by); function != functions_.end())
+      time = std::max(time, function->second.model->end_of(function->second.place, given.by));
     given_.erase(found);
   }
 
@@ -304,78 +325,72 @@ class Clock final : public detail::DeviceClock {
   }
 
  private:
-  struct Device {
-    OnlineModel* model = nullptr;
-    std::uint32_t place = 0;
-  };
-  struct Known {
-    OnlineModel* model = nullptr;
-    Place place = {};
-    double called = 0;
-  };
-  struct Given {
-    double time = 0;
-    Known by = {};
-  };
-  struct WithoutTime {
-    Ran ran;
-    bool skipped;
-  };
-
-  Time time_at(double us) const {
-    return epoch_ + std::chrono::duration_cast<Time::duration>(
-                        std::chrono::duration<double, std::micro>(std::min(us, longest_us)));
+  void keep_work_of(const detail::HostFunction& function) WEIR_NEEDS(mutex_) {
+    const auto found = working_.find(&function);
+    const std::chrono::nanoseconds time = found->second;
+    working_.erase(found);
+    if (time.count() <= 0 || function.command == 0) return;
+    if (worked_in_.size() >= most_functions) worked_in_.erase(worked_in_.begin());
+    worked_in_[function.command] = time;
   }
 
-  std::uint32_t place_of(std::uint32_t thread) WEIR_NEEDS(mutex_) {
-    const auto [found, fresh] = threads_.emplace(thread, static_cast<std::uint32_t>(clocks_.size()));
-    // A thread that is new was started by one of the others.
-    if (fresh) clocks_.push_back(clocks_.empty() ? 0 : *std::max_element(clocks_.begin(), clocks_.end()));
-    return found->second;
-  }
-
-  /// A thread makes a call: what it did since the last one counts, if it is measured.
-  std::uint32_t arrive(std::uint32_t thread) WEIR_NEEDS(mutex_) {
-    const std::uint32_t place = place_of(thread);
-    if (host_measured_) count_until(place, std::chrono::steady_clock::now());
-    return place;
-  }
-  void count_until(std::uint32_t place, Time now) WEIR_NEEDS(mutex_) {
-    left_.resize(clocks_.size());
-    Time& left = left_[place];
-    if (left != Time() && now > left) clocks_[place] += std::chrono::duration<double, std::micro>(now - left).count();
-    left = std::max(left, now);
-  }
-
-  PollingLoop& loop_of(std::uint32_t place) WEIR_NEEDS(mutex_) {
-    if (loops_.size() <= place) loops_.resize(place + 1);
-    return loops_[place];
-  }
-
-  OnlineModel* model_of(StreamId stream) WEIR_NEEDS(mutex_) {
-    const auto found = streams_.find(stream);
-    return found == streams_.end() ? nullptr : found->second;
-  }
-
-  /// Of a launch: a graph of one device may run in streams of others.
-  OnlineModel* model_of_graph(const Command& command) WEIR_NEEDS(mutex_) {
-    const auto* launch = std::get_if<GraphLaunch>(&command.op);
-    const auto found = launch != nullptr ? graphs_.find(launch->id) : graphs_.end();
-    return found == graphs_.end() ? nullptr : found->second;
-  }
-
-  OnlineModel* model_of_event(std::uint64_t event) WEIR_NEEDS(mutex_) {
-    for (const auto& model : models_) {
-      if (model->knows_event(event)) return model.get();
+  void wait_in_models(const HostWait& wait, std::uint32_t thread) WEIR_NEEDS(mutex_) {
+    switch (wait.kind) {
+      case HostWait::Kind::all: return wait_in_all(thread);
+      case HostWait::Kind::device: {
+        if (wait.backend != "sim") return;
+        if (wait.device < 0) return wait_in_all(thread);
+        const Device& device = devices_[static_cast<std::size_t>(wait.device)];
+        catch_up(thread, device.model);
+        return device.model->synchronize_device(device.place, thread, clocks_);
+      }
+      case HostWait::Kind::event:
+        if (OnlineModel* model = model_of_event(wait.event_id)) {
+          catch_up(thread, model);
+          model->synchronize_event(wait.event_id, thread, clocks_);
+        }
+        return;
+      case HostWait::Kind::stream:
+      case HostWait::Kind::command:
+        if (OnlineModel* model = model_of(wait.stream)) {
+          catch_up(thread, model);
+          model->synchronize_stream(wait.stream, thread, clocks_);
+        }
+        return;
     }
-    return nullptr;
+  }
+  void wait_in_all(std::uint32_t thread) WEIR_NEEDS(mutex_) {
+    for (const auto& model : models_) {
+      catch_up(thread, model.get());
+      model->synchronize_all(thread, clocks_);
+    }
+  }
+
+  bool measures() {
+    const LockGuard guard(mutex_);
+    return host_measured_;
+  }
+
+  void tell_body(const detail::HostFunction& function, std::chrono::nanoseconds time, bool over) {
+    const LockGuard guard(mutex_);
+    const double us = std::chrono::duration<double, std::micro>(time).count();
+    for (const auto& model : models_) {
+      if (!model->worked(function, us, over, clocks_)) continue;
+      working_[&function] += time;
+      if (over) keep_work_of(function);
+      return collect(*model);
+    }
   }
 
   void allocated(const Alloc& alloc, std::uint32_t thread) WEIR_NEEDS(mutex_) {
     if (alloc.pinned) {
-      for (const auto& model : models_) model->allocate(none, place_of(thread), clocks_);
+      for (const auto& model : models_) {
+        catch_up(place_of(thread), model.get());
+        model->allocate(none, place_of(thread), clocks_);
+      }
     } else if (alloc.pool != nullptr && alloc.pool->backend->name() == "sim") {
       const Device& device = devices_[static_cast<std::size_t>(alloc.pool->device)];
+      catch_up(place_of(thread), device.model);
       device.model->allocate(device.place, place_of(thread), clocks_);
     }
   }
@@ -415,43 +430,13 @@ class Clock final : public detail::DeviceClock {
     if (!how.empty() && how != "said" && how != "measured")
       throw "WEIR_SIM_HOST: '" + std::string(how) + "': it is said, or measured";
     host_measured_ = how == "measured";
-    const char* path = std::getenv("WEIR_SIM_COSTS");
-    if (path != nullptr && *path != '\0') {
-      const std::string head = "WEIR_SIM_COSTS: " + std::string(path) + ": ";
-      std::ostringstream text;
-      // The stream fails for directories, and for files of no bytes.
-      if (!(text << std::ifstream(path).rdbuf())) throw head + "it cannot be read, or is empty";
-      try {
-        costs_.read(text.str());
-      } catch (const std::string& wrong) {
-        throw head + wrong;
-      }
-    }
+    costs_.read_environment();
     environment_read_ = true;
   }
 
   static Error refused(bool starts, Errc code, const char* why, SourceLocation where) {
     return Error(code, "weir::elapsed", starts ? "the start event" : "the end event", why, where);
   }
-
-  const Time epoch_;
-  detail::Mutex mutex_;
-  std::vector<std::unique_ptr<OnlineModel>> models_ WEIR_GUARDED_BY(mutex_);
-  std::vector<Device> devices_ WEIR_GUARDED_BY(mutex_);
-  std::unordered_map<StreamId, OnlineModel*> streams_ WEIR_GUARDED_BY(mutex_);
-  std::unordered_map<std::uint64_t, OnlineModel*> graphs_ WEIR_GUARDED_BY(mutex_);
-  std::unordered_map<std::uint32_t, std::uint32_t> threads_ WEIR_GUARDED_BY(mutex_);
-  std::vector<double> clocks_ WEIR_GUARDED_BY(mutex_);      ///< of the threads, in microseconds since the epoch
-  std::vector<PollingLoop> loops_ WEIR_GUARDED_BY(mutex_);  ///< of the threads
-  std::unordered_map<std::uint64_t, Given> given_ WEIR_GUARDED_BY(mutex_);
-  std::unordered_map<CommandId, Known> functions_ WEIR_GUARDED_BY(mutex_);
-  bool times_watched_ WEIR_GUARDED_BY(mutex_) = false;
-  std::unordered_map<CommandId, Known> places_ WEIR_GUARDED_BY(mutex_);  ///< whose times somebody will ask for
-  std::vector<WithoutTime> ran_ WEIR_GUARDED_BY(mutex_);                 ///< for real, but not yet by this clock
-  Costs costs_ WEIR_GUARDED_BY(mutex_);
-  bool environment_read_ WEIR_GUARDED_BY(mutex_) = false;
-  bool host_measured_ WEIR_GUARDED_BY(mutex_) = false;
-  std::vector<Time> left_ WEIR_GUARDED_BY(mutex_);  ///< when a thread's last call ended, in real time
 };
 
 Clock& the_clock() {
@@ -471,6 +456,8 @@ Snapshot snapshot(int device) { return the_clock().snapshot(device); }
 
 std::optional<recorded::Cost> cost_of(const Launch& launch) { return the_clock().cost_of(launch, {}); }
 std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where) { return the_clock().cost_of(op, where); }
+
+std::chrono::nanoseconds worked_in(CommandId host_function) { return the_clock().worked_in(host_function); }
 
 void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where) {
   const auto refuse = [&](const char* why) {

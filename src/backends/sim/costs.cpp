@@ -1,7 +1,10 @@
 #include "backends/sim/costs.hpp"
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -103,6 +106,20 @@ void Costs::read(std::string_view text) {
     if (!names.insert(one.name).second) throw "kernels." + one.place + ".name: " + one.name + " is there twice";
   }
   for (const Named& one : found) read_[one.name] = one.cost;
+}
+
+void Costs::read_environment() {
+  const char* path = std::getenv("WEIR_SIM_COSTS");
+  if (path == nullptr || *path == '\0') return;
+  const std::string head = "WEIR_SIM_COSTS: " + std::string(path) + ": ";
+  std::ostringstream text;
+  // The stream fails for directories, and for files of no bytes.
+  if (!(text << std::ifstream(path).rdbuf())) throw head + "it cannot be read, or is empty";
+  try {
+    read(text.str());
+  } catch (const std::string& wrong) {
+    throw head + wrong;
+  }
 }
 
 }  // namespace weir::sim

@@ -23,6 +23,8 @@ class Costs {
   const model::KernelCost* find(SourceLocation where) const;
   /// {"kernels": [{"name": "Saxpy", "block_ns": 20000, "blocks": 132}, ...]}. Throws std::string: what is wrong.
   void read(std::string_view text);
+  /// The file that WEIR_SIM_COSTS names, if it does. Throws std::string: what is wrong.
+  void read_environment();
 
  private:
   std::map<std::string, model::KernelCost, std::less<>> said_, read_;

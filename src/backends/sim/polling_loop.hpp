@@ -45,9 +45,11 @@ class PollingLoop {
     worked_ = true;
     work_ += time;
   }
-  /// The thread reads its time: what it has seen stands.
-  void seen() {
-    if (worked_) end();
+  /// The thread reads its time: what it has seen stands. Whether it had worked.
+  bool seen() {
+    const bool worked = worked_;
+    if (worked) end();
+    return worked;
   }
   /// The thread does something else.
   void end() {
@@ -55,6 +57,9 @@ class PollingLoop {
     worked_ = false;
     work_ = std::chrono::nanoseconds(0);
   }
+
+  /// What it worked, in microseconds, that the models do not know yet: it may be taken back.
+  double kept = 0;
 
  private:
   struct Asked {

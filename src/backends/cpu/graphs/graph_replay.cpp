@@ -7,6 +7,7 @@
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "failure_reports.hpp"
+#include "function_clock.hpp"
 
 namespace weir::cpu {
 
@@ -248,7 +249,9 @@ void CpuGraph::run_step(const Step& step, Runner& runner) {
       const RunningNode running(*step.payload);
       const Op& op = step.payload->op();
       const auto* call = std::get_if<HostCall>(&op);
-      (call != nullptr ? call->function : std::get<External>(op).function)->call(NativeStream{});
+      detail::HostFunction& function = *(call != nullptr ? call->function : std::get<External>(op).function);
+      const detail::FunctionBody body(function);
+      function.call(NativeStream{});
       return;
     }
     case Step::Kind::record: record_event(step); return;

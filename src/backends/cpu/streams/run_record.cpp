@@ -6,6 +6,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
+#include "function_clock.hpp"
 
 namespace weir::cpu {
 
@@ -153,6 +154,7 @@ void CpuQueue::run_record(Record& record, Runner& runner) {
       const std::unique_ptr<detail::HostFunction> function(as<CallRecord>(record).function);
       detail::running_command = {record.flag() ? "foreign work" : "a host function", {}, record.where};
       try {
+        const detail::FunctionBody body(*function);
         function->call(NativeStream{});
       } catch (...) {
         fail(record, Errc::host_function_failed, record.flag() ? "foreign work" : "host function", {},
@@ -183,7 +185,11 @@ void CpuQueue::skip(Record& record) {
     case RecordKind::copy:
       if (record.flag()) std::free(const_cast<void*>(as<CopyRecord>(record).from));
       break;
-    case RecordKind::call: delete as<CallRecord>(record).function; break;
+    case RecordKind::call: {
+      const std::unique_ptr<detail::HostFunction> function(as<CallRecord>(record).function);
+      const detail::FunctionBody never_called(*function);
+      break;
+    }
     case RecordKind::stamp: stamp(record); break;
     default: break;
   }

@@ -1,4 +1,4 @@
-// Where commands go when they are ready: copy engines, the memory, and the driver's thread for host functions.
+// Where commands go when they are ready: copy engines and the memory. Host functions: functions.cpp.
 #include <algorithm>
 
 #include "backends/sim/model/simulation.hpp"
@@ -208,29 +208,6 @@ void Simulation::memory_changed(std::uint32_t place) {
   Device& device = devices_[place];
   ++device.memory_version;
   if (!device.memory.empty()) at(std::max(now_, device.memory.next()), What::memory, place, device.memory_version);
-}
-
-/// From what it comes behind to the driver's thread, which has to be woken: the less awake, the longer it has waited.
-double Simulation::way_to_driver(std::uint32_t command) const {
-  const Span& span = spans_[command];
-  if (span.ready_by == Cause::host) return 0;
-  const Task& task = task_of(command);
-  const double waited = now_ - std::max(span.issued + cost_of(task) + way_of(task), driver_free_);
-  if (waited <= 0) return 0;
-  const bool awake = driver_last_ != none && now_ - driver_free_ < profile_.hop.function_awake_us;
-  return std::min(profile_.hop.function_wait_share * waited,
-                  awake ? profile_.hop.to_awake_function_us : profile_.hop.to_host_function_us);
-}
-
-void Simulation::start_host_function(std::uint32_t command) {
-  Span& span = spans_[command];
-  span.ready = now_ + way_to_driver(command);
-  span.begin = std::max(span.ready, driver_free_);
-  span.begin_by = span.begin > span.ready ? Cause::driver : span.ready_by;
-  span.holder = span.begin > span.ready ? driver_last_ : none;
-  driver_last_ = command;
-  driver_free_ = span.begin + profile_.host.function_us + task_of(command).fixed_us;
-  at(driver_free_, What::end, command);
 }
 
 }  // namespace weir::sim::model

@@ -31,13 +31,20 @@ bool Simulation::call() {
   set_clock(thread, now_);
   answer_ = true;
   make_calls();
-  while ((next_call_ <= number || waiting_.on) && (step() || go_on_without_others())) {
+  return go_on();
+}
+
+bool Simulation::go_on() {
+  const std::uint32_t number = calls_.end() - 1;
+  held_ = false;
+  while ((next_call_ <= number || waiting_.on) && (step() || (!held_ && go_on_without_others()))) {
   }
+  if (held_) return false;
   // What it waits for is not of these devices: it has come, or else there would be no next call.
   waiting_ = {};
   if (next_call_ <= number) ++next_call_;
-  calls_[number].end = clocks_[thread];
-  return answer_;
+  calls_[number].end = clocks_[call_of(number).thread];
+  return true;
 }
 
 /// Nothing happens before a rank makes a call that is not made yet. For room in a stream the real call does not wait. What the
@@ -66,7 +73,8 @@ bool Simulation::drop_question() {
 }
 
 void Simulation::advance(double time) {
-  while (!list_.empty() && list_.top().time <= time) step();
+  while (!list_.empty() && list_.top().time <= time && step()) {
+  }
 }
 
 std::vector<std::uint32_t> Simulation::last_of_stream(std::uint32_t stream) const {
@@ -128,14 +136,25 @@ void Simulation::reopen(std::uint32_t stream) {
   streams_[stream].queue = queue;
 }
 
-std::uint32_t Simulation::forget(std::uint32_t keep) {
-  if (commands_.end() < try_to_forget_) return calls_.first();
-  try_to_forget_ = commands_.end() + keep;
+void Simulation::follow_graph(std::uint32_t graph, std::uint32_t other) {
+  if (graphs_last_.size() <= graph) graphs_last_.resize(graph + 1, none);
+  graphs_last_[graph] = other < graphs_last_.size() ? graphs_last_[other] : none;
+}
+
+/// The first command that has not, or is one of the last `keep`.
+std::uint32_t Simulation::ended_long_ago(std::uint32_t keep) const {
   std::uint32_t until = commands_.first();
   while (commands_.end() - until > keep && commands_[until].phase == Phase::ended &&
          spans_[until].end < now_ - long_ago_us) {
     ++until;
   }
+  return until;
+}
+
+std::uint32_t Simulation::forget(std::uint32_t keep) {
+  if (commands_.end() < try_to_forget_) return calls_.first();
+  try_to_forget_ = commands_.end() + keep;
+  const std::uint32_t until = ended_long_ago(keep);
   commands_.forget_before(until);
   spans_.forget_before(until);
   std::uint32_t call = next_call_;

@@ -67,11 +67,13 @@ Result Simulation::run() {
   return result;
 }
 
-/// What happens next; false if nothing does. What happens at one time happens together: only then engines choose, and only
+/// What happens next; false if nothing does, or a body holds it. What happens at one time happens together: only then engines choose, and only
 /// then time goes on.
 bool Simulation::step() {
   if (!list_.empty() && list_.top().time <= now_) {
     const Happening happening = list_.top();
+    held_ = happening.what == What::body && waits_for_body(happening.subject);
+    if (held_) return false;
     list_.pop();
     happen(happening);
     return true;
@@ -111,6 +113,7 @@ void Simulation::happen(const Happening& happening) {
     }
     case What::cohort_end: return cohort_end(subject);
     case What::places: return free_places(subject);
+    case What::body: return body(subject);
     case What::end: return end(subject);
   }
 }
@@ -185,6 +188,7 @@ void Simulation::end(std::uint32_t command) {
     for (auto give = first; give != program_.gives.end() && give->first == task; ++give) given_[give->second] = now_;
   }
   if (span.stream != none && span.node == none) --streams_[span.stream].unfinished;
+  if (driver_runs_ && command == driver_last_) leave_driver();
   wake(command);
 }
 

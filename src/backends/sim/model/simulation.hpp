@@ -23,15 +23,19 @@ namespace weir::sim::model {
 class Simulation {
  public:
   Simulation(const Program& program, const Profile& profile);
+  Simulation& operator=(const Simulation&) = delete;
   /// All of the program.
   Result run();
 
   // A program that grows (online.cpp): whatever it names is added to it first, then here.
 
   void grow();
-  /// Makes the program's last call, at the time of its thread, or as soon as what came before is through. For a question:
-  /// whether all of it has ended.
+  /// Makes the program's next call, at the time of its thread, or as soon as what came before is through. False if a body holds
+  /// it: then go_on().
   bool call();
+  bool go_on();
+  /// Of the last call, a question: whether all of it has ended.
+  bool answer() const { return answer_; }
   /// The last call, if it was a question that cost nothing, is as if it had not been made; and one behind another question of
   /// its thread is part of that: polling loops are long.
   bool drop_question();
@@ -66,11 +70,29 @@ class Simulation {
   /// Commands that ended long ago, but for the last `keep`, and their calls, whose number it returns: the program may
   /// forget these, too.
   std::uint32_t forget(std::uint32_t keep);
+
+  // Host functions whose bodies run for real, and may say meanwhile that they work (functions.cpp). From when such a function
+  // would end without that, nothing happens until its body is over.
+
+  /// The host function that the call enqueues, or is that node of the graph which it launches, is one.
+  void expect(std::uint32_t call, std::uint32_t node);
+  /// Its body says that it works so much more, or is over. False if nobody waits for it any more.
+  bool worked(std::uint32_t call, std::uint32_t node, double us, bool over);
+  bool expects_bodies() const { return !bodies_.empty(); }
+  /// All bodies count as over, with what they said so far.
+  void assume();
+  /// Another simulation, which goes on as if they were.
+  std::unique_ptr<Simulation> guess();
+  /// What a stream is given in a graph of that number comes behind what it was given in the other one.
+  void follow_graph(std::uint32_t graph, std::uint32_t other);
+
   const Window<Span>& spans() const { return spans_; }
   const Window<HostSpan>& calls() const { return calls_; }
   double host_time() const { return host_; }
 
  private:
+  Simulation(const Simulation&) = default;  // for guess()
+
   enum class What : std::uint8_t {
     call,        ///< the next call may be made
     ready,       ///< a command
@@ -80,6 +102,7 @@ class Simulation {
     memory,      ///< the next job of a memory is through, if nothing changed since
     cohort_end,  ///< the first of a cohort's blocks ends
     places,      ///< a cohort's places may be taken again
+    body,        ///< a host function ends, unless its body lasts longer
     end,         ///< a command
   };
   struct Happening {
@@ -246,14 +269,20 @@ class Simulation {
   bool copies_running(const Device& device) const;
   void continue_run(std::uint32_t command, std::uint32_t stream);
   void wait_for_engine(std::uint32_t command, std::uint32_t engine);
-  double way_to_driver(std::uint32_t command) const;
-  void start_host_function(std::uint32_t command);
   void meet(std::uint32_t command);
   void begin(Meeting& meeting);
   bool give_up_meetings();
   bool go_on_without_others();
   void add_to_memory(std::uint32_t cohort);
   void memory_changed(std::uint32_t device);
+
+  // functions.cpp
+  double way_to_driver(std::uint32_t command) const;
+  void start_host_function(std::uint32_t command);
+  void next_host_function();
+  bool waits_for_body(std::uint32_t command) const;
+  void body(std::uint32_t command);
+  void leave_driver();
 
   // kernels.cpp
   void start_kernels(Device& device);
@@ -269,6 +298,7 @@ class Simulation {
   bool forgotten(std::uint32_t command) const { return command < commands_.first(); }
   bool ended(std::uint32_t command) const { return forgotten(command) || commands_[command].phase == Phase::ended; }
   bool step();
+  std::uint32_t ended_long_ago(std::uint32_t keep) const;
   void add_stream();
   const Call& call_of(std::uint32_t number) const { return program_.calls[number - calls_.first()]; }
 
@@ -293,8 +323,16 @@ class Simulation {
   std::vector<Cohort> cohorts_;
   std::vector<std::uint32_t> free_cohorts_;
   std::uint32_t driver_last_ = none;
-  double driver_free_ = 0;
-  std::map<std::uint32_t, Meeting> meetings_;  ///< that have not begun
+  double driver_free_ = 0;               ///< when its last function ended
+  bool driver_runs_ = false;             ///< a function, or will
+  std::deque<std::uint32_t> functions_;  ///< that are ready behind that one
+  struct Body {
+    double us = 0;
+    bool over = false;
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Body> bodies_;  ///< by call and node
+  bool held_ = false;                                               ///< by a body that is not over
+  std::map<std::uint32_t, Meeting> meetings_;                       ///< that have not begun
   std::vector<Chain> chains_;
 
   // The host: calls are made in the order of the list, each when its thread is free and the one before has begun.

@@ -24,6 +24,13 @@ class Window {
     items_.erase(items_.begin(), items_.begin() + (number - first_));
     first_ = number;
   }
+  /// A copy of those from `number` on.
+  Window from(std::uint32_t number) const {
+    Window some;
+    some.items_.assign(items_.begin() + (number - first_), items_.end());
+    some.first_ = number;
+    return some;
+  }
   const std::vector<T>& items() const { return items_; }
   std::vector<T> take() { return std::move(items_); }
 
