@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -356,6 +356,25 @@ TEST(SimulatedBodies, that_are_never_called_hold_nothing) {
     t.synchronize();
     EXPECT_LE(us_since(begin, device), 4000.01);
   }
+}
+
+// Nobody has been told of the failure yet.
+TEST(SimulatedBodies, that_are_skipped_hold_no_timeline) {
+  const weir::Device device = weir::device("sim:kepler-2-engines");
+  const weir::Stream s(device), t(device);
+  start(device);
+  weir::host_call(s, [] { throw 1; });
+  auto kept = std::make_shared<int>(0);
+  const std::weak_ptr<int> there = kept;
+  weir::host_call(s, [kept = std::move(kept)] { weir::sim::host_work(milliseconds(3)); });
+  EXPECT_TRUE(weir_test::eventually([&] { return there.expired(); }));
+  launch_1ms(t);
+  t.synchronize();
+  const weir::sim::Prediction timeline = weir::sim::timeline(device);
+  ASSERT_FALSE(timeline.commands.empty());
+  EXPECT_EQ(timeline.commands.back().engine, weir::sim::Engine::kernel);
+  EXPECT_NEAR(timeline.commands.back().end_us - timeline.commands.back().begin_us, 1000, 0.01);
+  EXPECT_THROW(s.synchronize(), weir::Error);
 }
 
 // So many calls are not kept: memory must not grow for ever.

@@ -175,7 +175,9 @@ class OnlineModel {
   Place take(Step step, std::vector<double>& clocks);
   void go_on(std::vector<double>& clocks);
   static void begin(model::Simulation& simulation, const Step& step);
-  Place finish(const Step& step, std::vector<double>& clocks);
+  bool start(Step& step);
+  Place finish(const Step& step, std::vector<double>& clocks, bool last);
+  void forget();
   static std::uint32_t last_command(const model::Simulation& simulation);
   void grow();
   void guess(const Step& step);
@@ -204,7 +206,6 @@ class OnlineModel {
   model::Simulation simulation_;
   std::deque<Step> steps_;  ///< that are not taken yet; the first one may have begun
   bool begun_ = false;
-  Place last_;  ///< what the last step became
   std::vector<std::pair<CommandId, Place>> finished_;
   /// Those that are not over, in the order of their launches: call, and node or none.
   std::unordered_map<const detail::HostFunction*, std::deque<std::pair<std::uint32_t, std::uint32_t>>> bodies_;

@@ -46,34 +46,38 @@ Place OnlineModel::make(model::Call call, Step step, std::vector<double>& clocks
 Place OnlineModel::take(Step step, std::vector<double>& clocks) {
   step.at = clocks[step.thread];
   if (guess_ != nullptr) guess(step);
-  if (late()) {
-    steps_.push_back(std::move(step));
-    if (steps_.size() > most_steps) settle(clocks);
-    return {.known = false};
+  if (!late() && start(step)) {
+    Place place = finish(step, clocks, guess_ == nullptr);
+    forget();
+    return place;
   }
   steps_.push_back(std::move(step));
-  go_on(clocks);
-  if (late()) return {.known = false};
-  return std::move(last_);
+  if (steps_.size() > most_steps) settle(clocks);
+  return {.known = false};
+}
+
+/// False if a body holds it: then it has begun.
+bool OnlineModel::start(Step& step) {
+  step.first = simulation_.next_command();
+  begin(simulation_, step);
+  begun_ = step.kind == Step::Kind::call && !simulation_.call();
+  return !begun_;
 }
 
 void OnlineModel::go_on(std::vector<double>& clocks) {
-  const bool was_late = steps_.size() > 1 || begun_;
   while (!steps_.empty()) {
     Step& step = steps_.front();
-    if (!begun_) {
-      step.first = simulation_.next_command();
-      begin(simulation_, step);
-      begun_ = step.kind == Step::Kind::call;
-      if (begun_ && !simulation_.call()) return;
-    } else if (!simulation_.go_on()) {
-      return;
-    }
+    if (begun_ ? !simulation_.go_on() : !start(step)) return;
     begun_ = false;
-    last_ = finish(step, clocks);
-    if (was_late && step.command != 0) finished_.emplace_back(step.command, last_);
+    Place place = finish(step, clocks, guess_ == nullptr && steps_.size() == 1);
+    if (step.command != 0) finished_.emplace_back(step.command, std::move(place));
     steps_.pop_front();
   }
+  forget();
+}
+
+/// What is long over; not what a guess still reads.
+void OnlineModel::forget() {
   if (guess_ != nullptr && simulation_.expects_bodies()) return;
   guess_.reset();
   if (!gone_graphs_.empty()) forget_graphs();
@@ -94,10 +98,11 @@ void OnlineModel::begin(model::Simulation& simulation, const Step& step) {
   }
 }
 
-Place OnlineModel::finish(const Step& step, std::vector<double>& clocks) {
+/// `last`: the program has no later call, and nobody else reads it.
+Place OnlineModel::finish(const Step& step, std::vector<double>& clocks, bool last) {
   if (step.kind == Step::Kind::call) {
     clocks[step.thread] = std::max(clocks[step.thread], simulation_.clock(step.thread));
-    if (step.question && steps_.size() == 1 && guess_ == nullptr && simulation_.drop_question()) {
+    if (step.question && last && simulation_.drop_question()) {
       program_.calls.pop_back();
       commands_.pop_back();
     }
