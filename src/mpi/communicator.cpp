@@ -95,6 +95,8 @@ Communicator join(Device device, MPI_Comm comm, int rank, int size, const Commun
   settings.size = size;
   settings.checks = detail::wants_checks();
   settings.mover = detail::mover_of(device);
+  auto link = std::make_unique<MpiLink>(comm);
+  settings.reach = detail::reach_of(device, link.get());
   Meeting meeting{};
   const bool one_host = on_one_host(comm, size);
   std::string why = "rank 0 cannot listen";
@@ -117,9 +119,9 @@ Communicator join(Device device, MPI_Comm comm, int rank, int size, const Commun
   settings.port = meeting.port;
   settings.secret = meeting.secret;
   settings.deadline = RankClock::now() + std::min<std::chrono::nanoseconds>(options.timeout, std::chrono::hours(24));
-  auto link = std::make_shared<detail::SharedLink>(std::make_unique<MpiLink>(comm));
   auto control = std::make_shared<Control>(std::move(settings));
-  return detail::make_ranked(device, options, rank, size, std::move(link), std::move(control), where);
+  return detail::make_ranked(device, options, rank, size, std::make_shared<detail::SharedLink>(std::move(link)),
+                             std::move(control), where);
 }
 
 }  // namespace

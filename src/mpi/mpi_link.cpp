@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include <dlfcn.h>
+
 #include "thread_safety.hpp"
 
 namespace weir::mpi {
@@ -29,6 +31,13 @@ bool is_over() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   return finalized != 0;
+}
+
+/// Open MPI and MPICH have a function for it, whose header depends on the version.
+bool is_cuda_aware() {
+  if (const char* value = std::getenv("WEIR_MPI_CUDA")) return std::string_view(value) == "1";
+  auto* const query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return query != nullptr && query() == 1;
 }
 
 /// The library's thread may be the last that has a link, and must not free its communicator beside MPI_Finalize.
@@ -62,7 +71,7 @@ void end_frees_of_links() {
   all.over = true;
 }
 
-MpiLink::MpiLink(MPI_Comm comm) : comm_(comm), name_(name_of_library()) {
+MpiLink::MpiLink(MPI_Comm comm) : comm_(comm), name_(name_of_library()), reaches_devices_(is_cuda_aware()) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   int* limit = nullptr;
   int known = 0;

@@ -24,6 +24,8 @@ class MpiLink final : public detail::RankLink {
   void test(detail::Transfer& transfer) override;
   bool cancel(detail::Transfer& transfer) override;
   void abandon() override { abandoned_ = true; }
+  /// Whether the library says so of itself; WEIR_MPI_CUDA=0 or 1 says it for it.
+  bool reaches_devices() const override { return reaches_devices_; }
   std::uint32_t tag_limit() const override { return tag_limit_; }
 
  private:
@@ -39,6 +41,7 @@ class MpiLink final : public detail::RankLink {
   const MPI_Comm comm_;
   std::string name_;
   std::uint32_t tag_limit_ = 32767;
+  const bool reaches_devices_;
   bool abandoned_ = false;
 };
 

@@ -19,6 +19,9 @@ namespace weir::detail {
 /// Why a rank asks what the others do.
 enum class Inquiry : std::uint8_t { stuck, late, mismatch, died, stream_failed, aborted, left, last = left };
 
+/// Who reaches a rank's arrays: messages of the host's memory are all that there is, or may be in a device's, too.
+enum class RankReach : std::uint8_t { host, none, link, last = link };
+
 /// A communicator, to the control: it answers, and is told. Ranks are the job's. Called by the control's thread alone.
 class RankListener {
  public:
@@ -70,6 +73,7 @@ class Control {
     std::function<bool(Settings&)> find = {};
     bool checks = false;
     std::string mover = {};  ///< as Backend::rank_mover() has it
+    RankReach reach = RankReach::host;
     RankClock::time_point deadline;
   };
   struct Peer {
@@ -77,6 +81,7 @@ class Control {
     std::string address;
     int data_port = 0;
     std::string mover = {};
+    RankReach reach = RankReach::host;
   };
 
   /// Waits until all ranks have come. Throws SocketError: who did not.

@@ -23,7 +23,8 @@ using Kind = SocketError::Kind;
 ControlMessage hello_of(const Control::Settings& settings) {
   return {Type::hello,
           {rank_protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size),
-           settings.job, static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u},
+           settings.job, static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u,
+           static_cast<std::uint64_t>(settings.reach)},
           {settings.secret, own_host_name(), settings.mover}};
 }
 
@@ -35,7 +36,7 @@ class Gathering {
     const auto size = static_cast<std::size_t>(settings.size);
     for (std::size_t r = 0; r < size; ++r) joined_.connections.emplace_back(Socket());
     joined_.peers.resize(size);
-    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port, settings.mover};
+    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port, settings.mover, settings.reach};
     joined_.checks = settings.checks;
     joined_.job = random_number();
   }
@@ -57,7 +58,8 @@ class Gathering {
  private:
   bool joins(Door::Guest& guest) {
     const ControlMessage& hello = guest.hello;
-    if (!hello.has(6, 3) || hello.numbers[0] != rank_protocol) {
+    if (!hello.has(7, 3) || hello.numbers[0] != rank_protocol ||
+        hello.numbers[6] > static_cast<std::uint64_t>(RankReach::last)) {
       ++joined_.refused;
       return false;
     }
@@ -68,7 +70,8 @@ class Gathering {
     Connection& place = joined_.connections[static_cast<std::size_t>(rank)];
     if (place.open()) return false;
     joined_.peers[static_cast<std::size_t>(rank)] = {hello.texts[1], peer_address(guest.connection.socket()),
-                                                     static_cast<int>(hello.numbers[4] & 0xffff), hello.texts[2]};
+                                                     static_cast<int>(hello.numbers[4] & 0xffff), hello.texts[2],
+                                                     static_cast<RankReach>(hello.numbers[6])};
     joined_.checks = joined_.checks || hello.numbers[5] != 0;
     place = std::move(guest.connection);
     place.reader().allow(longest_frame);
@@ -111,6 +114,7 @@ class Gathering {
       told.texts.push_back(peer.mover);
     }
     told.numbers.push_back(joined_.job);
+    for (const Control::Peer& peer : joined_.peers) told.numbers.push_back(static_cast<std::uint64_t>(peer.reach));
     // The others go on when they have it. Who is gone by now is found by the control.
     tell_all(told, settings_.deadline);
   }
@@ -155,6 +159,10 @@ std::optional<ControlMessage> knock(const Control::Settings& settings, Connectio
   return std::nullopt;
 }
 
+RankReach reach_of(std::uint64_t number) {
+  return number > static_cast<std::uint64_t>(RankReach::last) ? RankReach::none : static_cast<RankReach>(number);
+}
+
 Joined connect(Control::Settings& settings) {
   const auto size = static_cast<std::size_t>(settings.size);
   while (RankClock::now() < settings.deadline) {
@@ -163,13 +171,14 @@ Joined connect(Control::Settings& settings) {
     if (socket.open()) {
       Connection connection(std::move(socket));
       const std::optional<ControlMessage> welcome = knock(settings, connection);
-      if (welcome && welcome->type == Type::welcome && welcome->has(2 + size, 3 * size)) {
+      if (welcome && welcome->type == Type::welcome && welcome->has(2 + 2 * size, 3 * size)) {
         Joined joined;
         joined.checks = welcome->numbers[0] != 0;
         joined.job = welcome->numbers[1 + size];
         for (std::size_t r = 0; r < size; ++r) {
           joined.peers.push_back({welcome->texts[3 * r], welcome->texts[3 * r + 1],
-                                  static_cast<int>(welcome->numbers[1 + r] & 0xffff), welcome->texts[3 * r + 2]});
+                                  static_cast<int>(welcome->numbers[1 + r] & 0xffff), welcome->texts[3 * r + 2],
+                                  reach_of(welcome->numbers[2 + size + r])});
         }
         joined.peers[0].address = settings.address;
         joined.connections.push_back(std::move(connection));

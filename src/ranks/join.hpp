@@ -10,7 +10,7 @@
 
 namespace weir::detail {
 
-inline constexpr std::uint64_t rank_protocol = 5;  ///< ranks of another one are refused
+inline constexpr std::uint64_t rank_protocol = 6;  ///< ranks of another one are refused
 
 /// What a rank has once all have come.
 struct Joined {

@@ -34,6 +34,8 @@ class RankLink {
   virtual void forget(int /*rank*/) {}
   /// The communicator has failed: nothing is to be waited for when the link ends.
   virtual void abandon() {}
+  /// Whether messages may be in a GPU's memory.
+  virtual bool reaches_devices() const { return false; }
   /// Tags are below this.
   virtual std::uint32_t tag_limit() const { return UINT32_MAX; }
 };

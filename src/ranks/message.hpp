@@ -12,8 +12,8 @@ namespace weir::detail {
 
 struct ControlMessage {
   enum class Type : std::uint8_t {
-    hello,  ///< numbers: version, rank, size, job, port of data, checks; texts: secret, host, mover
-    welcome,  ///< numbers: checks, each rank's port, and the job's number; texts: each rank's host, address and mover, by turns
+    hello,  ///< numbers: version, rank, size, job, port of data, checks, reach; texts: secret, host, mover
+    welcome,  ///< numbers: checks, each rank's port, the job's number, each rank's reach; texts: of each its host, address, mover
     alive,     ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
     report,    ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
     question,  ///< numbers: inquest, communicator, call, fingerprint

@@ -51,6 +51,8 @@ void leave_ranks();
 void settle_ranks();
 /// How its backend moves what ranks exchange, as Backend::rank_mover() has it.
 std::string mover_of(Device device);
+/// Who reaches its memory, `link` by which messages go.
+RankReach reach_of(Device device, const RankLink* link);
 /// Whether the checker is asked for: ranks compare their calls before data moves.
 bool wants_checks();
 

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -30,8 +31,10 @@ const auto* const takes_leave = ::testing::AddGlobalTestEnvironment(new TakesLea
 weir::Device device() {
   const char* backend = std::getenv("WEIR_TEST_RANK_DEVICES");
   if (backend == nullptr) return weir::device("cpu");
-  const std::vector<weir::Device> all = weir::devices(backend);
   const char* rank = std::getenv("RANK");
+  const bool mixed = std::string_view(backend) == "mixed";  // the first rank is a CPU device
+  if (mixed && (rank == nullptr || std::atoi(rank) == 0)) return weir::device("cpu");
+  const std::vector<weir::Device> all = weir::devices(mixed ? "cuda" : backend);
   return all.at(rank == nullptr ? 0 : static_cast<std::size_t>(std::atoi(rank)) % all.size());
 }
 

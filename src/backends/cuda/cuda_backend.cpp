@@ -85,8 +85,8 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override;
-  std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int) override {
-    return std::make_unique<RankTransport>();
+  std::unique_ptr<detail::CollectiveTransport> open_rank_transport(int device) override {
+    return std::make_unique<RankTransport>(at(device));
   }
   std::string rank_mover(int device) override { return mover_of(at(device)); }
   std::unique_ptr<detail::RankMover> open_rank_mover(int device) override {

@@ -349,12 +349,23 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   StagedOperands own;
   if (staged == nullptr) own = stage(rank, offer);
   auto* const first = leader == nullptr ? nullptr : dynamic_cast<RankedCall*>(leader->call);
+  // A rank's send to itself and its receive do not follow each other.
+  const bool own_receive = request.kind == CollectiveKind::receive && request.peer == rank;
+  const std::size_t lane = lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0);
+  const RankedCall::Way way = ranked->engine()->way_of(offer);
+  std::shared_ptr<PieceRoom> room;
+  if (way != RankedCall::Way::host && !transport->traits().reaches_memory) {
+    transport->start(offer.where);
+    if (way == RankedCall::Way::cut) room = ranked->engine()->room_for(offer, lane);
+  }
   UniqueLock lock(mutex);
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   forget_what_is_over();
   CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
                                     first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
                                     ranked->engine()));
+  static_cast<RankedCall&>(*call).way = way;
+  static_cast<RankedCall&>(*call).room = std::move(room);
   CollectivePart& part = call->parts()[0];
   if (first != nullptr) {
     part.placed = true;
@@ -378,9 +389,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   if (!is_pair(request.kind)) ++mine.calls;
   mine.last = offer;
   if (made != nullptr) *made = call;
-  // A rank's send to itself and its receive do not follow each other.
-  const bool own_receive = request.kind == CollectiveKind::receive && request.peer == rank;
-  ranked->add(call, lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0));
+  ranked->add(call, lane);
   watch_from_now(*this);
   lock.unlock();
   if (staged == nullptr) take_out(own);
@@ -388,8 +397,9 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
 }
 
 StagedOperands CommunicatorState::stage(int rank, const Offer& offer) const {
-  const bool staged = ranked != nullptr && !transport->traits().reaches_memory && !ranked->moves(offer.request);
-  return staged ? StagedOperands(offer, rank) : StagedOperands();
+  if (ranked == nullptr || transport->traits().reaches_memory || ranked->moves(offer.request)) return {};
+  const bool whole = ranked->engine()->way_of(offer) == RankedCall::Way::host;
+  return {offer, rank, whole ? StagedOperands::To::pinned : StagedOperands::To::dense};
 }
 
 void CommunicatorState::take_out(StagedOperands& staged) {

@@ -46,8 +46,38 @@ void RankEngine::stop(Errc code, const std::string& text, const LocalCall* call,
 bool RankEngine::any_stopped() { return some_engine_stopped.load(); }
 void RankEngine::wake() { RankProgress::instance().wake(); }
 
+RankedCall::Way RankEngine::way_of(const Offer& offer) const {
+  using Way = RankedCall::Way;
+  const CollectiveRequest& request = offer.request;
+  if (place_.staging == RankStaging::none || (mover_ != nullptr && mover_->moves(request))) return Way::host;
+  const bool folds = request.reduction != Reduction::none;
+  const auto size = static_cast<int>(place_.members.size());
+  if (folds || place_.staging == RankStaging::all) {
+    return Pieces(offer, place_.rank, size).count() > 1 ? Way::cut : Way::host;
+  }
+  if (!place_.direct || request.kind == CollectiveKind::barrier || !offer.send_counts.empty()) return Way::host;
+  // A short message goes with its head, which the host writes.
+  const bool parts = request.kind == CollectiveKind::broadcast || request.kind == CollectiveKind::all_to_all;
+  const CollectiveOperand& one = request.in.present() ? request.in : request.out;
+  const std::size_t least = count_of(request) / (parts ? place_.members.size() : 1) * one.layout.element_bytes;
+  return least > RankOperation::most_with_head ? Way::direct : Way::host;
+}
+
+std::shared_ptr<PieceRoom> RankEngine::room_for(const Offer& offer, std::size_t lane) {
+  const std::size_t bytes = Pieces(offer, place_.rank, static_cast<int>(place_.members.size())).bytes();
+  {
+    const LockGuard guard(mutex_);
+    const auto found = rooms_.find(lane);
+    if (found != rooms_.end() && found->second->bytes() >= bytes) return found->second;
+  }
+  // Calls of a rank are made one after the other: nobody else makes the lane's.
+  auto room = std::make_shared<PieceRoom>(bytes, offer);
+  const LockGuard guard(mutex_);
+  return rooms_[lane] = std::move(room);
+}
+
 RankOperation::Ends RankEngine::ends_of(const RankOperation& operation) const {
-  const std::uint32_t tag = 2 * place_.context + (operation.lane() == 0 ? 0 : 1);
+  const std::uint32_t tag = 4 * place_.context + (operation.lane() == 0 ? 0 : 1);  // and two more for pieces
   return {*link_->link, place_.members, place_.rank, tag, place_.compare, mover_.get()};
 }
 
@@ -110,7 +140,7 @@ void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
       if (outcome != RankOperation::Outcome::waits) note(operation, outcome);
       return;
     }
-    scratch_[operation.lane()].reset();
+    for (RankScratch& one : scratch_[operation.lane()]) one.reset();
     finish(operation);
     lane.pop_front();
   }
@@ -181,7 +211,7 @@ void RankEngine::stop_all(Look& look) {
           break;
         }
         operation.abandon();
-        scratch_[number].abandon();
+        for (RankScratch& one : scratch_[number]) one.abandon();
       }
       LocalCall& call = operation.call();
       const bool own = &call == stop.call;

@@ -26,6 +26,8 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
     int rank;                  ///< this one's place among them
     std::uint32_t context;
     bool compare;
+    RankStaging staging = RankStaging::none;
+    bool direct = false;  ///< messages may be in the device's memory
   };
   RankEngine(std::shared_ptr<SharedLink> link, Place place, std::weak_ptr<RankedState> owner);
   ~RankEngine();
@@ -35,6 +37,10 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   void set_mover(std::shared_ptr<RankMover> mover) { mover_ = std::move(mover); }
   RankMover* mover() const { return mover_.get(); }
   RankLink& link() const { return *link_->link; }
+  /// How data of what is called so goes. Ranks whose calls fit together cut alike.
+  RankedCall::Way way_of(const Offer& offer) const;
+  /// Pinned memory for a lane's calls that are cut. Throws where there is none. By the thread that calls.
+  std::shared_ptr<PieceRoom> room_for(const Offer& offer, std::size_t lane);
   void add(CallReference call, std::size_t lane);
   /// All that is there, and all that comes, fails: soon, by another thread. `own`: of the stream that `call` is in.
   void stop(Errc code, const std::string& text, const LocalCall* call, std::shared_ptr<const Error> own);
@@ -83,11 +89,12 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   const std::weak_ptr<RankedState> owner_;
   std::shared_ptr<RankMover> mover_;
   std::map<std::size_t, std::deque<Operation>> lanes_ WEIR_GUARDED_BY(link_->mutex);
-  std::map<std::size_t, RankScratch> scratch_ WEIR_GUARDED_BY(link_->mutex);
+  std::map<std::size_t, RankOperation::Scratch> scratch_ WEIR_GUARDED_BY(link_->mutex);
   std::vector<CallReference> over_ WEIR_GUARDED_BY(link_->mutex);  ///< their memory has yet to be let go
   std::chrono::steady_clock::time_point stopped_at_ WEIR_GUARDED_BY(link_->mutex) = {};
 
   Mutex mutex_;
+  std::map<std::size_t, std::shared_ptr<PieceRoom>> rooms_ WEIR_GUARDED_BY(mutex_);  ///< each lane's
   std::vector<Operation> added_ WEIR_GUARDED_BY(mutex_);
   std::vector<Incident> incidents_ WEIR_GUARDED_BY(mutex_);
   std::optional<Stop> stop_ WEIR_GUARDED_BY(mutex_);

@@ -19,6 +19,14 @@ std::shared_ptr<CommunicatorState> make_ranked_state(Device device, const Commun
                                                      RankEngine::Place place, std::shared_ptr<SharedLink> link,
                                                      std::shared_ptr<Control> control, SourceLocation where) {
   auto state = std::make_shared<CommunicatorState>(device, place.members.size(), options, where);
+  for (const int member : place.members) {
+    const RankReach reach = control->peers()[static_cast<std::size_t>(member)].reach;
+    if (reach == RankReach::none) place.staging = RankStaging::all;
+    if (reach == RankReach::link && place.staging == RankStaging::none) place.staging = RankStaging::folds;
+  }
+  place.direct =
+      control->peers()[static_cast<std::size_t>(place.members[static_cast<std::size_t>(place.rank)])].reach ==
+      RankReach::link;
   state->ranked = std::make_shared<RankedState>(state, std::move(place), std::move(link), std::move(control));
   state->ranked->start();
   watch(state);
@@ -79,6 +87,11 @@ void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); 
 void leave_ranks() { RankedState::leave_all(); }
 bool ranks_failed() { return RankEngine::any_stopped(); }
 std::string mover_of(Device device) { return device.state()->backend->rank_mover(device.index()); }
+RankReach reach_of(Device device, const RankLink* link) {
+  const auto transport = device.state()->backend->open_rank_transport(device.index());
+  if (!transport || transport->traits().reaches_memory) return RankReach::host;
+  return link != nullptr && link->reaches_devices() ? RankReach::link : RankReach::none;
+}
 bool wants_checks() {
   const std::string value = text_of("WEIR_CHECK");
   return !value.empty() && value != "0";
@@ -113,6 +126,7 @@ Communicator make_from_environment(Device device, const CommunicatorOptions& opt
   settings.address = address;
   settings.checks = wants_checks();
   settings.mover = mover_of(device);
+  settings.reach = reach_of(device, nullptr);
   if (has_secret) {
     const bool beside_store = text_of("WEIR_JOB_PORT").empty() && !text_of("MASTER_PORT").empty();
     settings.port = beside_store ? need("MASTER_PORT", 1, 65534) + 1 : need("WEIR_JOB_PORT", 1, 65535);

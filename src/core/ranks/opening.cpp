@@ -48,7 +48,7 @@ class Talk {
     std::byte room[most_bytes] = {};
   };
   int peer(int rank) const { return place_.members[static_cast<std::size_t>(rank)]; }
-  std::uint32_t tag() const { return 2 * place_.context; }
+  std::uint32_t tag() const { return 4 * place_.context; }
 
   template <class Begin, class Then>
   bool over(std::unique_ptr<Message> message, Begin&& begin, Then&& then) {

@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "core/ranks/engine.hpp"
 
 namespace weir::detail {
+
+namespace {
+
+/// Of a call that is not the host's alone.
+CopyingTransport& copies_of(LocalCall& call) { return dynamic_cast<CopyingTransport&>(call.transport()); }
+
+}  // namespace
 
 RankedCall::RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
                        std::shared_ptr<RankArrival> its_arrival, std::shared_ptr<RankEngine> engine)
@@ -33,6 +42,15 @@ void RankedCall::keep_memory() noexcept {
   for (Storage* storage : kept_) detail::retain(storage);
 }
 
+void RankedCall::lose_memory() noexcept {
+  kept_[0] = kept_[1] = nullptr;
+  try {
+    if (room) new std::shared_ptr<PieceRoom>(room);
+  } catch (...) {
+    std::terminate();  // what is written to next would be somebody else's
+  }
+}
+
 void RankedCall::let_memory_go() noexcept {
   for (Storage*& storage : kept_) detail::release(std::exchange(storage, nullptr));
 }
@@ -40,50 +58,99 @@ void RankedCall::let_memory_go() noexcept {
 RankOperation::RankOperation(CallReference call, std::size_t lane)
     : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
 
-void RankOperation::start(const Ends& ends, RankScratch& scratch) {
+template <class F>
+void RankOperation::where_memory_is(F&& f) {
+  if (call().way != RankedCall::Way::direct) return f();
+  copies_of(*call_).within([](void* what) { (*static_cast<std::remove_reference_t<F>*>(what))(); }, &f);
+}
+
+void RankOperation::start(const Ends& ends, Scratch& scratch) {
+  for (std::size_t t = 0; t < tracks_.size(); ++t) {
+    tracks_[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
+    tracks_[t].scratch = &scratch[t];
+    tracks_[t].piece = t;
+  }
+  if (call().way == RankedCall::Way::cut) {
+    pieces_.emplace(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()));
+    started_ = true;
+    return begin_piece(tracks_[0], ends);
+  }
+  plan_whole(ends);
+  started_ = true;
+  tracks_[0].begun = true;
+  where_memory_is([&] { begin_phase(tracks_[0], ends); });
+}
+
+void RankOperation::plan_whole(const Ends& ends) {
   const Offer& offer = *call_->offer(0);
   const auto size = static_cast<int>(ends.members.size());
+  Track& track = tracks_[0];
   if (ends.mover != nullptr && ends.mover->moves(offer.request)) {
     auto move = std::make_shared<RankMove>();
     auto begin = [mover = ends.mover, &call = call(), move] { mover->move(call, move); };
-    plan_ = plan_of_move(offer, ends.rank, size, std::move(begin), move, scratch);
-  } else {
-    plan_ = plan_of(offer, ends.rank, size, ends.compare, scratch);
+    track.plan = plan_of_move(offer, ends.rank, size, std::move(begin), move, *track.scratch);
+    return;
   }
-  started_ = true;
-  begin_phase(ends);
+  RankCopier copier;
+  if (call().way == RankedCall::Way::direct) {
+    copier = [this](const RankCopy& one, std::shared_ptr<RankMove> copied) { copy({&one, 1}, std::move(copied)); };
+  }
+  track.plan = plan_of(offer, ends.rank, size, ends.compare, *track.scratch, copier);
 }
 
-void RankOperation::begin_phase(const Ends& ends) {
-  legs_ = std::vector<Leg>(phase_ < plan_.size() ? plan_[phase_].messages.size() : 0);
+void RankOperation::begin_piece(Track& track, const Ends& ends) {
+  track.begun = true;
+  track.scratch->reset();
+  Pieces::Place place{nullptr, nullptr, {}};
+  if (const PieceRoom* const room = call().room.get()) {
+    const auto at = static_cast<std::size_t>(&track - tracks_.data());
+    place = {room->in(at), room->out(at),
+             [this](const std::vector<RankCopy>& copies, std::shared_ptr<RankMove> copied) {
+               copy(copies, std::move(copied));
+             }};
+  } else {
+    place.in = track.scratch->take(pieces_->bytes());
+    place.out = track.scratch->take(pieces_->bytes());
+  }
+  track.plan = pieces_->plan(track.piece, place, ends.compare && track.piece == 0, *track.scratch);
+  track.phase = 0;
+  begin_phase(track, ends);
+}
+
+void RankOperation::copy(std::span<const RankCopy> copies, std::shared_ptr<RankMove> copied) {
+  copies_of(*call_).copy(*call_, copies, std::move(copied));
+}
+
+void RankOperation::begin_phase(Track& track, const Ends& ends) {
+  track.legs = std::vector<Leg>(track.phase < track.plan.size() ? track.plan[track.phase].messages.size() : 0);
   // Who waits already is served first.
   for (const bool receives : {true, false}) {
-    for (std::size_t i = 0; i < legs_.size(); ++i) {
-      legs_[i].message = plan_[phase_].messages[i];
-      if (legs_[i].message.receives == receives) begin(legs_[i], ends);
+    for (std::size_t i = 0; i < track.legs.size(); ++i) {
+      track.legs[i].message = track.plan[track.phase].messages[i];
+      if (track.legs[i].message.receives == receives) begin(track.legs[i], track, ends);
     }
   }
 }
 
-void RankOperation::begin(Leg& leg, const Ends& ends) {
+void RankOperation::begin(Leg& leg, const Track& track, const Ends& ends) {
   const RankMessage& message = leg.message;
   const int peer = ends.members[static_cast<std::size_t>(message.peer)];
   const std::size_t with_head = is_long(message) ? 0 : message.bytes;
   if (message.receives) {
     leg.room.reset(new std::byte[sizeof(Head) + most_with_head]);
-    ends.link.receive(leg.first, peer, ends.tag, leg.room.get(), sizeof(Head) + most_with_head);
+    ends.link.receive(leg.first, peer, track.tag, leg.room.get(), sizeof(Head) + most_with_head);
     return;
   }
   leg.room.reset(new std::byte[sizeof(Head) + with_head]);
   const Head head{fingerprint_, number_, message.bytes + message.said};
   std::memcpy(leg.room.get(), &head, sizeof head);
   if (with_head > 0) std::memcpy(leg.room.get() + sizeof head, message.data, with_head);
-  ends.link.send(leg.first, peer, ends.tag, leg.room.get(), sizeof head + with_head);
-  if (is_long(message)) ends.link.send(leg.rest, peer, ends.tag, message.data, message.bytes);
+  ends.link.send(leg.first, peer, track.tag, leg.room.get(), sizeof head + with_head);
+  if (is_long(message)) ends.link.send(leg.rest, peer, track.tag, message.data, message.bytes);
 }
 
 /// The first message has arrived: whether it is of this call.
-bool RankOperation::take_head(Leg& leg, const Ends& ends) {
+bool RankOperation::take_head(Leg& leg, const Track& track, const Ends& ends) {
   Head head;
   const std::size_t with_head = is_long(leg.message) ? 0 : leg.message.bytes;
   if (leg.first.bytes != sizeof head + with_head) return false;
@@ -94,7 +161,7 @@ bool RankOperation::take_head(Leg& leg, const Ends& ends) {
   }
   if (with_head > 0) std::memcpy(leg.message.data, leg.room.get() + sizeof head, with_head);
   if (is_long(leg.message)) {
-    ends.link.receive(leg.rest, ends.members[static_cast<std::size_t>(leg.message.peer)], ends.tag, leg.message.data,
+    ends.link.receive(leg.rest, ends.members[static_cast<std::size_t>(leg.message.peer)], track.tag, leg.message.data,
                       leg.message.bytes);
   }
   return true;
@@ -111,11 +178,11 @@ RankOperation::Outcome RankOperation::look(Transfer& transfer, RankLink& link) {
   }
 }
 
-RankOperation::Outcome RankOperation::step(Leg& leg, const Ends& ends) {
+RankOperation::Outcome RankOperation::step(Leg& leg, const Track& track, const Ends& ends) {
   if (leg.stage == Leg::Stage::first) {
     const Outcome outcome = look(leg.first, ends.link);
     if (outcome != Outcome::done) return outcome;
-    if (leg.message.receives && !take_head(leg, ends)) {
+    if (leg.message.receives && !take_head(leg, track, ends)) {
       Head head;
       met_.due = leg.message.bytes + leg.message.said;
       met_.read = leg.first.bytes >= sizeof head;
@@ -135,12 +202,40 @@ RankOperation::Outcome RankOperation::step(Leg& leg, const Ends& ends) {
 }
 
 RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
+  Outcome outcome = Outcome::waits;
+  where_memory_is([&] { outcome = step_all(ends, moved); });
+  return outcome;
+}
+
+RankOperation::Outcome RankOperation::step_all(const Ends& ends, bool& moved) {
+  if (!pieces_) return step(tracks_[0], ends, moved);
+  bool waits = false;
+  for (Track& track : tracks_) {
+    const std::size_t count = pieces_->count();
+    while (track.piece < count) {
+      const Track& first = tracks_[0];
+      // No piece moves before the ranks have compared what they call.
+      const bool compared = !ends.compare || first.piece > 0 || first.phase > 1;
+      if (!track.begun && !compared) break;
+      if (!track.begun) begin_piece(track, ends);
+      const Outcome outcome = step(track, ends, moved);
+      if (outcome == Outcome::waits) break;
+      if (outcome != Outcome::done) return outcome;
+      track.piece += tracks_.size();
+      track.begun = false;
+    }
+    waits = waits || track.piece < count;
+  }
+  return waits ? Outcome::waits : Outcome::done;
+}
+
+RankOperation::Outcome RankOperation::step(Track& track, const Ends& ends, bool& moved) {
   for (;;) {
     bool waits = false;
-    for (Leg& leg : legs_) {
+    for (Leg& leg : track.legs) {
       if (leg.stage == Leg::Stage::over) continue;
       const Leg::Stage before = leg.stage;
-      const Outcome outcome = step(leg, ends);
+      const Outcome outcome = step(leg, track, ends);
       moved = moved || leg.stage != before;
       waits = waits || outcome == Outcome::waits;
       if (outcome == Outcome::waits || outcome == Outcome::done) continue;
@@ -148,55 +243,63 @@ RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
       return outcome;
     }
     if (waits) return Outcome::waits;
-    const bool was_moving = moving_;
-    const Outcome end = end_phase();
-    moved = moved || end == Outcome::done || moving_ != was_moving;
+    const bool was_moving = track.moving;
+    const Outcome end = end_phase(track);
+    moved = moved || end == Outcome::done || track.moving != was_moving;
     if (end != Outcome::done) return end;
-    if (++phase_ >= plan_.size()) return Outcome::done;
-    begin_phase(ends);
+    if (++track.phase >= track.plan.size()) return Outcome::done;
+    begin_phase(track, ends);
   }
 }
 
-RankOperation::Outcome RankOperation::end_phase() {
-  if (phase_ >= plan_.size()) return Outcome::done;
-  const RankPhase& phase = plan_[phase_];
-  if (!moving_ && phase.then) phase.then();
+RankOperation::Outcome RankOperation::end_phase(Track& track) {
+  if (track.phase >= track.plan.size()) return Outcome::done;
+  const RankPhase& phase = track.plan[track.phase];
+  if (!track.moving && phase.then) phase.then();
   if (phase.until == nullptr) return Outcome::done;
-  moving_ = true;
+  track.moving = true;
   switch (phase.until->state.load(std::memory_order_acquire)) {
     case RankMove::State::under_way: return Outcome::waits;
-    case RankMove::State::failed: return Outcome::not_moved;
-    default: moving_ = false; return Outcome::done;
+    case RankMove::State::failed: why_ = phase.until->why; return Outcome::not_moved;
+    default: track.moving = false; return Outcome::done;
   }
 }
 
 std::size_t RankOperation::bytes_moving() const {
   std::size_t bytes = 0;
-  for (const Leg& leg : legs_) {
-    // Who sends has come; who is sent to may not have.
-    if (leg.stage == Leg::Stage::rest && leg.message.receives) bytes += leg.message.bytes;
+  for (const Track& track : tracks_) {
+    for (const Leg& leg : track.legs) {
+      // Who sends has come; who is sent to may not have.
+      if (leg.stage == Leg::Stage::rest && leg.message.receives) bytes += leg.message.bytes;
+    }
   }
   return bytes;
 }
 
 bool RankOperation::cancel(const Ends& ends) {
   bool all = true;
-  if (moving_ && !plan_[phase_].until->over()) {
-    ends.mover->abandon();
-    all = false;
-  }
-  for (Leg& leg : legs_) {
-    for (Transfer* transfer : {&leg.first, &leg.rest}) {
-      if (transfer->state == Transfer::State::under_way && !ends.link.cancel(*transfer)) all = false;
+  where_memory_is([&] {
+    for (Track& track : tracks_) {
+      if (track.moving && !track.plan[track.phase].until->over()) {
+        if (ends.mover != nullptr) ends.mover->abandon();
+        all = false;
+      }
+      for (Leg& leg : track.legs) {
+        for (Transfer* transfer : {&leg.first, &leg.rest}) {
+          if (transfer->state == Transfer::State::under_way && !ends.link.cancel(*transfer)) all = false;
+        }
+      }
     }
-  }
+  });
   return all;
 }
 
 void RankOperation::abandon() {
   call().lose_memory();
-  for (Leg& leg : legs_) static_cast<void>(leg.room.release());
-  new std::vector<Leg>(std::move(legs_));  // the link has their addresses
+  for (Track& track : tracks_) {
+    for (Leg& leg : track.legs) static_cast<void>(leg.room.release());
+    new std::vector<Leg>(std::move(track.legs));  // the link has their addresses
+  }
 }
 
 }  // namespace weir::detail

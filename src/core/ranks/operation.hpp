@@ -1,14 +1,18 @@
 // One collective among processes, from the call to its end.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/collectives/communicator_state.hpp"
+#include "core/ranks/pieces.hpp"
 #include "core/ranks/plan.hpp"
 #include "ranks/link.hpp"
 
@@ -34,9 +38,17 @@ class RankedCall final : public LocalCall {
   void keep_memory() noexcept;
   void let_memory_go() noexcept;
   /// Something may write to it for ever.
-  void lose_memory() noexcept { kept_[0] = kept_[1] = nullptr; }
+  void lose_memory() noexcept;
 
   const std::shared_ptr<RankArrival> arrival;
+  /// How its data goes to the other ranks; before it is added.
+  enum class Way : std::uint8_t {
+    host,   ///< from memory that the host reaches, or a mover's
+    cut,    ///< in pieces, by `room` unless the host reaches the arrays
+    direct  ///< from the device's memory
+  };
+  Way way = Way::host;
+  std::shared_ptr<PieceRoom> room;
   // Of who looks for late ranks.
   std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
   int asked = 0;
@@ -61,6 +73,7 @@ class RankOperation {
     RankMover* mover;  ///< null: all by messages
   };
   enum class Outcome : std::uint8_t { waits, done, different, lost, not_moved };
+  static constexpr std::size_t most_with_head = 2048;  ///< bytes of a message
 
   RankOperation(CallReference call, std::size_t lane);
   RankedCall& call() const { return static_cast<RankedCall&>(*call_); }
@@ -70,7 +83,8 @@ class RankOperation {
   /// It cannot go on: somebody was told.
   bool noted() const { return noted_; }
   void set_noted() { noted_ = true; }
-  void start(const Ends& ends, RankScratch& scratch);
+  using Scratch = std::array<RankScratch, piece_tracks>;
+  void start(const Ends& ends, Scratch& scratch);
   /// `moved`: something has happened.
   Outcome step(const Ends& ends, bool& moved);
   /// What came instead of what was due; `read`: its head could be.
@@ -87,7 +101,7 @@ class RankOperation {
   /// Bytes that are about to move, for who decides how long to look.
   std::size_t bytes_moving() const;
   /// Why it was `not_moved`.
-  const std::string& why() const { return plan_[phase_].until->why; }
+  const std::string& why() const { return why_; }
   /// Gives up what is under way. False: not all of it, ask again.
   bool cancel(const Ends& ends);
   /// What cannot be given up may go on for ever: its memory is lost, and that of its arrays.
@@ -99,7 +113,6 @@ class RankOperation {
     std::uint64_t number;
     std::uint64_t bytes;
   };
-  static constexpr std::size_t most_with_head = 2048;
   /// One message: its head, with the bytes of a short one; and those of a longer one.
   struct Leg {
     RankMessage message;
@@ -110,12 +123,33 @@ class RankOperation {
   };
   static bool is_long(const RankMessage& message) { return message.bytes > most_with_head; }
 
-  void begin_phase(const Ends& ends);
-  void begin(Leg& leg, const Ends& ends);
+  /// A plan and how far it is; with calls that are cut, each does every other piece. Stays where it is: the link has addresses of its legs.
+  struct Track {
+    RankPlan plan;
+    std::size_t phase = 0;
+    bool moving = false;  ///< the phase's messages are over, and its move is under way
+    std::vector<Leg> legs;
+    std::size_t piece = 0;
+    std::uint32_t tag = 0;
+    RankScratch* scratch = nullptr;
+    bool begun = false;
+  };
+
+  /// Messages may be in the device's memory: what begins and ends them runs where that is current.
+  template <class F>
+  void where_memory_is(F&& f);
+  void plan_whole(const Ends& ends);
+  void begin_piece(Track& track, const Ends& ends);
+  void begin_phase(Track& track, const Ends& ends);
+  void begin(Leg& leg, const Track& track, const Ends& ends);
+  /// Copies by the call's transport.
+  void copy(std::span<const RankCopy> copies, std::shared_ptr<RankMove> copied);
+  Outcome step_all(const Ends& ends, bool& moved);
+  Outcome step(Track& track, const Ends& ends, bool& moved);
   /// Of a phase whose messages are over.
-  Outcome end_phase();
-  Outcome step(Leg& leg, const Ends& ends);
-  bool take_head(Leg& leg, const Ends& ends);
+  Outcome end_phase(Track& track);
+  Outcome step(Leg& leg, const Track& track, const Ends& ends);
+  bool take_head(Leg& leg, const Track& track, const Ends& ends);
   static Outcome look(Transfer& transfer, RankLink& link);
 
   CallReference call_;
@@ -124,10 +158,9 @@ class RankOperation {
   const std::uint64_t fingerprint_;
   bool started_ = false;
   bool noted_ = false;
-  RankPlan plan_;
-  std::size_t phase_ = 0;
-  bool moving_ = false;  ///< the phase's messages are over, and its move is under way
-  std::vector<Leg> legs_;
+  std::array<Track, piece_tracks> tracks_;
+  std::optional<Pieces> pieces_;
+  std::string why_;
   int culprit_ = -1;
   Met met_;
 };

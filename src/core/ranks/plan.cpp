@@ -17,7 +17,7 @@ constexpr std::size_t kept_scratch = 256 << 20;
 
 class Planner {
  public:
-  Planner(const Offer& offer, int rank, int size, RankScratch& scratch)
+  Planner(const Offer& offer, int rank, int size, RankScratch& scratch, RankCopier copier = {})
       : offer_(offer),
         in_(offer.request.in),
         out_(offer.request.out),
@@ -25,7 +25,8 @@ class Planner {
         size_(static_cast<std::size_t>(size)),
         root_(static_cast<std::size_t>(std::max(offer.request.peer, 0))),
         element_((in_.present() ? in_ : out_).layout.element_bytes),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        copier_(std::move(copier)) {}
 
   RankPlan make(bool compare) {
     if (compare) compare_calls();
@@ -46,6 +47,11 @@ class Planner {
         break;
       }
     }
+    return std::move(plan_);
+  }
+
+  RankPlan make_comparing() {
+    compare_calls();
     return std::move(plan_);
   }
 
@@ -117,6 +123,13 @@ class Planner {
     work.run(0, work.extent());
   }
   void copy_then(RankPhase& phase, const Elements& from, const Elements& to, std::size_t count) {
+    if (copier_) {
+      const RankCopy own{to.data + to.first * element_, from.data + from.first * element_, count * element_};
+      if (own.to == own.from || own.bytes == 0) return;
+      phase.until = std::make_shared<RankMove>();
+      phase.then = [copier = copier_, own, copied = phase.until] { copier(own, copied); };
+      return;
+    }
     do_then(phase, [work = work_of_move(from, to, count)] { work->run(0, work->extent()); });
   }
   /// to = the fold of what `parts` have, in the order of ranks.
@@ -311,6 +324,7 @@ class Planner {
   const std::size_t root_;
   const std::size_t element_;
   RankScratch& scratch_;
+  const RankCopier copier_;
   RankPlan plan_;
 };
 
@@ -345,8 +359,12 @@ void RankScratch::abandon() {
   blocks_.clear();
 }
 
-RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch) {
-  return Planner(offer, rank, size, scratch).make(compare);
+RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch, const RankCopier& copier) {
+  return Planner(offer, rank, size, scratch, copier).make(compare);
+}
+
+RankPlan plan_of_comparing(const Offer& offer, int rank, int size, RankScratch& scratch) {
+  return Planner(offer, rank, size, scratch).make_comparing();
 }
 
 RankPlan plan_of_move(const Offer& offer, int rank, int size, std::function<void()> move,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "collective_copies.hpp"
 #include "core/collectives/communicator_state.hpp"
 
 namespace weir::detail {
@@ -42,10 +43,15 @@ struct RankPhase {
   std::shared_ptr<RankMove> until = {};  ///< what `then` began: the phase ends with it
 };
 using RankPlan = std::vector<RankPhase>;
+/// Copies what the host does not reach, or is null. All of it is dense then, and every message a long one.
+using RankCopier = std::function<void(const RankCopy&, std::shared_ptr<RankMove>)>;
 
 /// What this rank of `size` does for the call. Inputs with strides are read now. Folds are in the order of ranks, on every
 /// rank alike. `compare`: a phase goes first in which all ranks compare what they call.
-RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch);
+RankPlan plan_of(const Offer& offer, int rank, int size, bool compare, RankScratch& scratch,
+                 const RankCopier& copier = {});
+/// The phase in which they compare; none for a send or a receive.
+RankPlan plan_of_comparing(const Offer& offer, int rank, int size, RankScratch& scratch);
 /// The same where a mover does it: all ranks agree that they have come and call the same, then `move` begins.
 RankPlan plan_of_move(const Offer& offer, int rank, int size, std::function<void()> move,
                       std::shared_ptr<RankMove> until, RankScratch& scratch);

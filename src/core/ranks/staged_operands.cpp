@@ -1,9 +1,10 @@
-// Pinned copies of what ranks on GPUs give and get.
+// Copies of what ranks on GPUs give and get.
 #include "core/ranks/staged_operands.hpp"
 
 #include <weir/detail/arguments.hpp>
 
 #include "core/checks.hpp"
+#include "core/collectives/work.hpp"
 #include "core/memory/dense.hpp"
 #include "core/runtime.hpp"
 
@@ -24,8 +25,8 @@ MemoryKind kind_of(const CollectiveOperand& operand) {
 
 }  // namespace
 
-StagedOperands::StagedOperands(const Offer& offer, int rank)
-    : stream_(offer.stream), where_(offer.where), operation_(operation_of(offer.request.kind)) {
+StagedOperands::StagedOperands(const Offer& offer, int rank, To to)
+    : to_(to), stream_(offer.stream), where_(offer.where), operation_(operation_of(offer.request.kind)) {
   const CollectiveRequest& request = offer.request;
   const bool root = request.peer == rank;
   const bool spreads = request.kind == CollectiveKind::broadcast && root;
@@ -38,12 +39,15 @@ StagedOperands::StagedOperands(const Offer& offer, int rank)
   takes_out_ = out_.memory && !spreads;
 }
 
-/// Without memory where there is nothing to copy, or the host reaches it.
+/// Without memory where there is nothing to copy, or messages may be of it.
 StagedOperands::Side StagedOperands::stage(const CollectiveOperand& operand) const {
   Side side;
-  if (operand.count() == 0 || kind_of(operand) != MemoryKind::device) return side;
+  if (operand.count() == 0) return side;
+  if (to_ == To::dense ? Elements(operand, 0).dense : kind_of(operand) != MemoryKind::device) return side;
   side.array = side.copy = operand;
-  side.memory.reset(make_storage(operation_, MemoryKind::pinned, {}, operand.layout.shape, operand.layout.element_bytes,
+  const bool pinned = to_ == To::pinned;
+  side.memory.reset(make_storage(operation_, pinned ? MemoryKind::pinned : MemoryKind::device,
+                                 pinned ? StreamRef() : stream_, operand.layout.shape, operand.layout.element_bytes,
                                  operand.alignment, nullptr, where_));
   use(*side.memory, stream_, false, operation_, where_);
   side.copy.storage = side.memory.get();

@@ -1,6 +1,7 @@
-// A rank whose arrays the host does not reach: messages are of pinned copies of them.
+// A rank whose arrays the host does not reach: messages are of pinned copies of them, or of dense ones where they are.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "core/collectives/communicator_state.hpp"
@@ -11,8 +12,12 @@ class StagedOperands {
  public:
   /// Nothing is staged.
   StagedOperands() = default;
-  /// Copies what the call of `rank` reads to pinned memory, in the order of its stream. Like the calls of others, unseen by observers.
-  StagedOperands(const Offer& offer, int rank);
+  enum class To : std::uint8_t {
+    pinned,
+    dense  ///< memory of the device, of what has strides
+  };
+  /// Copies what the call of `rank` reads, in the order of its stream. Like the calls of others, unseen by observers.
+  StagedOperands(const Offer& offer, int rank, To to);
 
   /// What the call says, of the copies. For the engine alone: regions are those of the arrays.
   Offer staged(const Offer& offer) const;
@@ -32,6 +37,7 @@ class StagedOperands {
   Side stage(const CollectiveOperand& operand) const;
   void copy(const CollectiveOperand& to, const CollectiveOperand& from) const;
 
+  To to_ = To::pinned;
   StreamRef stream_;
   SourceLocation where_;
   const char* operation_ = "";

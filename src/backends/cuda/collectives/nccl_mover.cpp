@@ -14,14 +14,13 @@
 #include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/nccl_stops.hpp"
+#include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/collectives/staging.hpp"
-#include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/group_launches.hpp"
-#include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/threads.hpp"
 
@@ -140,25 +139,6 @@ void open_rank(NcclRank& rank) {
                    {});
 }
 
-class Moved final : public Reached {
- public:
-  Moved(CallRef call, std::shared_ptr<RankMove> move, std::shared_ptr<StockEvent> end)
-      : call_(std::move(call)), move_(std::move(move)), end_(std::move(end)) {}
-  void reached(cudaError_t answer) noexcept override {
-    if (answer == cudaSuccess) {
-      move_->state.store(RankMove::State::done, std::memory_order_release);
-    } else {
-      move_->fail(std::string("CUDA says: ") + cudaGetErrorString(answer));
-    }
-    call_->look_again();
-  }
-
- private:
-  CallRef call_;
-  std::shared_ptr<RankMove> move_;
-  std::shared_ptr<StockEvent> end_;
-};
-
 void hand_over(NcclRank& rank, detail::CollectiveCall& call, const std::shared_ptr<RankMove>& move) {
   const detail::CollectiveShare share = call.share(0);
   const RoomCall room;
@@ -179,11 +159,7 @@ void hand_over(NcclRank& rank, detail::CollectiveCall& call, const std::shared_p
     check_nccl(end, "ncclGroupEnd", share.where);
   }
   staging.take_out();
-  auto end = std::make_shared<StockEvent>(rank.device, false, share.where);
-  check(record_in(stream, end->get(), rank.device.index()), moving, lane.label(), share.where);
-  const cudaEvent_t event = end->get();
-  std::unique_ptr<Reached> reached = std::make_unique<Moved>(CallRef(call), move, std::move(end));
-  Poller::instance().add(&lane, rank.device.index(), event, reached);
+  tell_when_over(lane, call, move, share.where);
 }
 
 /// Its kernels are set free: by NCCL's revocation, or by an abort, which frees memory, too, and so waits for what runs on the GPU.
