@@ -62,7 +62,8 @@ class Communicator {
   /// Pending collectives fail on all ranks (rank_failed, naming this line), and later calls throw. Never waits.
   void abort(SourceLocation where = SourceLocation::current()) const;
   /// After a failure: a communicator of the ranks that have not failed. Each of them calls it. Throws not_ready while nothing has
-  /// failed, rank_failed for a rank that did, not_supported where the ranks are processes. Never waits.
+  /// failed, rank_failed for a rank that did, not_supported where ranks send by MPI, or rank 0's process is gone. Never waits;
+  /// where ranks are processes, the first use of the result waits for them all, and may throw rank_failed, collective_timeout.
   Communicator without_failed(SourceLocation where = SourceLocation::current()) const;
 
   /// For the library.

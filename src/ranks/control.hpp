@@ -19,6 +19,9 @@ namespace weir::detail {
 /// Why a rank asks what the others do.
 enum class Inquiry : std::uint8_t { stuck, late, mismatch, died, stream_failed, aborted, left, last = left };
 
+/// The number of the split that without_failed() is: ranks that failed have another color than 0.
+inline constexpr std::uint64_t split_of_survivors = std::uint64_t{1} << 62;
+
 /// Who reaches a rank's arrays: messages of the host's memory are all that there is, or may be in a device's, too.
 enum class RankReach : std::uint8_t { host, none, link, last = link };
 

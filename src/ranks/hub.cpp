@@ -54,11 +54,13 @@ bool Hub::take(int rank, const ControlMessage& message) {
       }
       look_for_splits_without(message.numbers[0], rank);
       close_answered();
+      look_for_all_survivors();
       return true;
     }
     case Type::bye:
       ranks_[static_cast<std::size_t>(rank)].gone = true;
       close_answered();
+      look_for_all_survivors();
       return true;
     default: return false;
   }
@@ -93,6 +95,7 @@ bool Hub::take_split(int rank, const ControlMessage& message) {
   if (!message.has(4, 0)) return false;
   const auto members = members_.find(message.numbers[0]);
   if (members == members_.end() || splits_.size() >= most_open_splits) return false;
+  if (message.numbers[1] == split_of_survivors) return take_survivor(rank, message.numbers[0]);
   if (std::find(members->second.begin(), members->second.end(), rank) == members->second.end()) return false;
   const auto key = std::pair(message.numbers[0], message.numbers[1]);
   auto& choices = splits_[key];
@@ -151,6 +154,7 @@ void Hub::died(int rank, const std::string& why) {
          "rank " + std::to_string(at - members.begin()) + " (" + one.host + ") is gone: " + why);
   }
   close_answered();
+  look_for_all_survivors();
 }
 
 void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what,
@@ -314,13 +318,52 @@ void Hub::decide(const Inquest& inquest) {
     }
     what += who.empty() ? "the data of the others" : "those who are missing: " + who;
   }
-  failed_.insert(inquest.communicator);
+  failed_.emplace(inquest.communicator, failed);
   ControlMessage told{Type::verdict, {inquest.communicator, static_cast<std::uint64_t>(code)}, {}};
   told.numbers.insert(told.numbers.end(), failed.begin(), failed.end());
   what += table(inquest);
   // In pieces: a text of a message is bounded, and a table of many ranks is long.
   for (std::size_t at = 0; at < what.size(); at += longest_text) told.texts.push_back(what.substr(at, longest_text));
   tell(members_.at(inquest.communicator), told);
+  look_for_survivors(inquest.communicator);
+}
+
+bool Hub::take_survivor(int rank, std::uint64_t communicator) {
+  const Members& members = members_.at(communicator);
+  if (std::find(members.begin(), members.end(), rank) == members.end()) return false;
+  survivors_[communicator].insert(rank);
+  look_for_survivors(communicator);
+  return true;
+}
+
+void Hub::look_for_survivors(std::uint64_t communicator) {
+  const auto found = survivors_.find(communicator);
+  const auto failure = failed_.find(communicator);
+  if (found == survivors_.end() || failure == failed_.end()) return;
+  const std::set<int> asked = found->second;
+  const Members members = members_.at(communicator);
+  const auto is_out = [&](int rank) {
+    const std::vector<std::uint64_t>& failed = failure->second;
+    return gone(rank) || ranks_[static_cast<std::size_t>(rank)].left.contains(communicator) ||
+           std::find(failed.begin(), failed.end(), static_cast<std::uint64_t>(rank)) != failed.end();
+  };
+  if (!std::all_of(members.begin(), members.end(), [&](int rank) { return is_out(rank) || asked.contains(rank); }))
+    return;
+  survivors_.erase(found);
+  const std::uint64_t context = next_context_++;
+  ControlMessage told{Type::splits, {communicator, split_of_survivors}};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const bool out = is_out(members[i]);
+    if (!out) members_[context].push_back(members[i]);
+    told.numbers.insert(told.numbers.end(), {out ? 1u : 0u, i, context});
+  }
+  tell({asked.begin(), asked.end()}, told);
+}
+
+void Hub::look_for_all_survivors() {
+  std::vector<std::uint64_t> communicators;
+  for (const auto& [communicator, asked] : survivors_) communicators.push_back(communicator);
+  for (const std::uint64_t one : communicators) look_for_survivors(one);
 }
 
 }  // namespace weir::detail

@@ -55,6 +55,10 @@ class Hub {
   bool take_report(const ControlMessage& message);
   bool take_answer(int rank, const ControlMessage& message);
   bool take_split(int rank, const ControlMessage& message);
+  bool take_survivor(int rank, std::uint64_t communicator);
+  /// All that did not fail go on: a communicator of theirs is made.
+  void look_for_survivors(std::uint64_t communicator);
+  void look_for_all_survivors();
   void open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what,
             std::uint64_t fingerprint = 0);
   /// Ranks that split wait for one that is gone.
@@ -72,7 +76,8 @@ class Hub {
   std::vector<Rank> ranks_;
   Send send_;
   std::map<std::uint64_t, Members> members_;
-  std::set<std::uint64_t> failed_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> failed_;  ///< communicators, and the ranks that failed them
+  std::map<std::uint64_t, std::set<int>> survivors_;            ///< of communicators, those that would go on
   std::map<std::uint64_t, Inquest> inquests_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<int, RankListener::Choice>> splits_;
   std::uint64_t next_inquest_ = 1;

@@ -34,6 +34,8 @@ class RankLink {
   virtual void forget(int /*rank*/) {}
   /// The communicator has failed: nothing is to be waited for when the link ends.
   virtual void abandon() {}
+  /// Whether ranks that are left may go on when one has failed.
+  virtual bool outlives_ranks() const { return false; }
   /// Whether messages may be in a GPU's memory.
   virtual bool reaches_devices() const { return false; }
   /// Tags are below this.

@@ -22,6 +22,7 @@ class SocketLink final : public RankLink {
              RankClock::time_point deadline);
 
   std::string_view name() const override { return "sockets"; }
+  bool outlives_ranks() const override { return true; }
   void send(Transfer& transfer, int to, std::uint32_t tag, const std::byte* data, std::size_t bytes) override;
   void receive(Transfer& transfer, int from, std::uint32_t tag, std::byte* data, std::size_t room) override;
   void test(Transfer& transfer) override;

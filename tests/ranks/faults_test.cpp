@@ -140,6 +140,13 @@ TEST(FaultsOfMpi, a_process_that_ends_while_its_communicator_lives) {
       run_by("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n 3", "exits"),
       others, "rank_failed", {"the communicator of rank 1 was destroyed before it called this"});
 }
+TEST(FaultsOfMpi, ranks_do_not_go_on_without_those_that_failed) {
+  const std::string out =
+      run_by("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n 3",
+             "aborted_for_good");
+  expect(out, others, "rank_failed",
+         {"rank 0 stays for good: ", "rank 2 stays for good: ", "ranks that send by MPI ("});
+}
 TEST(FaultsOfMpi, a_process_that_destroys_its_communicator_and_ends) {
   expect(
       run_by("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n 3", "left"),

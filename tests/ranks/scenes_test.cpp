@@ -142,12 +142,18 @@ TEST_F(Scene, late) {
   open(1s);
   if (rank_ == 1) await_failure();
   sum();
+}
+TEST_F(Scene, aborted_for_good) {
+  if (rank_ == 1) comm_->abort();
+  sum();
   try {
     static_cast<void>(comm_->without_failed());
-    std::printf("rank %d may call again\n", rank_);
+    std::printf("rank %d goes on\n", rank_);
   } catch (const weir::Error& error) {
-    if (error.errc() != weir::Errc::not_supported) tell(error);
+    std::printf("rank %d stays%s: %s\n", rank_, error.errc() == weir::Errc::not_supported ? " for good" : "",
+                error.what());
   }
+  std::fflush(stdout);
 }
 TEST_F(Scene, stream_held) {
   open(1s);

@@ -52,6 +52,12 @@ void decide(CommunicatorState::Split& split, CommunicatorState& state, SourceLoc
   split.results = std::move(results);
 }
 
+[[noreturn]] void refuse_failed(CommunicatorState& state, int rank, const char* operation, SourceLocation where)
+    WEIR_NEEDS(state.mutex) {
+  throw Error(Errc::rank_failed, operation, state.describe(rank),
+              "this rank is one that failed: " + state.failure->text, where);
+}
+
 }  // namespace
 
 namespace detail {
@@ -103,20 +109,24 @@ Member& Communicator::member(const char* operation, SourceLocation where) const 
   UniqueLock lock(parent->mutex);
   const auto until = std::chrono::steady_clock::now() + parent->timeout;
   while (split->results.empty()) {
-    if (parent->failure) parent->refuse(member.rank, operation, where);
+    if (parent->failure && !split->of_survivors) parent->refuse(member.rank, operation, where);
+    const std::string why_not = split->of_survivors ? parent->ranked->why_not_on() : std::string();
+    if (!why_not.empty()) throw Error(Errc::rank_failed, operation, parent->describe(member.rank), why_not, where);
     if (parent->split_changed.wait_until(lock, until) != std::cv_status::timeout || !split->results.empty()) continue;
-    if (parent->failure) continue;
+    if (parent->failure && !split->of_survivors) continue;
     std::string missing;
     for (std::size_t r = 0; r < split->choices.size(); ++r) {
       if (!split->choices[r]) missing += " " + std::to_string(r);
     }
     // Of other processes rank 0 alone knows who has called it.
-    throw Error(
-        Errc::collective_timeout, operation, parent->describe(member.rank),
-        missing.empty() ? "some ranks have yet to call split()" : "ranks that have yet to call split():" + missing,
-        where);
+    throw Error(Errc::collective_timeout, operation, parent->describe(member.rank),
+                split->of_survivors ? "some ranks that did not fail have yet to call without_failed()"
+                : missing.empty()   ? "some ranks have yet to call split()"
+                                    : "ranks that have yet to call split():" + missing,
+                where);
   }
   const auto [state, rank] = split->results[static_cast<std::size_t>(member.rank)];
+  if (!state) refuse_failed(*parent, member.rank, operation, where);
   member.state = state;
   member.rank = rank;
   member.split = nullptr;
@@ -197,8 +207,16 @@ Communicator Communicator::without_failed(SourceLocation where) const {
   const LockGuard guard(state.mutex);
   if (!state.failure) throw Error(Errc::not_ready, operation, state.describe(mine.rank), "nothing has failed", where);
   if (state.ranked) {
-    throw Error(Errc::not_supported, operation, state.describe(mine.rank),
-                "ranks of several processes cannot go on without those that failed", where);
+    const std::string why_not = state.ranked->why_not_on();
+    if (!why_not.empty()) throw Error(Errc::not_supported, operation, state.describe(mine.rank), why_not, where);
+    if (!state.survivors_split) {
+      state.survivors_split = std::make_shared<CommunicatorState::Split>();
+      state.survivors_split->of_survivors = true;
+      state.ranked->go_on();
+    }
+    auto made = std::make_unique<Member>(mine.state, mine.rank);
+    made->split = state.survivors_split;  // rank 0's process says who they are
+    return Communicator(std::move(made));
   }
   if (state.survivors_of.empty()) {  // the first one says who they are
     for (std::size_t r = 0; r < state.size(); ++r) {
@@ -212,8 +230,7 @@ Communicator Communicator::without_failed(SourceLocation where) const {
   }
   const auto found = std::find(state.survivors_of.begin(), state.survivors_of.end(), mine.rank);
   if (found == state.survivors_of.end()) {
-    throw Error(Errc::rank_failed, operation, state.describe(mine.rank),
-                "this rank is one that failed: " + state.failure->text, where);
+    refuse_failed(state, mine.rank, operation, where);
   }
   return Communicator(std::make_unique<Member>(state.survivors, static_cast<int>(found - state.survivors_of.begin())));
 }

@@ -109,7 +109,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::shared_ptr<CommunicatorState> survivors WEIR_GUARDED_BY(mutex);
   std::vector<int> survivors_of WEIR_GUARDED_BY(mutex);  ///< the ranks here that became its ranks
   std::vector<std::shared_ptr<Split>> splits WEIR_GUARDED_BY(mutex);
-  std::condition_variable_any split_changed;  ///< one is decided, or the communicator has failed
+  std::shared_ptr<Split> survivors_split WEIR_GUARDED_BY(mutex);  ///< without_failed() of ranks that are processes
+  std::condition_variable_any split_changed;                      ///< one is decided, or the communicator has failed
 
   CommunicatorState(const std::vector<Device>& devices, const CommunicatorOptions& options, SourceLocation where);
 
@@ -236,6 +237,7 @@ struct CommunicatorState::Split {
     int key;
     int rank;
   };
+  bool of_survivors = false;                                                ///< its communicator has failed
   std::vector<std::optional<Choice>> choices;                               ///< where all ranks are here
   std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results;  ///< by the rank before; empty: not decided
 };

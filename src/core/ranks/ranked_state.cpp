@@ -153,6 +153,13 @@ void RankedState::decide_alone(CommunicatorState& communicator) {
   engine_->stop(communicator.failure->code, communicator.failure->text, own_call_, own_failure_);
 }
 
+std::string RankedState::why_not_on() const {
+  if (!link_->link->outlives_ranks()) {
+    return "ranks that send by " + std::string(link_->link->name()) + " cannot go on without those that failed";
+  }
+  return control_->decides() ? std::string() : "rank 0's process is gone, which would say who goes on";
+}
+
 void RankedState::split(std::uint64_t number, int color, int key) {
   control_->split(place_.context, number, color, key);
 }
@@ -352,6 +359,7 @@ void RankedState::dead(int rank, const std::string& why) {
     const auto communicator = communicator_.lock();
     if (!communicator) return;
     const LockGuard guard(communicator->mutex);
+    communicator->split_changed.notify_all();
     if (communicator->ranks[static_cast<std::size_t>(here)].left) return;
     communicator->ranks[static_cast<std::size_t>(here)].failed = true;
     what = "rank " + std::to_string(here) + " is gone: " + why + own_table(*communicator);
@@ -366,11 +374,20 @@ void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices
   std::vector<Device> devices;
   {
     const LockGuard guard(communicator->mutex);
-    if (number >= communicator->splits.size()) return;
-    split = communicator->splits[static_cast<std::size_t>(number)];
+    if (number == split_of_survivors) {
+      split = communicator->survivors_split;
+    } else if (number < communicator->splits.size()) {
+      split = communicator->splits[static_cast<std::size_t>(number)];
+    }
+    if (!split) return;
     devices.push_back(communicator->ranks[static_cast<std::size_t>(place_.rank)].device);
   }
   const Choice& mine = choices[static_cast<std::size_t>(place_.rank)];
+  if (number == split_of_survivors && mine.color != 0) {
+    const LockGuard guard(communicator->mutex);
+    split->results.resize(choices.size());  // without a communicator: it is one that failed
+    return communicator->split_changed.notify_all();
+  }
   std::vector<std::size_t> order;
   for (std::size_t r = 0; r < choices.size(); ++r) {
     if (choices[r].color == mine.color) order.push_back(r);
@@ -386,7 +403,8 @@ void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices
   const int rank = place.rank;
   auto made = make_ranked_state(
       devices.front(),
-      {.name = communicator->name + "/" + std::to_string(mine.color), .timeout = communicator->timeout},
+      {.name = communicator->name + (number == split_of_survivors ? "'" : "/" + std::to_string(mine.color)),
+       .timeout = communicator->timeout},
       std::move(place), link_, control_, {});
   const auto publish = [communicator, split, made, rank, size = choices.size(), here = place_.rank] {
     const LockGuard guard(communicator->mutex);

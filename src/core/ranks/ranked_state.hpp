@@ -50,6 +50,10 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// What is pending here fails, with the failure that the communicator has; the others are told why.
   void fail(CommunicatorState& communicator, const std::string& what) WEIR_NEEDS(communicator.mutex);
   void split(std::uint64_t number, int color, int key);
+  /// Tells rank 0's process that this rank goes on without those that failed.
+  void go_on() { control_->split(place_.context, split_of_survivors, 0, place_.rank); }
+  /// Why it cannot; empty if it can.
+  std::string why_not_on() const;
   /// Of all ranks, as far as this one knows without the others.
   std::string own_table(const CommunicatorState& communicator) const WEIR_NEEDS(communicator.mutex);
   /// Looks for calls that wait too long: when to look again.

@@ -1,0 +1,194 @@
+// What goes on among processes when one has failed: a communicator of the others.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "ranks/hub.hpp"
+#include "ranks/programs.hpp"
+#include "ranks/scenes.hpp"
+#include "ranks/world.hpp"
+
+namespace {
+
+using weir::detail::ControlMessage;
+using weir::detail::Hub;
+using weir::detail::Inquiry;
+using weir::detail::split_of_survivors;
+using Type = ControlMessage::Type;
+
+/// What a hub of four ranks says of survivors; each rank's answer.
+struct Survivors : ::testing::Test {
+  std::vector<std::pair<int, ControlMessage>> told;
+  Hub hub{{"a", "b", "c", "d"}, [this](int rank, const ControlMessage& message) {
+            if (message.type == Type::splits) told.emplace_back(rank, message);
+          }};
+  void ask(int rank) { hub.take(rank, {Type::split, {0, split_of_survivors, 0, 0}}); }
+  /// No answer of the others is needed when the time is over.
+  void fail_by_death_of(int rank) {
+    hub.died(rank, "it was killed");
+    hub.look(weir::detail::RankClock::now() + std::chrono::seconds(1));
+  }
+};
+
+/// Three processes run the scene; the third argument says what it prints.
+std::string run(const std::string& scene) {
+  const auto gates = std::filesystem::temp_directory_path() / ("weir-survivors-" + std::to_string(getpid()) + scene);
+  std::filesystem::remove_all(gates);
+  std::filesystem::create_directory(gates);
+#ifdef WEIR_TEST_TOOL
+  const std::string out = ranks_test::output_of(
+      "export WEIR_TEST_GATES=" + gates.string() + "; timeout 60 " WEIR_TEST_TOOL " ranks -n 3 --grace 30 --raw -- " +
+      ranks_test::own_program() + " --gtest_brief=1 --gtest_filter=SurvivorScene." + scene);
+#else
+  const std::string out;
+#endif
+  std::filesystem::remove_all(gates);
+  return out;
+}
+
+class SurvivorScene : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ranks_test::is_rank() || std::getenv("WEIR_TEST_GATES") == nullptr) GTEST_SKIP() << "Survivors.* start it";
+    comm_ = ranks_test::make({.name = "grads", .timeout = std::chrono::seconds(60)});
+    const weir::Stream s(ranks_test::device());
+    weir::barrier(s, comm_);
+    s.synchronize();
+    ranks_test::SharedGate(std::to_string(comm_.rank())).open();
+    for (int r = 0; r < comm_.size(); ++r) ranks_test::SharedGate(std::to_string(r)).wait();
+  }
+  /// The communicator fails, or has.
+  void fail() {
+    weir::Stream s(ranks_test::device());
+    try {
+      weir::barrier(s, comm_);
+      s.synchronize();
+      std::printf("rank %d saw nothing\n", comm_.rank());
+    } catch (const weir::Error&) {
+    }
+    try {
+      s.synchronize();
+    } catch (const weir::Error&) {
+    }
+  }
+  /// Sums of the ranks before, by those that are left.
+  void go_on() {
+    try {
+      const weir::Communicator rest = comm_.without_failed();
+      weir::Stream s(ranks_test::device());
+      for (const std::size_t count : {1u, 100'000u}) {
+        const auto x = weir::full<int>(s, count, 1 << comm_.rank());
+        weir::all_reduce(s, rest, weir::inout(x));
+        s.synchronize();
+        const std::vector<int> sums = x.to_host();
+        std::printf("rank %d is %d of %d in %s: %d\n", comm_.rank(), rest.rank(), rest.size(), rest.name().c_str(),
+                    sums.back());
+      }
+    } catch (const weir::Error& error) {
+      std::printf("rank %d stays: %s: %s\n", comm_.rank(), ranks_test::name_of(error.errc()), error.what());
+    }
+    std::fflush(stdout);
+  }
+
+  weir::Communicator comm_;
+};
+
+void expect_words(const std::string& out, const std::vector<std::string>& words) {
+#ifndef WEIR_TEST_TOOL
+  GTEST_SKIP() << "needs the tool";
+#endif
+  for (const std::string& word : words) EXPECT_NE(out.find(word), std::string::npos) << word << " in\n" << out;
+}
+
+}  // namespace
+
+TEST_F(Survivors, are_told_when_all_that_did_not_fail_have_asked) {
+  ask(0);
+  ask(3);
+  EXPECT_TRUE(told.empty()) << "nothing has failed";
+  fail_by_death_of(1);
+  EXPECT_TRUE(told.empty()) << "rank 2 has not asked";
+  ask(2);
+  ASSERT_EQ(told.size(), 3u);
+  for (const auto& [rank, message] : told) {
+    EXPECT_NE(rank, 1);
+    ASSERT_EQ(message.numbers.size(), 2u + 3 * 4);
+    for (std::size_t r = 0; r < 4; ++r) EXPECT_EQ(message.numbers[2 + 3 * r], r == 1 ? 1u : 0u);
+  }
+}
+TEST_F(Survivors, do_not_wait_for_one_that_is_gone_meanwhile) {
+  fail_by_death_of(1);
+  ask(0);
+  ask(2);
+  hub.take(3, {Type::left, {0, 0, 0}, {}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].second.numbers[2 + 3 * 3], 1u);
+}
+TEST_F(Survivors, of_survivors_are_found_as_well) {
+  fail_by_death_of(1);
+  for (const int rank : {0, 2, 3}) ask(rank);
+  const std::uint64_t theirs = told.at(0).second.numbers[4];
+  told.clear();
+  fail_by_death_of(3);
+  for (const int rank : {0, 2}) hub.take(rank, {Type::split, {theirs, split_of_survivors, 0, 0}});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].second.numbers[0], theirs);
+}
+
+TEST(SurvivingProcesses, go_on_without_one_that_was_killed) {
+  expect_words(run("killed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5"});
+}
+TEST(SurvivingProcesses, go_on_without_one_whose_stream_failed_which_hears_that_it_did) {
+  expect_words(run("stream_failed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5",
+                                      "rank 1 stays: rank_failed: weir::", "this rank is one that failed"});
+}
+TEST(SurvivingProcesses, are_all_of_them_where_nobody_is_to_blame) {
+  expect_words(run("aborted"), {"rank 0 is 0 of 3 in grads': 7", "rank 2 is 2 of 3 in grads': 7"});
+}
+TEST(SurvivingProcesses, need_the_first_one) {
+  expect_words(run("killed_first"),
+               {"rank 1 stays: ", "rank 2 stays: ", "rank 0's process is gone, which would say who"});
+}
+
+TEST_F(SurvivorScene, killed) {
+  if (comm_.rank() == 1) kill(getpid(), SIGKILL);
+  fail();
+  go_on();
+}
+TEST_F(SurvivorScene, killed_first) {
+  if (comm_.rank() == 0) kill(getpid(), SIGKILL);
+  fail();
+  go_on();
+}
+TEST_F(SurvivorScene, aborted) {
+  if (comm_.rank() == 1) comm_.abort();
+  fail();
+  go_on();
+}
+TEST_F(SurvivorScene, stream_failed) {
+  if (comm_.rank() == 1) {
+    weir::Stream s(ranks_test::device());
+    weir::host_call(s, [] { throw std::runtime_error("the disk is full"); });
+    try {
+      weir::barrier(s, comm_);
+      s.synchronize();
+    } catch (const weir::Error&) {
+    }
+    try {
+      s.synchronize();
+    } catch (const weir::Error&) {
+    }
+  } else {
+    fail();
+  }
+  go_on();
+}
