@@ -28,6 +28,7 @@ using Type = ControlMessage::Type;
 
 constexpr std::chrono::milliseconds heartbeat{500};
 constexpr std::chrono::milliseconds longest_goodbye{500};
+constexpr int patience_with_the_living = 6;
 constexpr std::size_t most_last_calls = 32;
 
 }  // namespace
@@ -48,7 +49,7 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
  public:
   explicit Shared(Settings settings)
       : rank_(settings.rank),
-        silence_(rank_silence()),
+        silence_(settings.silence ? *settings.silence : rank_silence()),
         joined_(join_job(settings)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_.open()) throw SocketError{"there is no file for waking the control's thread"};
@@ -221,6 +222,8 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
     last_look_ = now;
     for (std::size_t i = 0; i < joined_.connections.size(); ++i) {
       if (!joined_.connections[i].open() || now - heard_[i] < silence_) continue;
+      // On a busy machine a process may wait so long for a processor, or for its memory.
+      if (now - heard_[i] < patience_with_the_living * silence_ && may_run(joined_.peers[i].process)) continue;
       lose(i, "nothing was heard of it for " + std::to_string(silence_.count() / 1000) +
                   " s: it is stopped, or its host is");
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ inline constexpr std::uint64_t split_of_survivors = std::uint64_t{1} << 62;
 
 /// Who reaches a rank's arrays: messages of the host's memory are all that there is, or may be in a device's, too.
 enum class RankReach : std::uint8_t { host, none, link, last = link };
+
+/// A process, to others: `machine` is the same for those that know each other by their numbers.
+struct RankProcess {
+  std::uint64_t machine = 0;  ///< 0: not known
+  std::uint64_t number = 0;
+};
+RankProcess this_process();
+/// Whether it is one of this machine's that may run: neither stopped nor over.
+bool may_run(const RankProcess& process);
 
 /// A communicator, to the control: it answers, and is told. Ranks are the job's. Called by the control's thread alone.
 class RankListener {
@@ -77,6 +87,8 @@ class Control {
     bool checks = false;
     std::string mover = {};  ///< as Backend::rank_mover() has it
     RankReach reach = RankReach::host;
+    RankProcess process = this_process();
+    std::optional<std::chrono::milliseconds> silence = {};  ///< nothing: rank_silence()
     RankClock::time_point deadline;
   };
   struct Peer {
@@ -85,6 +97,7 @@ class Control {
     int data_port = 0;
     std::string mover = {};
     RankReach reach = RankReach::host;
+    RankProcess process = {};
   };
 
   /// Waits until all ranks have come. Throws SocketError: who did not.

@@ -24,7 +24,7 @@ ControlMessage hello_of(const Control::Settings& settings) {
   return {Type::hello,
           {rank_protocol, static_cast<std::uint64_t>(settings.rank), static_cast<std::uint64_t>(settings.size),
            settings.job, static_cast<std::uint64_t>(settings.data_port), settings.checks ? 1u : 0u,
-           static_cast<std::uint64_t>(settings.reach)},
+           static_cast<std::uint64_t>(settings.reach), settings.process.machine, settings.process.number},
           {settings.secret, own_host_name(), settings.mover}};
 }
 
@@ -36,7 +36,8 @@ class Gathering {
     const auto size = static_cast<std::size_t>(settings.size);
     for (std::size_t r = 0; r < size; ++r) joined_.connections.emplace_back(Socket());
     joined_.peers.resize(size);
-    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port, settings.mover, settings.reach};
+    joined_.peers[0] = {own_host_name(), settings.address, settings.data_port,
+                        settings.mover,  settings.reach,   settings.process};
     joined_.checks = settings.checks;
     joined_.job = random_number();
   }
@@ -58,7 +59,7 @@ class Gathering {
  private:
   bool joins(Door::Guest& guest) {
     const ControlMessage& hello = guest.hello;
-    if (!hello.has(7, 3) || hello.numbers[0] != rank_protocol ||
+    if (!hello.has(9, 3) || hello.numbers[0] != rank_protocol ||
         hello.numbers[6] > static_cast<std::uint64_t>(RankReach::last)) {
       ++joined_.refused;
       return false;
@@ -69,9 +70,9 @@ class Gathering {
     if (rank == 0 || rank >= joined_.peers.size()) return false;
     Connection& place = joined_.connections[static_cast<std::size_t>(rank)];
     if (place.open()) return false;
-    joined_.peers[static_cast<std::size_t>(rank)] = {hello.texts[1], peer_address(guest.connection.socket()),
-                                                     static_cast<int>(hello.numbers[4] & 0xffff), hello.texts[2],
-                                                     static_cast<RankReach>(hello.numbers[6])};
+    joined_.peers[static_cast<std::size_t>(rank)] = {
+        hello.texts[1], peer_address(guest.connection.socket()),  static_cast<int>(hello.numbers[4] & 0xffff),
+        hello.texts[2], static_cast<RankReach>(hello.numbers[6]), {hello.numbers[7], hello.numbers[8]}};
     joined_.checks = joined_.checks || hello.numbers[5] != 0;
     place = std::move(guest.connection);
     place.reader().allow(longest_frame);
@@ -115,6 +116,8 @@ class Gathering {
     }
     told.numbers.push_back(joined_.job);
     for (const Control::Peer& peer : joined_.peers) told.numbers.push_back(static_cast<std::uint64_t>(peer.reach));
+    const RankProcess& own = joined_.peers[0].process;  // who looks after the others
+    told.numbers.insert(told.numbers.end(), {own.machine, own.number});
     // The others go on when they have it. Who is gone by now is found by the control.
     tell_all(told, settings_.deadline);
   }
@@ -171,7 +174,7 @@ Joined connect(Control::Settings& settings) {
     if (socket.open()) {
       Connection connection(std::move(socket));
       const std::optional<ControlMessage> welcome = knock(settings, connection);
-      if (welcome && welcome->type == Type::welcome && welcome->has(2 + 2 * size, 3 * size)) {
+      if (welcome && welcome->type == Type::welcome && welcome->has(4 + 2 * size, 3 * size)) {
         Joined joined;
         joined.checks = welcome->numbers[0] != 0;
         joined.job = welcome->numbers[1 + size];
@@ -181,6 +184,7 @@ Joined connect(Control::Settings& settings) {
                                   reach_of(welcome->numbers[2 + size + r])});
         }
         joined.peers[0].address = settings.address;
+        joined.peers[0].process = {welcome->numbers[2 + 2 * size], welcome->numbers[3 + 2 * size]};
         joined.connections.push_back(std::move(connection));
         return joined;
       }

@@ -12,10 +12,10 @@ namespace weir::detail {
 
 struct ControlMessage {
   enum class Type : std::uint8_t {
-    hello,  ///< numbers: version, rank, size, job, port of data, checks, reach; texts: secret, host, mover
-    welcome,  ///< numbers: checks, each rank's port, the job's number, each rank's reach; texts: of each its host, address, mover
-    alive,     ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
-    report,    ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
+    hello,  ///< numbers: version, rank, size, job, port of data, checks, reach, machine, process; texts: secret, host, mover
+    welcome,  ///< numbers: checks, each rank's port, the job's number, each rank's reach, rank 0's machine and process; texts: of each its host, address, mover
+    alive,    ///< heartbeat; numbers: communicators; texts: the last call of each; before the welcome: let in
+    report,   ///< numbers: communicator, reason, call, rank that is to blame or size, fingerprint; texts: what
     question,  ///< numbers: inquest, communicator, call, fingerprint
     answer,    ///< numbers: inquest, calls, state, fingerprint; texts: that call, the last call
     verdict,   ///< numbers: communicator, error code, ranks that failed; texts: what, the table

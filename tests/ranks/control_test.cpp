@@ -313,7 +313,7 @@ TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
       for (char& byte : bytes) byte = static_cast<char>(random());
       if (i % 3 == 0)
         bytes = weir::detail::frame_of(
-            {Type::hello, {weir::detail::rank_protocol, 1, 2, 0, 0, 0, 0}, {"not the secret", "x", ""}});
+            {Type::hello, {weir::detail::rank_protocol, 1, 2, 0, 0, 0, 0, 0, 0}, {"not the secret", "x", ""}});
       if (i % 3 == 1) bytes.clear();
       send(one.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (i % 2 == 0) silent.push_back(std::move(one));
@@ -370,7 +370,7 @@ std::optional<SocketError> heard_by(int rank, int port, Socket listening = Socke
 std::pair<Connection, bool> comes_as(std::uint64_t rank, int port, std::uint64_t job = 0) {
   const auto until = RankClock::now() + std::chrono::seconds(20);
   Connection connection(weir::detail::connect_to("127.0.0.1", port, until));
-  connection.queue({Type::hello, {weir::detail::rank_protocol, rank, 4, job, 1, 0, 0}, {"secret", "there", ""}});
+  connection.queue({Type::hello, {weir::detail::rank_protocol, rank, 4, job, 1, 0, 0, 0, 0}, {"secret", "there", ""}});
   std::optional<ControlMessage> answer;
   while (!answer && connection.move() && RankClock::now() < until) answer = connection.reader().next();
   return {std::move(connection), answer && answer->type == Type::alive};
