@@ -331,22 +331,33 @@ void Hub::decide(const Inquest& inquest) {
 bool Hub::take_survivor(int rank, std::uint64_t communicator) {
   const Members& members = members_.at(communicator);
   if (std::find(members.begin(), members.end(), rank) == members.end()) return false;
+  if (is_out(communicator, rank)) {
+    // The others may have gone on by now.
+    ControlMessage told{Type::splits, {communicator, split_of_survivors}};
+    for (std::size_t i = 0; i < members.size(); ++i) told.numbers.insert(told.numbers.end(), {1u, i, 0u});
+    tell({rank}, told);
+    return true;
+  }
   survivors_[communicator].insert(rank);
   look_for_survivors(communicator);
   return true;
 }
 
+/// Of a communicator that failed: the rank does not go on.
+bool Hub::is_out(std::uint64_t communicator, int rank) const {
+  const auto failure = failed_.find(communicator);
+  if (failure == failed_.end()) return false;
+  const std::vector<std::uint64_t>& failed = failure->second;
+  return gone(rank) || ranks_[static_cast<std::size_t>(rank)].left.contains(communicator) ||
+         std::find(failed.begin(), failed.end(), static_cast<std::uint64_t>(rank)) != failed.end();
+}
+
 void Hub::look_for_survivors(std::uint64_t communicator) {
   const auto found = survivors_.find(communicator);
-  const auto failure = failed_.find(communicator);
-  if (found == survivors_.end() || failure == failed_.end()) return;
+  if (found == survivors_.end() || !failed_.contains(communicator)) return;
   const std::set<int> asked = found->second;
   const Members members = members_.at(communicator);
-  const auto is_out = [&](int rank) {
-    const std::vector<std::uint64_t>& failed = failure->second;
-    return gone(rank) || ranks_[static_cast<std::size_t>(rank)].left.contains(communicator) ||
-           std::find(failed.begin(), failed.end(), static_cast<std::uint64_t>(rank)) != failed.end();
-  };
+  const auto is_out = [&](int rank) { return this->is_out(communicator, rank); };
   if (!std::all_of(members.begin(), members.end(), [&](int rank) { return is_out(rank) || asked.contains(rank); }))
     return;
   survivors_.erase(found);

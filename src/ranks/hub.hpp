@@ -55,6 +55,7 @@ class Hub {
   bool take_report(const ControlMessage& message);
   bool take_answer(int rank, const ControlMessage& message);
   bool take_split(int rank, const ControlMessage& message);
+  bool is_out(std::uint64_t communicator, int rank) const;
   bool take_survivor(int rank, std::uint64_t communicator);
   /// All that did not fail go on: a communicator of theirs is made.
   void look_for_survivors(std::uint64_t communicator);

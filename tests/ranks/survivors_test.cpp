@@ -133,6 +133,17 @@ TEST_F(Survivors, do_not_wait_for_one_that_is_gone_meanwhile) {
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0].second.numbers[2 + 3 * 3], 1u);
 }
+TEST_F(Survivors, that_are_none_hear_so_when_the_others_have_gone_on) {
+  hub.take(1, {Type::report, {0, static_cast<std::uint64_t>(Inquiry::stream_failed), 1, 1}, {"rank 1 failed"}});
+  hub.look(weir::detail::RankClock::now() + std::chrono::seconds(1));
+  for (const int rank : {0, 2, 3}) ask(rank);
+  ASSERT_EQ(told.size(), 3u);
+  told.clear();
+  ask(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, 1);
+  EXPECT_EQ(told[0].second.numbers.at(2 + 3 * 1), 1u);
+}
 TEST_F(Survivors, of_survivors_are_found_as_well) {
   fail_by_death_of(1);
   for (const int rank : {0, 2, 3}) ask(rank);
