@@ -136,6 +136,36 @@ TEST_F(StagedCopies, behind_a_failure_move_nothing_and_tell_it) {
   EXPECT_EQ(array.to_host(), std::vector<int>(n, 0));
 }
 
+// While a copy waits, a thread asks the driver whether the device still answers. Every error but a fault of the device says nothing of
+// it: the kernel is in the stream, and it will use the ring, and the caller's memory, when its turn comes.
+// stream: [hold]--[source -> array]     and:   stream: [hold]--[array -> target]
+TEST_F(StagedCopies, go_on_when_the_driver_cannot_say_whether_the_device_answers) {
+  std::vector<int> target(n);
+  for (const bool in : {true, false}) {
+    Gate gate;
+    gate.hold(stream);
+    const std::uint64_t before = fake_cuda::returned_calls("cudaLaunchKernel");
+    std::atomic<bool> over{false};
+    std::thread caller([&] {
+      EXPECT_NO_THROW(in ? weir::copy(stream, array, source) : weir::copy(stream, target, array));
+      over = true;
+    });
+    EXPECT_TRUE(submitted(before));
+    for (const int error : {2 /* cudaErrorMemoryAllocation */, 800 /* cudaErrorNotPermitted */}) {
+      const std::uint64_t asked = fake_cuda::returned_calls("cudaStreamQuery");
+      fake_cuda::fail_call("cudaStreamQuery", 1, error);
+      // The second time, what came of the first is known.
+      EXPECT_TRUE(eventually([&] { return fake_cuda::returned_calls("cudaStreamQuery") >= asked + 2; }));
+      EXPECT_FALSE(over) << "the copy ended by an answer of the driver's that is none";
+    }
+    fake_cuda::fail_nothing();
+    gate.open();
+    caller.join();
+  }
+  EXPECT_EQ(array.to_host(), source);
+  EXPECT_EQ(target, source);
+}
+
 TEST_F(StagedCopies, that_the_driver_refuses_name_the_callers_line_and_leave_nothing_behind) {
   std::vector<int> target(n);
   for (int i = 0; i < 3; ++i) {
