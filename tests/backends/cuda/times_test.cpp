@@ -171,6 +171,42 @@ TEST(TimesOfGraphs, of_kernels_alone_are_those_of_their_kernels) {
   EXPECT_EQ(times.all().front().end, times.nodes().back().end);
 }
 
+// The second device's clock is asked for the first time here, and does not answer: only the kernels say where it stands.
+TEST(TimesOfGraphs, are_by_one_clock_whatever_it_learns_from_their_kernels) {
+  const weir::Device device = weir::devices("cuda").at(1);
+  weir::GraphBuilder builder(device);
+  weir::Node last = builder.launch(1, Nothing{});
+  for (int i = 0; i < 4; ++i) {
+    const weir::Node next = builder.launch(1, Nothing{});
+    builder.depends(next, last);
+    last = next;
+  }
+  const weir::Graph graph = builder.build();
+  const weir::Stream s(device);
+  weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  Times times;
+  times.of(s);
+  const auto before = std::chrono::steady_clock::now();
+  {
+    const fake_cuda::Pause held(1);
+    graph.launch(s);
+    fake_cuda::fail_call("cudaLaunchKernel", 1, cudaErrorMemoryAllocation);
+  }
+  s.synchronize();
+  ASSERT_TRUE(times.has(1));
+  fake_cuda::fail_nothing();
+  const auto after = std::chrono::steady_clock::now();
+  const std::vector<weir::Span> nodes = times.nodes();
+  ASSERT_EQ(nodes.size(), 5u);
+  EXPECT_EQ(times.all().front().begin, nodes.front().begin);
+  EXPECT_EQ(times.all().front().end, nodes.back().end);
+  for (const weir::Span& node : nodes) {
+    EXPECT_GE(node.begin, before);
+    EXPECT_LE(node.end - node.error, after);
+  }
+}
+
 TEST(TimesOfGraphs, with_more_than_kernels_are_by_events) {
   weir::Array<int> x = weir::empty<int>(gpu(), 16);
   weir::GraphBuilder builder(gpu());

@@ -298,17 +298,26 @@ void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<T
   DeviceClock& clock = queue_.device().clock();
   const ReplayTimes& replay = *launch.replay;
   const std::size_t first = all.size();
+  const auto times_of = [&](std::size_t i) -> const detail::KernelTimes& {
+    return replay.blocks[i / TimesMemory::block_size].on_host[i % TimesMemory::block_size];
+  };
+  std::vector<std::size_t> ran;
+  for (std::size_t i = 0; i < replay.nodes->size(); ++i) {
+    const detail::KernelTimes& times = times_of(i);
+    if (times.end == 0) continue;
+    const Span before = clock.of_kernel(times);
+    if (before.begin + before.error < launch.submitted) continue;  // of an earlier replay: it was skipped in this one
+    clock.learn(launch.submitted, launch.seen, times);
+    ran.push_back(i);
+  }
+  // By what all of them have taught: between two of them the clock would be another one.
   Clock::time_point begin = Clock::time_point::max();
   Clock::time_point end = Clock::time_point::min();
-  for (std::size_t i = 0; i < replay.nodes->size(); ++i) {
-    const detail::KernelTimes& times = replay.blocks[i / TimesMemory::block_size].on_host[i % TimesMemory::block_size];
-    if (times.end == 0) continue;
-    const Span ran = clock.of_kernel(times);
-    if (ran.begin + ran.error < launch.submitted) continue;  // of an earlier replay: it was skipped in this one
-    clock.learn(launch.submitted, launch.seen, times);
-    begin = std::min(begin, ran.begin);
-    end = std::max(end, ran.end);
-    all.push_back({launch.id, launch.stream, (*replay.nodes)[i], ran});
+  for (const std::size_t i : ran) {
+    const Span span_of_node = clock.of_kernel(times_of(i));
+    begin = std::min(begin, span_of_node.begin);
+    end = std::max(end, span_of_node.end);
+    all.push_back({launch.id, launch.stream, (*replay.nodes)[i], span_of_node});
   }
   if (launch.how == How::nodes && first != all.size()) {
     Span whole = all[first].span;
