@@ -67,9 +67,11 @@ void CudaDevice::start(SourceLocation where) {
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   check(load_clock_kernel(), "weir: starting a device", name_, where);
   check(load_flag_kernel(), "weir: starting a device", name_, where);
-  void* words = nullptr;
-  check(cudaMalloc(&words, FlagWords::count * sizeof(unsigned long long)), "weir: starting a device", name_, where);
-  flag_words_.fill(static_cast<volatile unsigned long long*>(words));
+  if (!flag_words_.filled()) {
+    void* words = nullptr;
+    check(cudaMalloc(&words, FlagWords::count * sizeof(unsigned long long)), "weir: starting a device", name_, where);
+    flag_words_.fill(static_cast<volatile unsigned long long*>(words));
+  }
   stocks_.fill(where);
   times_memory_.fill(where);
   Signals::instance().fill(where);

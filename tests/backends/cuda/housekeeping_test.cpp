@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weir/kernel_info.hpp>
@@ -22,6 +23,7 @@
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
+#include "support/child.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
 
@@ -115,9 +117,13 @@ TEST(PinnedHousekeeping, blocks_of_which_the_driver_cannot_say_are_used_by_nobod
   weir::Stream s(gpu(), {.blocking = false}), t(gpu(), {.blocking = false});
   const auto x = weir::zeros<int>(s, count), y = weir::zeros<int>(t, count);
   const std::vector<int> first(count, 1), second(count, 2);
+  // The first copy of its size has the housekeeping thread make one block for such: the next copies take that and no other.
+  weir::copy(s, x, second);
   s.synchronize();
   t.synchronize();
   wait_for_housekeeping();
+  for (int i = 0; i < 2; ++i) wait_for_polls();  // nobody asks for what is over any more
+  const std::size_t pinned = fake_cuda::outstanding().pinned_blocks;
   {
     const fake_cuda::Pause pause(0, static_cast<CUstream_st*>(s.native()));
     const std::uint64_t asked = fake_cuda::returned_calls("cudaEventQuery");
@@ -125,7 +131,8 @@ TEST(PinnedHousekeeping, blocks_of_which_the_driver_cannot_say_are_used_by_nobod
     weir::copy(s, x, first);
     EXPECT_TRUE(eventually([&] { return fake_cuda::returned_calls("cudaEventQuery") > asked; }));
     fake_cuda::fail_nothing();
-    wait_for_polls();
+    for (int i = 0; i < 2; ++i) wait_for_polls();
+    EXPECT_EQ(fake_cuda::outstanding().pinned_blocks, pinned) << "it took a block that was made for its size";
     weir::copy(t, y, second);
   }
   EXPECT_EQ(x.to_host(), first);
@@ -183,6 +190,55 @@ TEST(StocksHousekeeping, that_the_driver_does_not_fill_leak_nothing_and_are_fill
   EXPECT_EQ(fake_cuda::outstanding().events,
             before.events + weir::cuda::Stocks::events + weir::cuda::Stocks::timed_events);
   EXPECT_NE(stocks.take_event(false, {}), nullptr);
+}
+
+/// What a device has when it has started, which others had before.
+fake_cuda::Outstanding made_by_start(std::size_t device) {
+  const fake_cuda::Outstanding before = fake_cuda::outstanding();
+  weir::Stream s(weir::devices("cuda").at(device));
+  weir::fill(s, weir::zeros<int>(s, 16), 1);
+  s.synchronize();
+  wait_for_housekeeping();
+  fake_cuda::Outstanding made = fake_cuda::outstanding();
+  made.device_blocks -= before.device_blocks;
+  made.pinned_blocks -= before.pinned_blocks;
+  made.streams -= before.streams;
+  made.events -= before.events;
+  return made;
+}
+
+/// The third device is refused something at each step of its start, and starts at last.
+WEIR_SCENE(cuda_starts_at_last) {
+  made_by_start(0);
+  const fake_cuda::Outstanding usual = made_by_start(1);
+  const fake_cuda::Outstanding before = fake_cuda::outstanding();
+  const std::pair<const char*, std::uint64_t> refused[] = {{"cudaMalloc", 1},
+                                                           {"cudaStreamCreateWithPriority", 1000},
+                                                           {"cudaEventCreateWithFlags", 100},
+                                                           {"cudaEventCreateWithFlags", 500},
+                                                           {"cudaHostAlloc", 1},
+                                                           {"cudaMalloc", 1},
+                                                           {"cudaHostAlloc", 1},
+                                                           {"cudaMemsetAsync", 1},
+                                                           {"cudaStreamSynchronize", 1}};
+  for (const auto& [call, n] : refused) {
+    fake_cuda::fail_call(call, n, cudaErrorMemoryAllocation);
+    weir::Stream s(weir::devices("cuda").at(2));
+    insist(fails_with(weir::Errc::out_of_memory, [&] { weir::zeros<int>(s, 16); }), call);
+  }
+  fake_cuda::fail_nothing();
+  made_by_start(2);
+  const fake_cuda::Outstanding now = fake_cuda::outstanding();
+  // The last attempt finds the stock without the one stream that an earlier one has taken out of it for good.
+  insist(now.streams - before.streams <= usual.streams + 1, "no stream is left of what failed");
+  insist(now.events - before.events == usual.events, "no event is left of what failed");
+  insist(now.device_blocks - before.device_blocks == usual.device_blocks, "nor memory of the device");
+  insist(now.pinned_blocks - before.pinned_blocks == usual.pinned_blocks, "nor pinned memory");
+}
+
+TEST(DevicesHousekeeping, one_that_starts_at_last_has_lost_nothing) {
+  const Outcome outcome = play("cuda_starts_at_last", {"WEIR_FAKE_CUDA_DEVICES=3"});
+  EXPECT_TRUE(ended_well(outcome)) << outcome.output;
 }
 
 // R102: of a stream that is gone, and of one whose driver's stream is another one's by now.

@@ -17,6 +17,10 @@ class FlagWords {
     const detail::LockGuard guard(mutex_);
     words_ = words;
   }
+  bool filled() const {
+    const detail::LockGuard guard(mutex_);
+    return words_ != nullptr;
+  }
   /// Null: all are taken.
   volatile unsigned long long* take() {
     const detail::LockGuard guard(mutex_);
@@ -36,7 +40,7 @@ class FlagWords {
   }
 
  private:
-  detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   volatile unsigned long long* words_ WEIR_GUARDED_BY(mutex_) = nullptr;
   std::size_t next_ WEIR_GUARDED_BY(mutex_) = 0;
   std::vector<volatile unsigned long long*> free_ WEIR_GUARDED_BY(mutex_);

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "thread_safety.hpp"
@@ -192,10 +193,24 @@ void Signals::refill_soon() noexcept {
   }
 }
 
+bool Signals::is_low(std::size_t count) const {
+  const detail::LockGuard guard(signals_lock());
+  return free_count_ <= count;
+}
+
+/// The last ones are for the time when a thread waits for room, and the driver makes nothing (R214): that thread may be the one who has
+/// taken the others, faster than they were made again.
 SignalWord& Signals::take_word(SourceLocation where) {
   for (;;) {
     SignalWord* word = nullptr;
     bool low = false;
+    if (is_low(words / 4) && !RoomCall::others_wait()) {
+      try {
+        fill(where);
+      } catch (const Error&) {
+        // Whoever takes the last one makes more, or is told why there are none.
+      }
+    }
     {
       const detail::LockGuard guard(signals_lock());
       low = free_count_ <= words / 2;

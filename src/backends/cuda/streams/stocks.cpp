@@ -5,12 +5,16 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/threads.hpp"
 
 namespace weir::cuda {
 
 namespace {
 constexpr const char* starting = "weir: starting a device";
+/// The last quarter of a stock is for the time when a thread waits for room, and the driver makes nothing (R214): that thread may be the
+/// one who has taken the others, faster than they were made again.
+constexpr std::size_t share_of_last = 4;
 }  // namespace
 
 cudaError_t Stocks::make_event(bool timed, cudaEvent_t& event) const {
@@ -56,21 +60,31 @@ cudaError_t Stocks::make_room_for_streams(std::vector<cudaStream_t>& kept) const
   return answer;
 }
 
+bool Stocks::few_flags() {
+  const detail::LockGuard guard(mutex_);
+  return flags_.size() < flags / 2;
+}
+
 void Stocks::fill(SourceLocation where) {
   const auto checked = [&](cudaError_t answer) { check(answer, starting, device_.name(), where); };
   std::vector<cudaStream_t> room;
-  room.reserve(streams);
-  checked(make_room_for_streams(room));
   {
     const detail::LockGuard guard(mutex_);
-    of_kind(false, 0).ready = std::move(room);
+    room.swap(of_kind(false, 0).ready);  // of an attempt that failed further on
     of_kind(true, 0).ready.reserve(streams);
   }
+  room.reserve(streams);
+  const cudaError_t made = make_room_for_streams(room);
+  {
+    const detail::LockGuard guard(mutex_);
+    of_kind(false, 0).ready.swap(room);
+  }
+  checked(made);
   while (refill_a_stream()) {
   }
   checked(refill_events(false));
   checked(refill_events(true));
-  checked(make_flags());
+  if (few_flags()) checked(make_flags());
 }
 
 Stocks::StreamsOfKind& Stocks::of_kind(bool blocking, int priority) {
@@ -97,12 +111,7 @@ void Stocks::refill() noexcept {
     note(refill_events(true));
     while (refill_a_stream()) {
     }
-    bool few_flags = false;
-    {
-      const detail::LockGuard guard(mutex_);
-      few_flags = flags_.size() < flags / 2;
-    }
-    if (few_flags) note(make_flags());
+    if (few_flags()) note(make_flags());
   } catch (...) {
     // Without memory the stocks stay low, and who takes makes what is missing.
   }
@@ -144,19 +153,30 @@ bool Stocks::refill_a_stream() {
   return true;
 }
 
+/// One more, by who takes one of the last.
+void Stocks::leave_event(bool timed) noexcept {
+  cudaEvent_t event = nullptr;
+  const cudaError_t answer = make_event(timed, event);
+  note(answer);
+  if (answer == cudaSuccess) give_event(event, timed);
+}
+
 cudaEvent_t Stocks::take_event(bool timed, SourceLocation where) {
   cudaEvent_t event = nullptr;
   bool low = false;
+  bool last = false;
   {
     const detail::LockGuard guard(mutex_);
     auto& ready = events_[timed ? 1 : 0];
     low = ready.size() <= depth_of_events(timed) / 2;
+    last = ready.size() <= depth_of_events(timed) / share_of_last;
     if (!ready.empty()) {
       event = ready.front();
       ready.pop_front();
     }
   }
   if (low) refill_soon();
+  if (last && event != nullptr && !RoomCall::others_wait()) leave_event(timed);
   if (event == nullptr) check(make_event(timed, event), "weir::Event", "event on " + device_.name(), where);
   return event;
 }
@@ -170,20 +190,30 @@ void Stocks::give_event(cudaEvent_t event, bool timed) noexcept {
   }
 }
 
+void Stocks::leave_stream(bool blocking, int priority) noexcept {
+  cudaStream_t stream = nullptr;
+  const cudaError_t answer = make_stream(blocking, priority, stream);
+  note(answer);
+  if (answer == cudaSuccess) give_stream(stream, blocking, priority);
+}
+
 cudaStream_t Stocks::take_stream(bool blocking, int priority, const char* operation, const std::string& object,
                                  SourceLocation where) {
   cudaStream_t stream = nullptr;
   bool low = false;
+  bool last = false;
   {
     const detail::LockGuard guard(mutex_);
     StreamsOfKind& kind = of_kind(blocking, priority);
     low = kind.ready.size() <= kind.depth() / 2;
+    last = kind.ready.size() <= kind.depth() / share_of_last;
     if (!kind.ready.empty()) {
       stream = kind.ready.back();
       kind.ready.pop_back();
     }
   }
   if (low) refill_soon();
+  if (last && stream != nullptr && !RoomCall::others_wait()) leave_stream(blocking, priority);
   if (stream == nullptr) check(make_stream(blocking, priority, stream), operation, object, where);
   return stream;
 }

@@ -18,8 +18,8 @@ namespace weir::cuda {
 
 class CudaDevice;
 
-/// What is taken is made again by the housekeeping thread once half of a stock is gone; who comes when there is none left
-/// makes one, and may wait with the driver. No call of the driver's is made with a lock held.
+/// What is taken is made again by the housekeeping thread once half of a stock is gone. Who takes one of the last quarter makes another
+/// one, unless a thread waits for room now (R214); who comes when there is none left makes one, and may wait with the driver. No call of the driver's is made with a lock held.
 /// Thread rule: any thread. Takes by threads that may call the driver; gives need no call.
 class Stocks {
  public:
@@ -57,9 +57,12 @@ class Stocks {
   static std::size_t depth_of_events(bool timed) { return timed ? timed_events : events; }
   cudaError_t make_event(bool timed, cudaEvent_t& event) const;
   cudaError_t make_stream(bool blocking, int priority, cudaStream_t& stream) const;
+  bool few_flags();
   cudaError_t make_flags();
   cudaError_t make_room_for_streams(std::vector<cudaStream_t>& kept) const;
   StreamsOfKind& of_kind(bool blocking, int priority) WEIR_NEEDS(mutex_);
+  void leave_event(bool timed) noexcept;
+  void leave_stream(bool blocking, int priority) noexcept;
   void refill_soon() noexcept;
   void refill() noexcept;
   cudaError_t refill_events(bool timed);

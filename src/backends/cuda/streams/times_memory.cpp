@@ -12,15 +12,20 @@ void TimesMemory::fill(SourceLocation where) {
   constexpr std::size_t count = block_size * block_count;
   constexpr std::size_t bytes = count * sizeof(detail::KernelTimes);
   constexpr const char* starting = "weir: starting a device";
-  const auto checked = [&](cudaError_t answer) { check(answer, starting, device_.name(), where); };
   void* on_device = nullptr;
   void* on_host = nullptr;
-  checked(cudaMalloc(&on_device, bytes));
-  cudaError_t answer = cudaHostAlloc(&on_host, bytes + sizeof(detail::KernelTimes), cudaHostAllocPortable);
-  stream_ = device_.stocks().take_stream(false, 0, starting, device_.name(), where);
+  if (stream_ == nullptr) stream_ = device_.stocks().take_stream(false, 0, starting, device_.name(), where);
+  cudaError_t answer = cudaMalloc(&on_device, bytes);
+  if (answer == cudaSuccess) {
+    answer = cudaHostAlloc(&on_host, bytes + sizeof(detail::KernelTimes), cudaHostAllocPortable);
+  }
   if (answer == cudaSuccess) answer = cudaMemsetAsync(on_device, 0, bytes, stream_);
   if (answer == cudaSuccess) answer = cudaStreamSynchronize(stream_);
-  checked(answer);
+  if (answer != cudaSuccess) {  // the device may be asked to start again
+    if (on_host != nullptr) note(cudaFreeHost(on_host));
+    if (on_device != nullptr) note(cudaFree(on_device));
+  }
+  check(answer, starting, device_.name(), where);
   stamp_ = static_cast<detail::KernelTimes*>(on_host) + count;
   const detail::LockGuard guard(mutex_);
   free_.reserve(block_count);
