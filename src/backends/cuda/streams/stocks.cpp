@@ -42,6 +42,7 @@ cudaError_t Stocks::make_flags() {
 /// stream, and the first thousand streams come without waiting (C10, R60).
 cudaError_t Stocks::make_room_for_streams(std::vector<cudaStream_t>& kept) const {
   constexpr std::size_t room = 1024;
+  const DeviceScope scope(device_.index());
   std::vector<cudaStream_t> made;
   made.reserve(room);
   cudaError_t answer = cudaSuccess;
