@@ -461,17 +461,6 @@ std::size_t CudaDevice::memory() const {
   return total;
 }
 
-bool CudaDevice::can_access(int peer) const {
-  if (peer == index_) return false;
-  int possible = 0;
-  cudaError_t answer = cudaDeviceCanAccessPeer(&possible, index_, peer);
-  if (answer != cudaSuccess) {  // in a context of the thread's own, perhaps; before, as it makes none
-    note(answer);
-    const DeviceScope scope(index_);
-    answer = cudaDeviceCanAccessPeer(&possible, index_, peer);
-  }
-  return answer == cudaSuccess && possible != 0;
-}
 bool CudaDevice::peer_access(int peer) const {
   return peers_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
 }
