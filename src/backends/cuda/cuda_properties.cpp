@@ -48,7 +48,7 @@ bool CudaDevice::can_access(int peer) const {
   if (peer == index_) return false;
   int possible = 0;
   cudaError_t answer = cudaDeviceCanAccessPeer(&possible, index_, peer);
-  if (answer != cudaSuccess) {  // in a context of the thread's own, perhaps; without one it is asked at once, and none is made
+  if (answer != cudaSuccess) {  // in a context of the thread's own, perhaps; a scope at once could make the device's
     note(answer);
     const DeviceScope scope(index_);
     answer = cudaDeviceCanAccessPeer(&possible, index_, peer);
