@@ -313,6 +313,23 @@ TEST_F(Record, refuses_a_file_that_cannot_be_written_before_the_program_does_any
   EXPECT_NE(result.err.find("WEIR_RECORD"), std::string::npos) << result.err;
 }
 
+TEST_F(Record, goes_with_the_other_tools_at_once) {
+  const std::string timeline = path_.string() + ".timeline.json", findings = path_.string() + ".findings.json";
+  const Result result = run({"demo", "prefetch", "--n", "1000"},
+                            {.environment = {"WEIR_RECORD=" + path_.string(), "WEIR_TRACE=" + timeline,
+                                             "WEIR_CHECK=collect,json=" + findings}});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json scenario = recorded();
+  EXPECT_GT(count(scenario, "launch"), 0u);
+  const std::string traced = run({"trace", "summary", timeline}).out;
+  EXPECT_NE(traced, "");
+  const json checked = json::parse(std::ifstream(findings));
+  EXPECT_TRUE(checked["findings"].empty());
+  EXPECT_EQ(checked["summary"]["commands"], scenario["program"].size()) << "each tool is told all of it";
+  std::filesystem::remove(timeline);
+  std::filesystem::remove(findings);
+}
+
 // To look whether it can be written must not open it: the reader would have seen an end.
 TEST_F(Record, and_all_else_that_a_program_writes_goes_into_a_pipe) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
