@@ -135,6 +135,8 @@ struct NodeRun {
   Lane lane = Lane::kernel;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::uint32_t first_dependency = 0;
+  std::uint32_t dependency_count = 0;
 };
 
 /// What copies between a device and the host can reach at best, in bytes per second.
@@ -161,14 +163,19 @@ struct Timeline {
   std::vector<NamedRange> ranges;           ///< by begin
   std::vector<CollectivePart> collectives;  ///< by command
   std::vector<NodeRun> nodes;               ///< by command, then by begin
-  std::vector<BestRates> best_rates;        ///< of each of `devices`; or none, where nothing is known of any
-  std::int64_t origin = -1;  ///< nanoseconds of the machine's steady clock when it started; -1: not known
-  std::string machine;       ///< whose clock that is: another text after each start of a machine
+  /// What nodes come behind: numbers of nodes of the same graph, of those that take time.
+  std::vector<std::uint32_t> node_dependencies;
+  std::vector<BestRates> best_rates;  ///< of each of `devices`; or none, where nothing is known of any
+  std::int64_t origin = -1;           ///< nanoseconds of the machine's steady clock when it started; -1: not known
+  std::string machine;                ///< whose clock that is: another text after each start of a machine
 
   /// What places stand for: a text, and what a command waited for.
   std::string_view text(Text place) const { return place == none ? std::string_view() : texts[place]; }
   std::span<const Dependency> dependencies_of(const Command& command) const {
     return std::span(dependencies).subspan(command.first_dependency, command.dependency_count);
+  }
+  std::span<const std::uint32_t> dependencies_of(const NodeRun& node) const {
+    return std::span(node_dependencies).subspan(node.first_dependency, node.dependency_count);
   }
   /// "Saxpy", or what it is.
   std::string_view name_of(const Command& command) const {

@@ -11,6 +11,7 @@
 
 #include "trace/collective_order.hpp"
 #include "trace/collectives.hpp"
+#include "trace/graph_edges.hpp"
 #include "trace/session.hpp"
 
 namespace weir::trace {
@@ -40,7 +41,7 @@ class Assembler {
     add_nodes();
     add_waits();
     add_ranges();
-    made_.clock = clock();
+    made_.clock = clock_text(made_, told_, !clocks_.empty());
     if (made_.dropped > 0) {
       made_.note = std::to_string(made_.dropped) +
                    " commands were dropped, the oldest first: the session's limit of memory was reached";
@@ -302,6 +303,7 @@ class Assembler {
 
   /// Records and waits in graphs, and what was skipped, take no time.
   void add_nodes() {
+    std::unordered_map<std::uint64_t, GraphEdges> edges;  // by graph
     for (const TapeRecord* told : nodes_) {
       const auto launch = launches_.find(told->id);
       if (launch == launches_.end() || told->end <= told->begin) continue;
@@ -316,6 +318,10 @@ class Assembler {
         run.file = known.file;
         run.line = known.line;
         run.lane = known.lane;
+        const auto& behind = edges.try_emplace(graph->first, *graph->second.nodes).first->second.of(run.node);
+        run.first_dependency = static_cast<std::uint32_t>(made_.node_dependencies.size());
+        run.dependency_count = static_cast<std::uint32_t>(behind.size());
+        made_.node_dependencies.insert(made_.node_dependencies.end(), behind.begin(), behind.end());
       } else {
         run.name = text("node");
       }
@@ -445,21 +451,6 @@ class Assembler {
       if (number == 0) number = ++last;
     }
     return numbers;
-  }
-
-  std::string clock() const {
-    const bool gpu = std::any_of(made_.devices.begin(), made_.devices.end(),
-                                 [&](Text device) { return made_.text(device).starts_with("cuda"); });
-    std::string words = "nanoseconds of the host's steady clock; on the CPU it is read before and after each command";
-    if (!clocks_.empty()) words += "; simulated devices, and calls and waits for them, have their virtual clock";
-    if (gpu) {
-      words +=
-          "; on GPUs kernels and host functions note their own times, and copies and graphs stand between events, put "
-          "on that clock within " +
-          std::to_string((told_.clock_error + 999) / 1000) + " us";
-    }
-    if (told_.cost >= 0) words += "; recording a command took " + std::to_string(told_.cost) + " ns of its call";
-    return words;
   }
 
   const Told& told_;

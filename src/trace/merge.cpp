@@ -246,6 +246,9 @@ class Merger {
         run.file = moved(timelines_[i], run.file);
         run.begin += shifts_[i];
         run.end += shifts_[i];
+        const auto behind = timelines_[i].dependencies_of(run);
+        run.first_dependency = static_cast<std::uint32_t>(made_.node_dependencies.size());
+        made_.node_dependencies.insert(made_.node_dependencies.end(), behind.begin(), behind.end());
         made_.nodes.push_back(run);
       }
     }

@@ -134,6 +134,7 @@ void describe(CommandId id, const Collective& collective, TapeRecord& record) {
 
 KnownNode known(const GraphNodeInfo& node, Tape::Writer& writer) {
   KnownNode made;
+  made.depends.assign(node.depends.begin(), node.depends.end());
   if (node.where) {
     made.file = writer.file(node.where.file_name());
     made.line = node.where.line();

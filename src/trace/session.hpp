@@ -28,6 +28,7 @@ struct KnownNode {
   Text file = none;
   std::uint32_t line = 0;
   Lane lane = Lane::order;
+  std::vector<std::uint32_t> depends = {};  ///< nodes of the graph
 
   bool operator==(const KnownNode&) const = default;
 };
@@ -62,6 +63,8 @@ struct Told {
   std::int64_t clock_error = 0;  ///< ns: how far a GPU's times may be off
   std::int64_t cost = -1;        ///< ns that telling of a command took in its call; -1: not known
 };
+/// Whose clock the moments are of, and how far they may be off; `any_virtual`: of simulated devices, too.
+std::string clock_text(const Timeline& timeline, const Told& told, bool any_virtual);
 /// Puts in order what was told: commands with what they depend on and when they ran, waits and ranges.
 Timeline assemble(const Told& told);
 

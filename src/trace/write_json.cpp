@@ -9,7 +9,7 @@
 //                    Launches have args.arguments, too, where it is known
 //   cat "host wait": what stream command file line thread begin end
 //   cat "range":     name thread begin end
-//   cat "node":      command node name lane file line begin end
+//   cat "node":      command node name lane file line begin end, and the nodes of its graph that it comes behind
 // A place that is none is written as -1. "best_rates", which may be missing, has [copy_in, copy_out, source] for each device.
 #include <algorithm>
 #include <charconv>
@@ -239,6 +239,7 @@ class Writer {
     out_ << R"("w": ")";
     numbers(one.command, one.node, place(one.name), static_cast<unsigned>(one.lane), place(one.file), one.line,
             one.begin, one.end);
+    for (const std::uint32_t on : timeline_.dependencies_of(one)) out_ << " " << on;
     out_ << "\"}}";
   }
   std::uint32_t first_node_row() const { return static_cast<std::uint32_t>(timeline_.streams.size() + 1); }

@@ -143,6 +143,7 @@ class Reader {
     if (!in_.at_end()) shared();
     if (!in_.at_end()) best_rates();
     if (!in_.at_end()) arguments();
+    if (!in_.at_end()) behind_nodes();
     return std::move(made_);
   }
 
@@ -319,6 +320,15 @@ class Reader {
   void arguments() {
     in_.part = "arguments";
     column([&](Command& one) { one.arguments = in_.place(made_.texts.size()); });
+  }
+
+  void behind_nodes() {
+    in_.part = "nodes";
+    for (NodeRun& run : made_.nodes) {
+      run.first_dependency = static_cast<std::uint32_t>(made_.node_dependencies.size());
+      run.dependency_count = static_cast<std::uint32_t>(take(in_.count(), sizeof(std::uint32_t)));
+      for (std::uint32_t i = 0; i < run.dependency_count; ++i) made_.node_dependencies.push_back(in_.small());
+    }
   }
 
   void nodes() {

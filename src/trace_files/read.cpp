@@ -120,7 +120,8 @@ class Reader final : public scenario::Members {
   std::size_t bytes() const {
     return text_bytes_ + made_.commands.size() * sizeof(Command) + made_.dependencies.size() * sizeof(Dependency) +
            made_.waits.size() * sizeof(HostWait) + made_.collectives.size() * sizeof(CollectivePart) +
-           made_.ranges.size() * sizeof(NamedRange) + made_.nodes.size() * sizeof(NodeRun);
+           made_.node_dependencies.size() * sizeof(std::uint32_t) + made_.ranges.size() * sizeof(NamedRange) +
+           made_.nodes.size() * sizeof(NodeRun);
   }
   std::uint32_t place(const At& at, std::size_t size) const {
     const std::uint64_t value = at.count();
@@ -283,6 +284,10 @@ class Reader final : public scenario::Members {
     made.end = numbers.moment();
     if (made.end < made.begin) numbers.fault("it ends before it begins");
     add_up(made.end - made.begin, numbers);
+    made.first_dependency = static_cast<std::uint32_t>(made_.node_dependencies.size());
+    for (; !numbers.at_end(); ++made.dependency_count) {
+      made_.node_dependencies.push_back(numbers.any<std::uint32_t>());
+    }
     made_.nodes.push_back(made);
   }
   void add_up(std::int64_t ns, const Numbers& numbers) {

@@ -137,6 +137,10 @@ inline Timeline by_chance(unsigned seed) {
       const std::int64_t since = begin + below(20);
       made.timeline.nodes.push_back({i, node, below(2) == 0 ? 0 : weir::trace::none, 0, node,
                                      static_cast<Lane>(below(9)), since, since + below(30)});
+      weir::trace::NodeRun& run = made.timeline.nodes.back();
+      run.first_dependency = static_cast<std::uint32_t>(made.timeline.node_dependencies.size());
+      run.dependency_count = node % 3;
+      for (std::uint32_t on = 0; on < run.dependency_count; ++on) made.timeline.node_dependencies.push_back(on);
     }
   }
   if (below(2) == 0 && count > 0) {

@@ -57,6 +57,8 @@ Timeline everything() {
   timeline.nodes.push_back({kernel, 1, made.text("Step"), file, 7, Lane::kernel, 110000, 180000});
   timeline.nodes.push_back({kernel, 2, weir::trace::none, file, 8, Lane::fill, 150000, 300000});
   timeline.nodes.push_back({kernel, 3, weir::trace::none, file, 9, Lane::copy_device, 190000, 290000});
+  timeline.nodes[2].dependency_count = 2;
+  timeline.node_dependencies = {1, 2};
   timeline.ranges.push_back({made.text("the rest"), 1, 9500, -1});
   timeline.best_rates = {{12'600'000'000, 0, made.text("the profile <b>")}, {}};
   timeline.program = "./pipeline " + evil;

@@ -24,6 +24,7 @@
 //     the collective's there
 //   best rates (may be missing, too): how many there are, 0 or one for each device, and of each: copy_in, copy_out, source
 //   arguments (may be missing, too): a number for each command, a text or none
+//   what nodes come behind (may be missing, too): of each node how many nodes, and each one's number
 #pragma once
 
 #include <cstdint>

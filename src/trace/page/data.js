@@ -105,6 +105,7 @@ class Timeline {
     if (from.at < bytes.length) from.column(2 * this.partCount);  // what other processes say the same
     if (from.at < bytes.length) from.column(3 * from.number());    // best rates: the summary has them
     this.arguments = new Uint32Array(from.at < bytes.length ? from.column(this.count) : this.count);
+    for (const node of this.nodes) node.behind = from.at < bytes.length ? from.list(() => from.number()) : [];
     this.critical = new Uint8Array(this.count);
     for (const place of this.path) this.critical[place] = 1;
   }
@@ -182,6 +183,15 @@ class Timeline {
   }
   nodeName(node) {
     return node.name === 0 ? this.meta.lanes[node.lane] : this.texts[node.name];
+  }
+
+  /** The places of the nodes of the same replay that a node comes behind: in a loop, as they ran last. */
+  beforeNode(node) {
+    const last = new Map();
+    this.nodes.forEach((one, place) => {
+      if (one.command === node.command && one.begin <= node.begin && one !== node) last.set(one.number, place);
+    });
+    return node.behind.filter((number) => last.has(number)).map((number) => last.get(number));
   }
 
   lane(i) {

@@ -151,7 +151,10 @@ class Panel {
       ["Begin", moment(one.begin)], ["End", moment(one.end)], ["Took", durationText(one.end - one.begin)],
     ]);
     const badge = element("span", {class: "badge", color: `var(--${laneColors[one.lane]})`}, t.meta.lanes[one.lane]);
-    return {title: t.nodeName(one), held: [badge, list, ...this.links(t, "Launched by", [[one.command, ""]])]};
+    const before = t.beforeNode(one).map((place) => element("li", {}, element("button", {on: () => this.go({what: "node", place})},
+      t.nodeName(t.nodes[place]), " ", element("span", {}, `node ${t.nodes[place].number}`))));
+    const behind = before.length > 0 ? [element("h3", {}, "Comes behind"), element("ul", {class: "links"}, ...before)] : [];
+    return {title: t.nodeName(one), held: [badge, list, ...behind, ...this.links(t, "Launched by", [[one.command, ""]])]};
   }
   range(one) {
     return {title: one.name, held: [facts([["Thread", String(one.thread)], ["Begin", moment(one.begin)],

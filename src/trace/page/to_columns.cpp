@@ -123,6 +123,7 @@ void host(Writer& out, const Timeline& timeline) {
 
 /// Parts that may be missing are there where a later one is.
 bool has_arguments(const Timeline& timeline) {
+  if (!timeline.node_dependencies.empty()) return true;
   return std::any_of(timeline.commands.begin(), timeline.commands.end(),
                      [](const Command& one) { return one.arguments != none; });
 }
@@ -191,6 +192,14 @@ void arguments(Writer& out, const Timeline& timeline) {
   column(out, timeline, [](const Command& one) { return static_cast<std::uint32_t>(one.arguments + 1); });
 }
 
+void behind_nodes(Writer& out, const Timeline& timeline) {
+  if (timeline.node_dependencies.empty()) return;
+  for (const NodeRun& run : timeline.nodes) {
+    out.number(run.dependency_count);
+    for (const std::uint32_t on : timeline.dependencies_of(run)) out.number(on);
+  }
+}
+
 /// Quickly: pages are written while the program runs.
 std::string deflated(const std::string& bytes) {
   z_stream stream = {};
@@ -251,6 +260,7 @@ std::string to_columns(const Timeline& timeline, std::span<const std::uint32_t> 
   shared(out, timeline);
   best_rates(out, timeline);
   arguments(out, timeline);
+  behind_nodes(out, timeline);
   return base64(deflated(out.bytes()));
 }
 

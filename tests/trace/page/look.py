@@ -75,7 +75,7 @@ class Look:
         equal(waits, [[one[k] for k in (1, 2, 4, 5, 6, 7)] for one in events["host wait"]], "waits")
         ranges = self.evaluate("weirPage.timeline.ranges.map((r) => [r.thread, r.begin, r.open ? -1 : r.end].map(String))")
         equal(ranges, [one[1:] for one in events["range"]], "ranges")
-        nodes = self.evaluate("weirPage.timeline.nodes.map((n) => [n.command, n.number, n.name - 1, n.lane, n.file - 1, n.line, n.begin, n.end].map(String))")
+        nodes = self.evaluate("weirPage.timeline.nodes.map((n) => [n.command, n.number, n.name - 1, n.lane, n.file - 1, n.line, n.begin, n.end, ...n.behind].map(String))")
         equal(nodes, events["node"], "nodes")
         equal(self.evaluate("weirPage.timeline.texts.slice(1)"), data["weir"]["texts"], "texts")
 
@@ -139,6 +139,12 @@ class Look:
         details = self.text("#details")
         for text in ("Step", "1 of Saxpy", "graph.cpp:7", "70.0 µs"):
             holds(text in details, f"{text} is missing: {details}")
+        at = self.place("node", 2)
+        self.page.click(at["x"], at["y"])
+        links = self.evaluate("Array.from(document.querySelectorAll('#details .links button'), (one) => one.innerText)")
+        equal(links[:2], ["Step node 1", "fill node 2"], "what a node comes behind")
+        self.evaluate("document.querySelector('#details .links button').click()")
+        equal(self.evaluate("weirPage.view.selected"), {"what": "node", "place": 0}, "a click on it")
         self.page.key("Escape")
 
     def selects_by_click(self):
