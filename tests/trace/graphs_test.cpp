@@ -74,4 +74,24 @@ TEST(TraceGraphs, have_what_each_node_comes_behind) {
   EXPECT_EQ(read.node_dependencies.size(), 4u) << "of two replays";
 }
 
+TEST(TraceGraphs, have_what_nodes_come_behind_that_stand_behind_nodes_which_take_no_time) {
+  constexpr std::size_t n = 200'000;
+  const weir::Stream s(weir::device("cpu"));
+  const auto x = weir::zeros<int>(s, n), y = weir::zeros<int>(s, n);
+  s.synchronize();
+  weir::Event event;
+  weir::GraphBuilder builder(weir::device("cpu"));
+  const weir::Node left = builder.launch(n, Left{}, inout(x)), right = builder.launch(n, Right{}, inout(y));
+  const weir::Node recorded = builder.record(event), both = builder.empty();
+  const weir::Node join = builder.launch(n, Join{}, in(x), inout(y));
+  builder.depends(recorded, left);
+  builder.depends(both, {recorded, right});
+  builder.depends(join, both);
+  const weir::Graph graph = builder.build();
+  Session session;
+  graph.launch(s);
+  s.synchronize();
+  EXPECT_EQ(edges_of(session.stop()), (std::vector<std::string>{"Join <- Left <- Right", "Left", "Right"}));
+}
+
 }  // namespace
