@@ -182,7 +182,7 @@ Place OnlineModel::submit(const Command& command, std::uint32_t thread, std::vec
   if (const auto* collective = std::get_if<Collective>(&command.op)) meet(*collective, call);
   step.after = Step::After::command;
   if (const auto* function = std::get_if<HostCall>(&command.op)) {
-    bodies_.erase(function->function);  // one that never ran, and was there before it
+    never_called(*function->function);  // if one was there before it
     step.bodies.emplace_back(none, function->function);
   }
   return make(call, std::move(step), clocks);

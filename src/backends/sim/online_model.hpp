@@ -178,6 +178,7 @@ class OnlineModel {
   bool start(Step& step);
   Place finish(const Step& step, std::vector<double>& clocks, bool last);
   void forget();
+  void never_called(const detail::HostFunction& function);
   static std::uint32_t last_command(const model::Simulation& simulation);
   void grow();
   void guess(const Step& step);

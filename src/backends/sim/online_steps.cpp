@@ -188,6 +188,13 @@ bool OnlineModel::worked(const detail::HostFunction& function, double us, bool o
   return true;
 }
 
+void OnlineModel::never_called(const detail::HostFunction& function) {
+  const auto found = bodies_.find(&function);
+  if (found == bodies_.end()) return;
+  for (const auto& [call, node] : found->second) simulation_.worked(call, node, 0, true);
+  bodies_.erase(found);
+}
+
 bool OnlineModel::ask(const model::Call& call, std::uint32_t thread, std::vector<double>& clocks) {
   Step step;
   step.thread = thread;

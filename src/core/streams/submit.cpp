@@ -7,6 +7,7 @@
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 #include "core/seats.hpp"
+#include "function_clock.hpp"
 
 namespace weir::detail {
 
@@ -176,7 +177,12 @@ void submit_host_function(StreamRef stream, HostFunction* given, std::span<const
   } else {
     command.op = HostCall{function.get()};
   }
-  submit(stream, command, external ? "weir::external" : "weir::host_call");
+  try {
+    submit(stream, command, external ? "weir::external" : "weir::host_call");
+  } catch (...) {
+    const FunctionBody never_called(*function);
+    throw;
+  }
   static_cast<void>(function.release());  // the queue's now
 }
 
