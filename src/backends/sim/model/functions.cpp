@@ -34,7 +34,7 @@ void Simulation::next_host_function() {
   span.begin_by = span.begin > span.ready ? Cause::driver : span.ready_by;
   span.holder = span.begin > span.ready ? driver_last_ : none;
   driver_last_ = command;
-  at(span.begin + profile_.host.function_us + task_of(command).fixed_us, What::body, command);
+  at(span.begin + profile_.host.function_us, What::body, command);
 }
 
 /// Whether nobody knows yet how much longer its body lasts.
@@ -44,15 +44,16 @@ bool Simulation::waits_for_body(std::uint32_t command) const {
   return found != bodies_.end() && !found->second.over;
 }
 
-/// What a function lasts at least is over. A cost that was said of its line is as long as its body, or longer.
+/// What each function lasts is over. A cost that was said of its line is as long as its body, or longer: both are the same here,
+/// so that a recording, which has costs alone, takes the same time.
 void Simulation::body(std::uint32_t command) {
   const Span& span = spans_[command];
-  double more = 0;
+  double more = task_of(command).fixed_us;
   if (const auto found = bodies_.find({span.call, span.node}); found != bodies_.end()) {
-    more = found->second.us - task_of(command).fixed_us;
+    more = std::max(more, found->second.us);
     bodies_.erase(found);
   }
-  if (more > 0) return at(now_ + more, What::end, command);
+  if (more > 0) return at(span.begin + profile_.host.function_us + more, What::end, command);
   end(command);
 }
 
