@@ -20,9 +20,6 @@ namespace {
 /// have room (R3): whoever makes a call shall not wait.
 constexpr std::size_t most_with_nccl = 64;
 
-/// Launches of graphs in one lane, each of which takes as many places as a call.
-constexpr std::size_t most_replays = 16;
-
 /// A stream has come to its part: what was before it has failed, or will not.
 class CameToPart final : public Reached {
  public:
@@ -60,90 +57,30 @@ TaskThread& CallOrder::holder() {
   return thread;
 }
 
-void CallOrder::Turn::lock() {
-  while (!take(std::chrono::seconds(1), true)) {
-  }
-}
-
-bool CallOrder::Turn::take(std::chrono::microseconds time, bool makes) noexcept {
-  CallOrder& order = order_;
-  const detail::LockGuard guard(order.mutex_);
-  if (order.taken_) {
-    constexpr std::chrono::milliseconds look_again{1};
-    const auto until = std::chrono::steady_clock::now() + time;
-    ++order.asking_;
-    while (!order.given_ && (order.makes_ || std::chrono::steady_clock::now() < until)) {
-      order.free_.wait_until(order.mutex_, std::max(until, std::chrono::steady_clock::now() + look_again));
-    }
-    --order.asking_;
-    if (!std::exchange(order.given_, false)) return false;  // in the last moment, too, or nobody would have it
-  }
-  order.makes_ = makes;
-  return order.taken_ = true;
-}
-
-/// Who waits for it has it next; and who called meanwhile is not left alone.
-void CallOrder::Turn::unlock() noexcept {
-  CallOrder& order = order_;
-  {
-    const detail::LockGuard guard(order.mutex_);
-    if (order.asking_ != 0) {
-      order.given_ = true;
-      order.free_.notify_one();
-      return;
-    }
-    order.taken_ = false;
-    if (!order.again_) return;
-  }
-  post(worker(), [&order] { order.look(); });
-}
-
-CallOrderTurn::CallOrderTurn(bool needed, bool behind_all) : taken_(needed) {
+CallOrderLock::CallOrderLock(bool needed) : taken_(needed) {
   if (!taken_) return;
-  CallOrder::instance().turn().lock();
-  if (behind_all) CallOrder::instance().pass_on();
+  CallOrder::instance().lock().lock();
   mine_.emplace();
 }
 
-CallOrderTurn::CallOrderTurn(std::chrono::microseconds patience)
-    : taken_(CallOrder::instance().turn().try_lock_for(patience)) {
-  if (taken_) mine_.emplace();
-}
-
-CallOrderTurn::~CallOrderTurn() {
+CallOrderLock::~CallOrderLock() {
   mine_.reset();
-  if (taken_) CallOrder::instance().turn().unlock();
+  if (taken_) CallOrder::instance().lock().unlock();
 }
 
 void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane) {
-  {
-    const detail::LockGuard guard(mutex_);
-    added_.push_back({&transport, CallRef(call), lane});
-    call.lane_number.store(++last_number_, std::memory_order_release);
-    waiting_count_.fetch_add(1, std::memory_order_seq_cst);
-    again_ = true;
-  }
-  take(patience_for_turn);
-}
-
-void CallOrder::add(std::shared_ptr<LateReplay> replay) {
-  {
-    const detail::LockGuard guard(mutex_);
-    added_.push_back({nullptr, {}, 0, replay});
-    LateReplay::note(replay, ++last_number_);
-    waiting_count_.fetch_add(1, std::memory_order_seq_cst);
-    again_ = true;
-  }
-  take(patience_for_turn);
+  const detail::LockGuard guard(mutex_);
+  const Mine mine;
+  waiting_.push_back({&transport, CallRef(call), lane});
+  call.lane_number.store(++last_number_, std::memory_order_release);
+  waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+  pass();
 }
 
 void CallOrder::look() noexcept {
-  {
-    const detail::LockGuard guard(mutex_);
-    again_ = true;
-    if (taken_) return;  // it is looked behind that turn
-  }
-  take({});
+  const detail::LockGuard guard(mutex_);
+  const Mine mine;
+  pass();
 }
 
 void CallOrder::look_if_any_wait() noexcept {
@@ -151,32 +88,16 @@ void CallOrder::look_if_any_wait() noexcept {
   post(worker(), [this] { look(); });
 }
 
-/// Not in this time: whoever's turn it is sees that somebody looks.
-void CallOrder::take(std::chrono::microseconds patience) noexcept {
-  if (!turn_.try_lock_for(patience)) return;
-  pass_on();
-  turn_.unlock();
-}
-
-void CallOrder::pass_on() noexcept {
-  const Mine mine;
-  for (;;) {
-    {
-      const detail::LockGuard guard(mutex_);
-      if (!std::exchange(again_, false)) return;
-    }
-    fetch();
-    pass();
-  }
-}
-
-void CallOrder::fetch() {
+void CallOrder::add(std::shared_ptr<LateReplay> replay) {
   const detail::LockGuard guard(mutex_);
-  for (; !added_.empty(); added_.pop_front()) waiting_.push_back(std::move(added_.front()));
+  const Mine mine;
+  LateReplay::note(replay, ++last_number_);
+  waiting_.push_back({nullptr, {}, 0, std::move(replay)});
+  waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+  pass();
 }
 
-bool CallOrder::any_wait(const std::vector<NcclTransport*>& transports) {
-  fetch();
+bool CallOrder::any_wait(const std::vector<NcclTransport*>& transports) const {
   return std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
     const auto has = [&](NcclTransport* transport) {
       return std::find(transports.begin(), transports.end(), transport) != transports.end();
@@ -212,13 +133,11 @@ class CallOrder::Closed {
   std::vector<Lane> lanes_;
 };
 
-/// A call that is handed over may be what an earlier one waits for. A communicator that NCCL has nothing of is made when nothing else
-/// is left to hand over: NCCL waits for what the GPUs have, and that may wait for what is left.
+/// A call that is handed over may be what an earlier one waits for.
 void CallOrder::pass() {
-  bool makes = false;
-  for (;;) {
-    bool again = false;
-    bool unmade = false;
+  bool again = true;
+  while (again) {
+    again = false;
     Closed closed;
     for (auto at = waiting_.begin(); at != waiting_.end();) {
       if (closed.has(*at)) {
@@ -226,9 +145,7 @@ void CallOrder::pass() {
         ++at;
         continue;
       }
-      const bool is_unmade = at->replay == nullptr && !at->transport->ranks()->made.load(std::memory_order_acquire);
-      const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(*at, makes || !is_unmade);
-      unmade = unmade || (is_unmade && answer == Answer::is_full);
+      const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(*at);
       if (answer == Answer::waits || answer == Answer::is_full) {
         closed.add(*at);
         if (answer == Answer::waits) watch(*at);
@@ -239,20 +156,10 @@ void CallOrder::pass() {
       at = waiting_.erase(at);
       waiting_count_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    if (again) continue;
-    if (!unmade || makes || !makes_alone()) return;
-    makes = true;
   }
 }
 
-/// From here on all wait for the end of this turn. False: somebody has called before.
-bool CallOrder::makes_alone() {
-  const detail::LockGuard guard(mutex_);
-  makes_ = true;
-  return added_.empty();
-}
-
-CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting, bool may_make) {
+CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   detail::CollectiveCall& call = *waiting.call;
   if (!call.open() || waiting.transport->abandoned()) return Answer::is_over;
   const auto parts = call.parts();
@@ -266,7 +173,6 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting, bool may_make) {
     if (failures.in_doubt_beyond(part.behind, waiting.transport->tag())) return Answer::waits;
   }
   if (waiting.transport->ranks()->calls.size() >= most_with_nccl) return Answer::is_full;
-  if (!may_make) return Answer::is_full;
   try {
     switch (Handing(last_, *waiting.transport, call, waiting_.size() > 1).run()) {
       case Handing::Outcome::handed: return Answer::handed;
@@ -300,7 +206,6 @@ CallOrder::Answer CallOrder::try_to_launch(LateReplay& replay) {
   // What NCCL has may end early, too, and nothing in a graph heeds that.
   constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
   if (part.failures().in_doubt_beyond(part.behind, nobodys_tag)) return Answer::waits;
-  if (transports.front()->ranks()->replays.load(std::memory_order_acquire) >= most_replays) return Answer::is_full;
   replay.launch(last_);
   return Answer::handed;
 }

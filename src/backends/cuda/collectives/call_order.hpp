@@ -2,8 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -57,34 +55,13 @@ struct LastHanded {
 /// NCCL's kernels wait for each other across GPUs, so all GPUs run them in one order: that in which they are handed over. What
 /// may still come to nothing, because something before it in a stream may fail, or waits for ranks that have not called, is
 /// handed over when that is settled; until then it holds up later calls of its own lane alone.
-/// Thread rule: any thread. NCCL is called in its turn.
+/// Thread rule: any thread. NCCL is called under its lock.
 class CallOrder {
  public:
-  /// Who hands over, or makes something: one thread at a time. A turn that hands over lasts as long as the driver waits for room in a
-  /// stream (R3). So who has called does not wait for its end: the one whose turn it is leaves the call to the next one. A turn that makes
-  /// something is waited for: NCCL waits for what the GPUs have then, and a part that was called and not handed over would stand in the
-  /// stream meanwhile, a wait that nobody ends.
-  class WEIR_LOCK Turn {
-   public:
-    explicit Turn(CallOrder& order) : order_(order) {}
-    /// Waits for one that makes something.
-    void lock() WEIR_TAKES();
-    /// One that hands over. False: another one that does so has not ended in that time.
-    bool try_lock_for(std::chrono::microseconds time) noexcept WEIR_TOLD_CLANG(try_acquire_capability(true)) {
-      return take(time, false);
-    }
-    void unlock() noexcept WEIR_GIVES();
-
-   private:
-    bool take(std::chrono::microseconds time, bool makes) noexcept WEIR_TOLD_CLANG(try_acquire_capability(true));
-
-    CallOrder& order_;
-  };
-
   static CallOrder& instance();
 
-  Turn& turn() WEIR_RETURNS(turn_) { return turn_; }
-  /// Made by who takes a turn.
+  detail::Mutex& lock() WEIR_RETURNS(mutex_) { return mutex_; }
+  /// Made by who takes the lock to hand over or to make something.
   class Mine {
    public:
     Mine() noexcept { mine_ = true; }
@@ -92,23 +69,21 @@ class CallOrder {
     Mine(const Mine&) = delete;
     Mine& operator=(const Mine&) = delete;
   };
-  /// Whether it is this thread's turn.
+  /// Whether this thread did.
   static bool is_mine() noexcept { return mine_; }
   /// All ranks have called.
   void add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane);
   /// The launch of a graph with collectives of some transports, a call of all their ranks.
   void add(std::shared_ptr<LateReplay> replay);
   /// Whether something of them waits, behind which such a launch comes.
-  bool any_wait(const std::vector<NcclTransport*>& transports) WEIR_NEEDS(turn_);
-  LastHanded& last() WEIR_NEEDS(turn_) { return last_; }
-  /// Hands over what there is.
-  void pass_on() noexcept WEIR_NEEDS(turn_);
+  bool any_wait(const std::vector<NcclTransport*>& transports) const WEIR_NEEDS(mutex_);
+  LastHanded& last() WEIR_NEEDS(mutex_) { return last_; }
   /// Something that some may wait for has come.
   void look() noexcept;
   /// The same by another thread, if any wait.
   void look_if_any_wait() noexcept;
 
-  /// For what needs no answer.
+  /// For what needs no answer, and waits for nothing but this lock.
   static TaskThread& worker();
   /// For what may wait in the driver.
   static TaskThread& holder();
@@ -129,52 +104,32 @@ class CallOrder {
     is_over
   };
 
-  void take(std::chrono::microseconds patience) noexcept;
-  void pass() WEIR_NEEDS(turn_);
-  void fetch() WEIR_NEEDS(turn_);
-  bool makes_alone() WEIR_NEEDS(turn_);
-  Answer try_to_hand(Waiting& waiting, bool may_make) WEIR_NEEDS(turn_);
-  Answer try_to_launch(LateReplay& replay) WEIR_NEEDS(turn_);
+  void pass() WEIR_NEEDS(mutex_);
+  Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
+  Answer try_to_launch(LateReplay& replay) WEIR_NEEDS(mutex_);
   static void watch(const Waiting& waiting);
   static void watch(const std::shared_ptr<NcclPart>& part);
 
   inline static thread_local bool mine_ = false;
-  Turn turn_{*this};
-  std::deque<Waiting> waiting_ WEIR_GUARDED_BY(turn_);
-  LastHanded last_ WEIR_GUARDED_BY(turn_);
-
   detail::Mutex mutex_;
-  std::condition_variable_any free_;
-  bool taken_ WEIR_GUARDED_BY(mutex_) = false;         ///< the turn
-  bool given_ WEIR_GUARDED_BY(mutex_) = false;         ///< to one of those who wait for it
-  bool makes_ WEIR_GUARDED_BY(mutex_) = false;         ///< it makes something
-  std::size_t asking_ WEIR_GUARDED_BY(mutex_) = 0;     ///< those who wait for it
-  bool again_ WEIR_GUARDED_BY(mutex_) = false;         ///< somebody is to look
-  std::deque<Waiting> added_ WEIR_GUARDED_BY(mutex_);  ///< behind `waiting_`
+  std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
+  LastHanded last_ WEIR_GUARDED_BY(mutex_);
   std::uint64_t last_number_ WEIR_GUARDED_BY(mutex_) = 0;
-  std::atomic<std::size_t> waiting_count_{0};  ///< of both lists
+  std::atomic<std::size_t> waiting_count_{0};
 };
 
-/// A turn while it lives, for who hands something over or makes it.
-class CallOrderTurn {
+/// The lock of the order while it lives, for who hands something over or makes it; only if needed.
+class CallOrderLock {
  public:
-  /// Waits for one that makes something; only if needed. `behind_all`: hands over first what others have left, and what NCCL makes waits for.
-  // Whether it is taken is not known before.
-  explicit CallOrderTurn(bool needed, bool behind_all = false) WEIR_NOT_ANALYSED;
-  explicit CallOrderTurn(std::chrono::microseconds patience) WEIR_NOT_ANALYSED;
-  ~CallOrderTurn() WEIR_NOT_ANALYSED;
-  CallOrderTurn(const CallOrderTurn&) = delete;
-  CallOrderTurn& operator=(const CallOrderTurn&) = delete;
-
-  bool taken() const noexcept { return taken_; }
+  explicit CallOrderLock(bool needed) WEIR_NOT_ANALYSED;  // whether it is taken is not known before
+  ~CallOrderLock() WEIR_NOT_ANALYSED;
+  CallOrderLock(const CallOrderLock&) = delete;
+  CallOrderLock& operator=(const CallOrderLock&) = delete;
 
  private:
-  const bool taken_;
   std::optional<CallOrder::Mine> mine_;
+  const bool taken_;
 };
-
-/// How long a thread waits for its turn where it can do without.
-constexpr std::chrono::microseconds patience_for_turn{1000};
 
 /// Posts a function where there is memory for it; what it was for is then lost, or done by the next look.
 template <class F>

@@ -12,7 +12,7 @@
 
 namespace weir::cuda {
 
-/// One call. In a turn of CallOrder.
+/// One call. Under the lock of CallOrder.
 class Handing {
  public:
   /// `hurry`: others may wait for its end.

@@ -11,7 +11,7 @@ namespace weir::cuda {
 /// With each kind's first call NCCL connects ranks, and with a kernel's first launch the driver may make its stacks larger:
 /// both wait for running kernels, and for a stream that waits for the collective itself they would wait for ever. So the first
 /// calls are made here, of a few bytes in the lanes, and are over when this returns. One caller for each rank of this process; where
-/// those are all, in a turn of CallOrder.
+/// those are all, under the lock of CallOrder.
 struct FirstCaller {
   std::size_t rank;
   std::size_t size;

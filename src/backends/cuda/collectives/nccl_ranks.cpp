@@ -200,14 +200,14 @@ void stop_all(const std::shared_ptr<Stop>& stop) {
 void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner) {
   {
     // Who hands a call over at this moment is through behind this, and nobody begins.
-    const detail::LockGuard turn(CallOrder::instance().turn());
+    const detail::LockGuard guard(CallOrder::instance().lock());
   }
   const auto stop = std::make_shared<Stop>();
   stop->calls = ranks->calls.give_up_after(patience, owner);
   if (stop->calls.empty()) return;
   stop->ranks = ranks;
   {
-    const detail::LockGuard turn(CallOrder::instance().turn());
+    const detail::LockGuard guard(CallOrder::instance().lock());
     stop->comms = std::exchange(ranks->comms, {});
   }
   stop_all(stop);
@@ -277,7 +277,6 @@ void check_nccl(NcclResult answer, const char* call, SourceLocation where) {
 void make_ranks(NcclRanks& all, SourceLocation where) {
   if (all.made.load(std::memory_order_relaxed)) return;
   const SameContext same;
-  const DeviceScope first(all.devices.front()->index());  // NCCL calls the runtime, and not in a thread's own context
   std::vector<int> numbers;
   for (CudaDevice* device : all.devices) {
     const DeviceScope scope(device->index());
@@ -320,9 +319,10 @@ void make_ranks(NcclRanks& all, SourceLocation where) {
 }
 
 void make_unless_made(NcclRanks& ranks, SourceLocation where) {
-  // Whose turn it is makes them itself, where it needs them.
+  // Who has the lock makes them itself, where it needs them.
   if (ranks.made.load(std::memory_order_acquire) || CallOrder::is_mine()) return;
-  const CallOrderTurn turn(true, true);
+  const detail::LockGuard guard(CallOrder::instance().lock());
+  const CallOrder::Mine mine;
   make_ranks(ranks, where);
 }
 

@@ -52,7 +52,7 @@ class CallsWithNccl {
   bool given_up_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
-/// Of one communicator at a time. In a turn of CallOrder, but for `calls` and atomic ones.
+/// Of one communicator at a time. Under the lock of CallOrder, but for `calls`.
 struct NcclRanks {
   std::vector<CudaDevice*> devices;
   std::vector<NcclLibrary::Comm> comms;  ///< empty: not made yet, or stopped
@@ -61,7 +61,6 @@ struct NcclRanks {
   std::atomic<bool> made{false};         ///< all of these are there
   CallsWithNccl calls;
   std::atomic<std::size_t> in_graphs{0};  ///< nodes whose kernels are its communicators'
-  std::atomic<std::size_t> replays{0};    ///< launches of graphs that its first lane has and is not through with
 };
 
 /// For who has such nodes. As long as any are there, nothing of its communicators is freed: NCCL would wait for their end.
@@ -81,9 +80,9 @@ void stop_if_stuck(const std::shared_ptr<NcclRanks>& ranks) noexcept;
 NcclResult error_of(const NcclRanks& ranks);
 
 /// Makes what is not there yet; which waits for what runs on the GPUs, and takes long, unless they were another communicator's before.
-/// In a turn of CallOrder. Throws weir::Error.
+/// Under the lock of CallOrder. Throws weir::Error.
 void make_ranks(NcclRanks& ranks, SourceLocation where);
-/// Takes a turn for that.
+/// Takes the lock for that.
 void make_unless_made(NcclRanks& ranks, SourceLocation where);
 
 /// Throws what NCCL answers.

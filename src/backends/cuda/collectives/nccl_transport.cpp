@@ -79,9 +79,8 @@ void NcclTransport::ask_nccl(detail::CollectiveCall& call) noexcept {
   post(CallOrder::worker(), [this, kept = CallRef(call)] {
     NcclResult wrong = NcclResult::success;
     {
-      // Where it is another one's turn for long, the next question is not far; and this thread is waited for.
-      const CallOrderTurn turn(patience_for_turn);
-      if (turn.taken()) wrong = error_of(*ranks_);
+      const detail::LockGuard guard(CallOrder::instance().lock());
+      wrong = error_of(*ranks_);
     }
     asking_.store(false, std::memory_order_release);
     if (wrong == NcclResult::success) return;

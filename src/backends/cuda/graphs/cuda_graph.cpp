@@ -221,7 +221,7 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
 }
 
 void CudaGraph::update(const GraphForm& form, std::size_t index) {
-  const CallOrderTurn turn(!transports_.empty());
+  const CallOrderLock order(!transports_.empty());
   const detail::LockGuard guard(mutex_);
   update_node(form, index);
 }
@@ -254,7 +254,7 @@ void CudaGraph::update_by_one_instance(GraphForm& form, std::vector<detail::Node
 }
 
 void CudaGraph::update_all(GraphForm& form, std::vector<detail::NodeChange>& changes) {
-  const CallOrderTurn turn(!transports_.empty());
+  const CallOrderLock order(!transports_.empty());
   const detail::LockGuard guard(mutex_);
   if (late_ != 0) return update_by_one_instance(form, changes);
   const auto calls =

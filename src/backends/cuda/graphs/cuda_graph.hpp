@@ -108,7 +108,6 @@ class CudaGraph final : public detail::GraphExecutable {
   // late_replay.cpp
   void note_collectives(const detail::GraphForm& form);
   void launch_in_order(CudaQueue& queue, SourceLocation where, Watched& watched);
-  void launch_at_once(CudaQueue& queue, LastHanded& last, SourceLocation where, Watched& watched);
   void launch_late(CudaQueue& queue, SourceLocation where, Watched& watched);
   void come_behind_collectives(cudaStream_t stream, const CudaQueue& queue, const LastHanded& last,
                                SourceLocation where);

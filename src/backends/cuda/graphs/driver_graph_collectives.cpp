@@ -127,14 +127,13 @@ void DriverGraph::call_collective(const CapturedCollective& collective, std::vec
   Nodes before;
   check(nodes_in(recording_->graph, before), making, device_.name(), where);
   {
-    const CallOrderTurn turn(!CallOrder::is_mine());
+    const CallOrderLock order(!CallOrder::is_mine());
     if (transport.abandoned()) {
       throw Error(Errc::rank_failed, making, device_.name(), "the communicator of one of its collectives has failed",
                   where);
     }
     make_ranks(*transport.ranks(), where);
     const NcclRanks& ranks = *transport.ranks();
-    const DeviceScope scope(sides.front().queue->device().index());
     const detail::LockGuard whole(group_launches());
     check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
     NcclResult answer = NcclResult::success;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backends/cuda/collectives/call_order.hpp"
-#include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -25,28 +24,14 @@ namespace {
 
 constexpr const char* launching = "weir::Graph::launch";
 
-/// Keeps what the lane uses until it is through, and counts it there.
+/// Keeps what the lane uses until it is through.
 class ReplayEnd final : public Reached {
  public:
-  ReplayEnd(std::shared_ptr<NcclRanks> ranks, std::shared_ptr<NcclPart> part, std::shared_ptr<StockEvent> end)
-      : ranks_(std::move(ranks)), part_(std::move(part)), end_(std::move(end)) {
-    ranks_->replays.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~ReplayEnd() override { leave(); }
-  ReplayEnd(const ReplayEnd&) = delete;
-  ReplayEnd& operator=(const ReplayEnd&) = delete;
-  void reached(cudaError_t) noexcept override {
-    leave();
-    CallOrder::instance().look_if_any_wait();
-  }
+  ReplayEnd(std::shared_ptr<NcclPart> part, std::shared_ptr<StockEvent> end)
+      : part_(std::move(part)), end_(std::move(end)) {}
+  void reached(cudaError_t) noexcept override { CallOrder::instance().look_if_any_wait(); }
 
  private:
-  void leave() noexcept {
-    if (ranks_ != nullptr) ranks_->replays.fetch_sub(1, std::memory_order_release);
-    ranks_.reset();
-  }
-
-  std::shared_ptr<NcclRanks> ranks_;
   std::shared_ptr<NcclPart> part_;
   std::shared_ptr<StockEvent> end_;
 };
@@ -154,31 +139,27 @@ void CudaGraph::note_collectives(const detail::GraphForm& form) {
   }
 }
 
-/// Where nothing before it in the stream can fail any more, and no earlier collective waits, the driver gets it at once, unless another
-/// thread has its turn for long. Its own may last as long as the stream is full: who calls a collective then, or launches, does not wait.
-// Whether it has the turn is known when it runs.
-WEIR_NOT_ANALYSED void CudaGraph::launch_in_order(CudaQueue& queue, SourceLocation where, Watched& watched) {
+/// Where nothing before it in the stream can fail any more, and no earlier collective waits, the driver gets it at once.
+void CudaGraph::launch_in_order(CudaQueue& queue, SourceLocation where, Watched& watched) {
   {
     CallOrder& order = CallOrder::instance();
-    const CallOrderTurn turn(patience_for_turn);
-    if (turn.taken() && !queue.failures().in_doubt() && !order.any_wait(transports_)) {
-      return launch_at_once(queue, order.last(), where, watched);
+    const detail::LockGuard in_order(order.lock());
+    const CallOrder::Mine mine;
+    if (!queue.failures().in_doubt() && !order.any_wait(transports_)) {
+      const detail::LockGuard lock(mutex_);
+      const cudaStream_t stream = queue.stream(where);
+      come_behind_collectives(stream, queue, order.last(), where);
+      if (replay_end_in_ != &queue || replay_end_ == nullptr) {
+        replay_end_ = std::make_shared<StockEvent>(queue.device(), false, where);
+        replay_end_in_ = &queue;
+      }
+      replay(queue, where, watched);
+      check(record_in(stream, replay_end_->get(), queue.device().index()), launching, queue.label(), where);
+      note_last(order.last(), replay_end_, &queue);
+      return;
     }
   }
   launch_late(queue, where, watched);
-}
-
-void CudaGraph::launch_at_once(CudaQueue& queue, LastHanded& last, SourceLocation where, Watched& watched) {
-  const detail::LockGuard lock(mutex_);
-  const cudaStream_t stream = queue.stream(where);
-  come_behind_collectives(stream, queue, last, where);
-  if (replay_end_in_ != &queue || replay_end_ == nullptr) {
-    replay_end_ = std::make_shared<StockEvent>(queue.device(), false, where);
-    replay_end_in_ = &queue;
-  }
-  replay(queue, where, watched);
-  check(record_in(stream, replay_end_->get(), queue.device().index()), launching, queue.label(), where);
-  note_last(last, replay_end_, &queue);
 }
 
 /// No lock is held while the stream gets what may wait for room there: what makes room may need the lock.
@@ -216,7 +197,7 @@ void CudaGraph::hand_over(LateReplay& late, LastHanded& last) {
   const DeviceScope scope(device);
   const cudaStream_t stream = lane.stream(where);
   const auto end = std::make_shared<StockEvent>(lane.device(), false, where);
-  std::unique_ptr<Reached> reached = std::make_unique<ReplayEnd>(transports_.front()->ranks(), late.part_, end);
+  std::unique_ptr<Reached> reached = std::make_unique<ReplayEnd>(late.part_, end);
   wait_in(stream, late.part_->ready->get(), device, where);
   come_behind_collectives(stream, lane, last, where);
   // Replays of other instances, too. No more of that stream, which may wait for this one.

@@ -21,7 +21,7 @@ struct LastHanded;
 
 /// A wait for a word in the stream stands for the launch until all that was before it has ended well; what comes behind it in the
 /// stream waits for that word. Then it is launched beside the stream. The launch of an instance, as that was by then.
-/// Thread rule: in a turn of CallOrder. Each ends by one call of launch() or a drop.
+/// Thread rule: under the lock of CallOrder. Each ends by one call of launch() or a drop.
 class LateReplay {
  public:
   LateReplay(CudaGraph& graph, std::shared_ptr<NcclPart> part, SourceLocation where);
