@@ -196,6 +196,7 @@ void Handing::stage() {
 }
 
 void Handing::call_nccl() {
+  const DeviceScope scope(targets_.front().lane->device().index());
   const detail::LockGuard whole(group_launches());
   check_nccl(nccl().GroupStart(), "ncclGroupStart", where_);
   NcclResult answer = NcclResult::success;

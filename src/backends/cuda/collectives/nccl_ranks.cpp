@@ -277,6 +277,7 @@ void check_nccl(NcclResult answer, const char* call, SourceLocation where) {
 void make_ranks(NcclRanks& all, SourceLocation where) {
   if (all.made.load(std::memory_order_relaxed)) return;
   const SameContext same;
+  const DeviceScope first(all.devices.front()->index());  // NCCL calls the runtime, and not in a thread's own context
   std::vector<int> numbers;
   for (CudaDevice* device : all.devices) {
     const DeviceScope scope(device->index());

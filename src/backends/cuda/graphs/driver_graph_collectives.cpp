@@ -134,6 +134,7 @@ void DriverGraph::call_collective(const CapturedCollective& collective, std::vec
     }
     make_ranks(*transport.ranks(), where);
     const NcclRanks& ranks = *transport.ranks();
+    const DeviceScope scope(sides.front().queue->device().index());
     const detail::LockGuard whole(group_launches());
     check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
     NcclResult answer = NcclResult::success;
