@@ -14,7 +14,6 @@
 #include <weir/weir.hpp>
 
 #include "backends/cuda/cuda_device.hpp"
-#include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
@@ -100,24 +99,6 @@ TEST_F(StocksOfThreadsThatWait, have_streams_left) {
   take(Stocks::streams + 10);
   EXPECT_TRUE(ends_beside_a_full_stream([&] { take(8); }));
   for (cudaStream_t stream : taken) stocks.give_stream(stream, true, 0);
-}
-
-TEST_F(StocksOfThreadsThatWait, have_words_left) {
-  weir::cuda::Signals& signals = weir::cuda::Signals::instance();
-  std::vector<weir::cuda::SignalWord*> taken;
-  const auto take = [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) taken.push_back(&signals.take_word({}));
-  };
-  const LateHousekeeping late;
-  // To the moment at which more are made; then as many as that were, less the one that was taken then.
-  const std::uint64_t made = fake_cuda::returned_calls("cudaHostAlloc");
-  while (fake_cuda::returned_calls("cudaHostAlloc") == made && taken.size() < 100'000) take(1);
-  take(weir::cuda::Signals::words - 1);
-  EXPECT_TRUE(ends_beside_a_full_stream([&] { take(10); }));
-  for (weir::cuda::SignalWord* word : taken) {
-    word->reached = word->awaited;
-    signals.give_word(*word);
-  }
 }
 
 }  // namespace
