@@ -94,7 +94,8 @@ TEST_P(ObservedLaunches, are_told_with_what_is_theirs_and_nothing_of_the_one_bef
       EXPECT_EQ(told[i].kernel == told[0].kernel, i % 3 == 0) << i;
       EXPECT_EQ(told[i].thread, told[0].thread);
       EXPECT_NE(told[i].thread, 0u);
-      EXPECT_TRUE(told[i].behind.empty()) << i;
+      // The first of a blocking stream comes behind what other tests did in the legacy stream, if somebody watched them.
+      if (i != 1) EXPECT_TRUE(told[i].behind.empty()) << i;
       ASSERT_EQ(told[i].uses.size(), i % 3 == 0 ? 2u : 1u) << i;
       for (std::size_t j = 0; j < i; ++j) EXPECT_NE(told[i].id, told[j].id);
     }
@@ -257,7 +258,7 @@ TEST_P(ObservedLaunches, that_were_told_and_are_held_hold_no_detach) {
     OpensCopies observer(gate);
     weir::attach(observer);
     std::thread calls([&] {
-      weir::launch(s, 1, [](std::size_t) {});  // this thread is known from here on
+      weir::launch(s, 1, weir::host_only([](std::size_t) {}));  // this thread is known from here on
       observer.stream = s.id();
       if (named) {
         weir::launch(s, weir::Extent{.size = 1, .name = "held"}, weir::host_only(HeldCopy(gate)));

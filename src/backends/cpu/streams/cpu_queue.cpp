@@ -1,6 +1,7 @@
 // A queue's life: opened, asked, waited for, retired, used again.
 #include "backends/cpu/streams/cpu_queue.hpp"
 
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -59,8 +60,10 @@ bool CpuQueue::replay_is_over(std::uint64_t sequence) const {
 bool CpuQueue::finished(std::uint64_t sequence) {
   constexpr int most_looks = 64;    // at a queue that a worker is about to bring to its end
   constexpr int most_yields = 256;  // to a worker that those whom it woke keep from its core
+  constexpr int most_naps = 100;    // while other processes keep it from its core: its turn comes in some milliseconds
+  constexpr auto nap = std::chrono::microseconds(50);
   for (int looks = 0; !reached(sequence); ++looks) {
-    if (looks == most_looks + most_yields) return false;
+    if (looks == most_looks + most_yields + most_naps) return false;
     const bool only_formalities = formalities_to_.load(std::memory_order_acquire) >= sequence &&
                                   reached(formalities_from_.load(std::memory_order_relaxed) - 1);
     if (!only_formalities && !replay_is_over(sequence)) return false;
@@ -73,8 +76,10 @@ bool CpuQueue::finished(std::uint64_t sequence) {
       if (source != nullptr && !source->reached(number)) return false;
       if (looks < most_looks) {
         pause(4);
-      } else {
+      } else if (looks < most_looks + most_yields) {
         std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(nap);
       }
     }
   }

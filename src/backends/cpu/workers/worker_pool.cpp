@@ -43,6 +43,7 @@ struct Place {
   int cheap = most_signs;  ///< how sure it is of what sweeps are like
   int brief = most_signs;
   std::uint32_t host_turns = 0;  ///< when its present sweep began
+  std::uint32_t seen_turns = 0;  ///< and when the one before ended
 };
 thread_local Place place;
 
@@ -171,8 +172,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   Member& member = *runner.member;
   int turns = 0;
   std::uint64_t commands = 0;
-  const std::uint32_t host_turns = host_turns_.load(std::memory_order_relaxed);
-  place.host_turns = host_turns;
+  place.host_turns = host_turns_.load(std::memory_order_relaxed);
   const auto begin = Clock::now();
   const bool light = wide() && (cheap_.load(std::memory_order_relaxed) || brief_.load(std::memory_order_relaxed));
   for (int left = light || !wide() ? ready_.count() : turns_of_a_sweep; left > 0; --left) {
@@ -196,7 +196,9 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   if (turns == 0) return runner.joins_loops() && loops_.any() && help_loop(runner);
   const auto spent = Clock::now() - begin;
   const bool cheap = spent < static_cast<std::int64_t>(commands) * cheap_command + turns * cheap_turn;
-  const bool fed = host_turns_.load(std::memory_order_relaxed) != host_turns;
+  // Since the sweep before: a host that waits for each of its commands takes its turn in between.
+  const std::uint32_t turns_now = host_turns_.load(std::memory_order_relaxed);
+  const bool fed = turns_now != std::exchange(place.seen_turns, turns_now);
   if (wide()) learn(cheap, spent < turns * brief_turn, fed);
   const int most = wide() ? most_looks : most_looks_of_narrow;
   patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most) : 0;
