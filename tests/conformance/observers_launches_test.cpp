@@ -95,7 +95,9 @@ TEST_P(ObservedLaunches, are_told_with_what_is_theirs_and_nothing_of_the_one_bef
       EXPECT_EQ(told[i].thread, told[0].thread);
       EXPECT_NE(told[i].thread, 0u);
       // The first of a blocking stream comes behind what other tests did in the legacy stream, if somebody watched them.
-      if (i != 1) EXPECT_TRUE(told[i].behind.empty()) << i;
+      if (i != 1) {
+        EXPECT_TRUE(told[i].behind.empty()) << i;
+      }
       ASSERT_EQ(told[i].uses.size(), i % 3 == 0 ? 2u : 1u) << i;
       for (std::size_t j = 0; j < i; ++j) EXPECT_NE(told[i].id, told[j].id);
     }
