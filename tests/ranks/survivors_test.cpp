@@ -158,10 +158,6 @@ TEST_F(Survivors, of_survivors_are_found_as_well) {
 TEST(SurvivingProcesses, go_on_without_one_that_was_killed) {
   expect_words(run("killed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5"});
 }
-TEST(SurvivingProcesses, go_on_without_one_whose_stream_failed_which_hears_that_it_did) {
-  expect_words(run("stream_failed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5",
-                                      "rank 1 stays: rank_failed: weir::", "this rank is one that failed"});
-}
 TEST(SurvivingProcesses, are_all_of_them_where_nobody_is_to_blame) {
   expect_words(run("aborted"), {"rank 0 is 0 of 3 in grads': 7", "rank 2 is 2 of 3 in grads': 7"});
 }
@@ -183,23 +179,5 @@ TEST_F(SurvivorScene, killed_first) {
 TEST_F(SurvivorScene, aborted) {
   if (comm_.rank() == 1) comm_.abort();
   fail();
-  go_on();
-}
-TEST_F(SurvivorScene, stream_failed) {
-  if (comm_.rank() == 1) {
-    weir::Stream s(ranks_test::device());
-    weir::host_call(s, [] { throw std::runtime_error("the disk is full"); });
-    try {
-      weir::barrier(s, comm_);
-      s.synchronize();
-    } catch (const weir::Error&) {
-    }
-    try {
-      s.synchronize();
-    } catch (const weir::Error&) {
-    }
-  } else {
-    fail();
-  }
   go_on();
 }
