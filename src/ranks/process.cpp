@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hash.hpp"
 #include "ranks/control.hpp"
 
 namespace weir::detail {
@@ -17,11 +18,9 @@ RankProcess this_process() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat numbers {};
   if (boot.empty() || stat("/proc/self/ns/pid", &numbers) != 0) return {};
-  std::uint64_t machine = 14695981039346656037u;
-  for (const char one : boot + std::to_string(numbers.st_ino)) {
-    machine = (machine ^ static_cast<unsigned char>(one)) * 1099511628211u;
-  }
-  return {machine, static_cast<std::uint64_t>(getpid())};
+  Hash machine;
+  machine.add(boot + std::to_string(numbers.st_ino));
+  return {machine.value(), static_cast<std::uint64_t>(getpid())};
 }
 
 bool may_run(const RankProcess& process) {

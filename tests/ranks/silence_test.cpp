@@ -4,6 +4,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,6 +31,7 @@ class Child {
  public:
   Child() : number_(fork()) {
     while (number_ == 0) pause();
+    if (number_ < 0) throw std::runtime_error("no process for the test");  // -1 would stand for all that there are
   }
   ~Child() {
     kill(number_, SIGKILL);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/collectives/work.hpp"
+#include "hash.hpp"
 
 namespace weir::detail {
 
@@ -376,14 +377,13 @@ std::uint64_t fingerprint_of(const Offer& offer) {
   const CollectiveRequest& request = offer.request;
   const bool pair = is_pair(request.kind);
   const bool counted = request.kind != CollectiveKind::all_to_all;  // there, the messages are
-  std::uint64_t hash = 14695981039346656037u;
-  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
-  add(pair ? 100 : static_cast<std::uint64_t>(request.kind));
-  add(static_cast<std::uint64_t>(request.reduction));
-  add(pair ? 0 : static_cast<std::uint64_t>(static_cast<std::int64_t>(request.peer)));
-  if (counted) add(count_of(request));
-  for (const char c : request.in.present() ? request.in.type : request.out.type) add(static_cast<unsigned char>(c));
-  return hash == 0 ? 1 : hash;
+  Hash hash;
+  hash.add(pair ? std::uint64_t{100} : static_cast<std::uint64_t>(request.kind));
+  hash.add(static_cast<std::uint64_t>(request.reduction));
+  hash.add(pair ? std::uint64_t{0} : static_cast<std::uint64_t>(static_cast<std::int64_t>(request.peer)));
+  if (counted) hash.add(std::uint64_t{count_of(request)});
+  hash.add(std::string_view(request.in.present() ? request.in.type : request.out.type));
+  return hash.value() == 0 ? 1 : hash.value();
 }
 
 }  // namespace weir::detail

@@ -23,6 +23,7 @@
 #include "backends/cuda/streams/group_launches.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/threads.hpp"
+#include "hash.hpp"
 
 namespace weir::cuda {
 
@@ -107,9 +108,10 @@ std::string hex_of(const void* data, std::size_t bytes) {
 }
 
 std::string token_of(std::string_view key) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char one : key) hash = (hash ^ static_cast<unsigned char>(one)) * 1099511628211u;
-  return hex_of(&hash, sizeof hash);
+  detail::Hash hash;
+  hash.add(key);
+  const std::uint64_t value = hash.value();
+  return hex_of(&value, sizeof value);
 }
 
 /// Waits for the other ranks.
