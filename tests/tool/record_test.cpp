@@ -340,9 +340,9 @@ TEST_F(Record, and_all_else_that_a_program_writes_goes_into_a_pipe) {
       read.assign(std::istreambuf_iterator<char>(pipe), {});
     });
     const Result result = run({"demo", "prefetch", "--n", "1000"}, {.environment = {asked + path_.string()}});
-    const int end = open(path_.c_str(), O_WRONLY | O_NONBLOCK);  // lets the reader go if the program did not
+    // Lets the reader go if the program did not: an end that stays open would keep one that has not read it all.
+    close(open(path_.c_str(), O_WRONLY | O_NONBLOCK));
     reader.join();
-    close(end);
     EXPECT_EQ(result.exit_code, 0) << asked << result.err;
     EXPECT_GT(read.size(), 100u) << asked;
     EXPECT_TRUE(json::accept(read)) << asked << read;
