@@ -182,6 +182,28 @@ TEST(TraceDiff, says_what_held_a_line_that_became_slower) {
   EXPECT_NE(made.lines[0].why.find("stood behind c0"), std::string::npos) << made.lines[0].why;
 }
 
+TEST(TraceDiff, has_in_json_what_it_has_in_text) {
+  const auto timeline = [](std::int64_t copied) {
+    Made made;
+    const auto kernel = made.add(0, Lane::kernel, 0, 0, 30 * us);
+    made.add(0, Lane::copy_in, 2 * us, 30 * us, 30 * us + copied, {{kernel, Tie::stream_order}});
+    trace_test::add_wait(made, "s0", kernel, 5 * us, 5 * us + copied);
+    return made.timeline;
+  };
+  const Difference made = compare(timeline(10 * us), timeline(40 * us));
+  const std::string text = to_json(made);
+  for (const char* part :
+       {R"("makespan": {"before": 40000, "after": 70000})", R"("busy": {"before": 40000, "after": 70000})",
+        R"("idle": {"before": 0, "after": 0})", R"("critical": {"before": 40000, "after": 70000})",
+        R"("host_waited": {"before": 10000, "after": 40000})", R"("submission": {"before": 2000, "after": 2000})",
+        R"("lines": [{"name": "c1", "where": "made.cpp:2", "engine": "copy to device", "commands_before": 1, )"
+        R"("commands_after": 1, "ran_before_ns": 10000, "ran_after_ns": 40000, "held_before_ns": 10000, )"
+        R"("held_after_ns": 28000, "slower_ns": 48000, "why": "c1 (s0) stood behind c0 (s0) in its stream)"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in " << text;
+  }
+  EXPECT_NE(to_text(made).find("stood behind c0"), std::string::npos) << to_text(made);
+}
+
 TEST(TraceDiff, conditions_hold_or_are_errors) {
   const Difference made = compare(run(10 * us, 20 * us, 3).timeline, run(10 * us, 40 * us, 3).timeline);
   EXPECT_TRUE(holds("makespan > 1.05x", made));

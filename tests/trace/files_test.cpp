@@ -180,6 +180,45 @@ TEST(TraceFiles, for_perfetto_are_its_messages) {
             "0a0e40025a0848025880808080105001");
 }
 
+/// What viewers draw: two kernels with an arrow between them, and a wait and a range of the host's.
+Timeline to_be_viewed() {
+  Made made(2);
+  const auto first = made.add(0, Lane::kernel, 500, 1234, 4000, {}, 300);
+  made.add(1, Lane::kernel, 600, 4001, 5000, {{first, Tie::event}});
+  trace_test::add_wait(made, "everything", first, 700, 4100);
+  made.timeline.ranges.push_back({made.text("a range"), 1, 100, 4200});
+  return made.timeline;
+}
+
+// As Perfetto's and Chrome's viewers read them, beside what Weir reads back: times in microseconds, rows, lines, arrows.
+TEST(TraceFiles, for_viewers_are_trace_events) {
+  const std::string text = json_of(to_be_viewed());
+  for (const char* part : {
+           R"({"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "host"}})",
+           R"({"ph": "M", "name": "process_name", "pid": 2, "tid": 0, "args": {"name": "sim:0"}})",
+           R"({"ph": "M", "name": "thread_name", "pid": 2, "tid": 1, "args": {"name": "s0"}})",
+           R"({"ph": "M", "name": "thread_name", "pid": 2, "tid": 2, "args": {"name": "s1"}})",
+           R"({"ph": "X", "name": "c0", "cat": "command", "pid": 2, "tid": 1, "ts": 1.234, "dur": 2.766, )"
+           R"("args": {"where": "made.cpp:1", "bytes": 300, )",
+           R"({"ph": "X", "name": "c1", "cat": "command", "pid": 2, "tid": 2, "ts": 4.001, "dur": 0.999, )",
+           R"({"ph": "s", "name": "event", "cat": "dependency", "id": 0, "pid": 2, "tid": 1, "ts": 1.234})",
+           R"({"ph": "f", "bp": "e", "name": "event", "cat": "dependency", "id": 0, "pid": 2, "tid": 2, "ts": 4.001})",
+           R"({"ph": "X", "name": "everything", "cat": "host wait", "pid": 1, "tid": 1, "ts": 0.700, "dur": 3.400, )"
+           R"("args": {"where": "made.cpp:77", )",
+           R"({"ph": "X", "name": "a range", "cat": "range", "pid": 1, "tid": 1, "ts": 0.100, "dur": 4.100, )",
+       }) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in " << text;
+  }
+}
+
+TEST(TraceFiles, for_perfetto_have_the_hosts_waits_and_ranges) {
+  std::ostringstream out;
+  write_perfetto(to_be_viewed(), out);
+  for (const char* part : {"host thread 1", "host wait", "everything", "made.cpp:77", "a range"}) {
+    EXPECT_NE(out.str().find(part), std::string::npos) << part;
+  }
+}
+
 // Whoever reads a timeline of another one's in a terminal is told its names, and nothing is done to the terminal.
 TEST(TraceFiles, with_names_that_a_terminal_would_obey_are_told_in_plain_lines) {
   const std::string hostile =

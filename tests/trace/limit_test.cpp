@@ -3,6 +3,7 @@
 #include <latch>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -28,8 +29,42 @@ TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
   s.synchronize();
   const Timeline timeline = session.stop();
   EXPECT_GT(timeline.dropped, 0u);
+  constexpr std::size_t least = 100;  // bytes of what is known of a command
+  EXPECT_LE(timeline.commands.size() * least, 64u << 10) << "it takes more memory than it may";
   EXPECT_EQ(timeline.dropped + timeline.commands.size(), static_cast<std::size_t>(count));
   EXPECT_NE(timeline.note.find("dropped, the oldest first"), std::string::npos) << timeline.note;
+}
+
+struct One {
+  void operator()(std::size_t i, weir::View<int> x) const { x[i] += 1; }
+};
+
+// Names of graphs' nodes are beside the records, and bounded, too: those of later graphs are not kept.
+TEST(TraceSession, keeps_nodes_of_graphs_as_far_as_its_limit_allows) {
+  constexpr std::size_t graphs = 100;
+  weir::Stream s(weir::device("cpu"));
+  const auto x = weir::zeros<int>(s, 100'000);
+  const auto named = [&](std::size_t limit) {
+    std::vector<weir::Graph> all;
+    Session session({.limit = limit});
+    for (std::size_t i = 0; i < graphs; ++i) {
+      // No two are alike, so that each has nodes of its own.
+      all.push_back(weir::capture(s, [&] {
+        for (std::size_t k = 0; k <= i % 10; ++k) weir::fill(s, x.slice(0, 1), static_cast<int>(k));
+        weir::launch(s, x.size(), One{}, weir::inout(x));
+      }));
+      all.back().launch(s);
+      s.synchronize();
+    }
+    const Timeline timeline = session.stop();
+    std::size_t count = 0;
+    for (const weir::trace::NodeRun& node : timeline.nodes) count += node.line != 0 ? 1 : 0;
+    return count;
+  };
+  EXPECT_GE(named(64 << 20), graphs);
+  const std::size_t few = named(64 << 10);
+  EXPECT_GT(few, 0u);
+  EXPECT_LT(few, graphs / 2);
 }
 
 // What a thread told last stays: of one that calls once that command, whose end is long gone.

@@ -1,6 +1,7 @@
 // Numbers and reasons of timelines: of some whose answer is known, and of many against a plain reference.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,14 @@ TEST(TraceNumbers, of_two_streams_that_overlap_by_half) {
   EXPECT_DOUBLE_EQ(summary.submission, 1 * us);
 }
 
+TEST(TraceNumbers, of_calls_are_the_median_of_what_is_between_two_of_one_thread) {
+  Made made;
+  for (const std::int64_t call : {0, 1, 3, 10}) made.add(0, Lane::kernel, call * us, 20 * us, 30 * us);
+  made.add(1, Lane::kernel, 500 * us, 600 * us, 700 * us);
+  made.timeline.commands.back().thread = 2;
+  EXPECT_DOUBLE_EQ(summarize(made.timeline).submission, 2 * us);
+}
+
 TEST(TraceNumbers, of_nothing_are_nothing) {
   const Summary summary = weir::trace::summarize({});
   EXPECT_EQ(summary.makespan, 0);
@@ -93,6 +102,27 @@ struct Plain {
   std::vector<std::int64_t> concurrency;
 };
 
+/// The ends of the work that a command had to wait for, as far as it had ended by then: through what takes no time.
+std::set<std::int64_t> ends_before(const Timeline& timeline, std::uint32_t place) {
+  std::set<std::int64_t> ends;
+  std::set<std::uint32_t> seen;
+  std::vector<std::uint32_t> left = {place};
+  while (!left.empty()) {
+    const auto& at = timeline.commands[left.back()];
+    left.pop_back();
+    for (const auto& on : timeline.dependencies_of(at)) {
+      if (!seen.insert(on.command).second) continue;
+      const auto& before = timeline.commands[on.command];
+      if (!Plain::works(before)) {
+        left.push_back(on.command);
+      } else if (before.end <= timeline.commands[place].begin) {
+        ends.insert(before.end);
+      }
+    }
+  }
+  return ends;
+}
+
 /// Of all times in which nothing ran.
 std::int64_t sum_of_gaps(const std::string& json) {
   const auto number_behind = [&](const std::string& member, std::size_t& at) {
@@ -133,6 +163,11 @@ TEST(TraceNumbers, of_1000_timelines_are_those_of_a_plain_reference) {
       sum += c.end - c.begin;
       if (i > 0) {
         ASSERT_LE(timeline.commands[summary.critical_path[i - 1]].end, c.begin) << seed;
+      }
+      const std::set<std::int64_t> ends = ends_before(timeline, summary.critical_path[i]);
+      ASSERT_EQ(ends.empty(), i == 0) << seed;
+      if (i > 0) {
+        ASSERT_EQ(timeline.commands[summary.critical_path[i - 1]].end, *ends.rbegin()) << seed;
       }
     }
     ASSERT_EQ(sum, summary.critical) << seed;

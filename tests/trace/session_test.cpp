@@ -111,6 +111,9 @@ TEST(TraceSession, has_commands_in_the_order_of_the_calls_with_what_they_come_be
       EXPECT_LE(timeline.commands[on.command].end, command.begin);
     }
   }
+  EXPECT_EQ(timeline.commands[0].elements, 1u);
+  EXPECT_NE(timeline.commands[1].event, 0u);
+  EXPECT_EQ(timeline.commands[1].event, timeline.commands[2].event) << "the wait names the event that was recorded";
   EXPECT_TRUE(std::string(timeline.text(timeline.commands[0].file)).ends_with("session_test.cpp"));
   EXPECT_NE(timeline.program.find("weir_trace_tests"), std::string::npos);
   EXPECT_EQ(timeline.note, "");
@@ -187,6 +190,8 @@ TEST(TraceSession, says_since_when_the_host_waited_and_for_what) {
     const weir::trace::HostWait& told = timeline.waits.front();
     const weir::trace::Command& held = timeline.commands.front();
     EXPECT_EQ(timeline.text(told.what), what);
+    EXPECT_GT(told.line, 0u) << what;
+    EXPECT_TRUE(std::string(timeline.text(told.file)).ends_with("session_test.cpp")) << what;
     EXPECT_LT(told.begin, held.end) << what;
     EXPECT_GE(told.end, held.end) << what;
     ASSERT_NE(told.command, weir::trace::none) << what;

@@ -61,6 +61,32 @@ TEST(TraceSession, lets_a_stream_go_on_before_memory_that_another_one_uses_ends)
             "a.work <stream order- a.work\n");
 }
 
+//  a: [work] [free]   synchronize   b: [alloc: the same memory] [work]
+TEST(TraceSession, ties_memory_of_a_pool_to_the_free_of_what_was_there_before) {
+  const weir::Stream a = stream_of("a"), b = stream_of("b");
+  weir::Pool own(weir::device("cpu"));
+  const weir::PoolRef pool = own;
+  void* const before = pool.allocate(a, 1 << 20);
+  a.synchronize();
+  Session session;
+  weir::launch(a, 1, Nothing{}, weir::inout(weir::View<float>(static_cast<float*>(before), 1)));
+  pool.free(a, before);
+  a.synchronize();  // so that the pool gives it out again
+  void* const after = pool.allocate(b, 1 << 20);
+  ASSERT_EQ(after, before);
+  weir::launch(b, 1, Nothing{}, weir::inout(weir::View<float>(static_cast<float*>(after), 1)));
+  void* const other = pool.allocate(b, 1 << 20);
+  weir::synchronize();
+  EXPECT_EQ(drawn(session.stop()),
+            "a.work\n"
+            "a.free <stream order- a.work\n"
+            "b.alloc <memory- a.free\n"
+            "b.work <stream order- b.alloc\n"
+            "b.alloc <stream order- b.work\n");
+  pool.free(b, after);
+  pool.free(b, other);
+}
+
 TEST(TraceSession, keeps_a_default_streams_barrier_though_a_free_was_told_of_it_first) {
   const weir::Stream a = stream_of("a", true);
   const weir::StreamRef legacy = weir::legacy_stream(weir::device("cpu"));
