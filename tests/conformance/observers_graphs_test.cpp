@@ -27,7 +27,7 @@ class GraphRecorder : public weir::Observer {
     std::vector<std::uint32_t> depends;
     std::int32_t parent;
     std::uint32_t branch, bodies;
-    bool repeats, enabled;
+    bool repeats, selects, enabled;
   };
   explicit GraphRecorder(weir::Watch watch = weir::Watch::everything) { weir::attach(*this, watch); }
   ~GraphRecorder() override { weir::detach(*this); }
@@ -67,6 +67,7 @@ class GraphRecorder : public weir::Observer {
             node.branch,
             node.bodies,
             node.repeats,
+            node.selects,
             node.enabled};
   }
 
@@ -232,6 +233,30 @@ TEST_P(ObservedGraphs, child_graphs_and_bodies_are_told_with_their_parents) {
   ASSERT_EQ(control->uses.size(), 1u);
   EXPECT_EQ(control->uses[0].buffer, yes.storage()->buffer);
   EXPECT_EQ(find("body").parent, control - nodes.begin());
+}
+
+TEST_P(ObservedGraphs, bodies_of_a_switch_are_told_by_their_numbers) {
+  weir::Stream s(device());
+  auto x = weir::zeros<int>(s, 16);
+  const auto which = weir::ones<std::int32_t>(s, 1);
+  s.synchronize();
+  GraphRecorder recorder;
+  weir::GraphBuilder builder(device());
+  builder.switch_(
+      which, [&] { builder.launch(named("zero"), Plus{}, weir::inout(x), 1); },
+      [&] { builder.launch(named("one"), Plus{}, weir::inout(x), 2); });
+  const weir::Graph graph = builder.build();
+  const auto& nodes = recorder.graphs.begin()->second;
+  ASSERT_EQ(nodes.size(), 3u);
+  for (const auto& node : nodes) {
+    EXPECT_EQ(node.selects, node.kind == weir::NodeKind::conditional);
+    EXPECT_FALSE(node.repeats);
+    if (node.kind == weir::NodeKind::conditional) {
+      EXPECT_EQ(node.bodies, 2u);
+    } else {
+      EXPECT_EQ(node.branch, node.name == "one" ? 1u : 0u) << node.name;
+    }
+  }
 }
 
 //  a graph that records e; s.wait(e) takes that record

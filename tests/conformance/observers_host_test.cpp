@@ -140,6 +140,17 @@ TEST_P(ObservedHost, hand_offs_are_told_also_from_host_functions) {
   EXPECT_EQ(recorder.hands[2].command, recorder.calls[0]);
 }
 
+// A host function says what it touches by its arguments.
+TEST_P(ObservedHost, guards_in_host_functions_are_not_told) {
+  weir::Stream s(device());
+  std::vector<int> values(4);
+  HostRecorder recorder;
+  weir::host_call(s, [&] { weir::host_write(values)[2] = 5; });
+  s.synchronize();
+  EXPECT_EQ(values[2], 5);
+  EXPECT_TRUE(recorder.accesses.empty());
+}
+
 TEST_P(ObservedHost, ends_of_host_memory_are_told) {
   std::vector<char> memory(100);
   weir::host_gone(memory.data(), memory.size());
@@ -185,6 +196,7 @@ class Policy : public weir::OrderPolicy {
     }
     graph = c.graph;
     node = c.node;
+    behind.assign(c.behind.begin(), c.behind.end());
     if (launch->name == std::string_view("bad")) refuse(c);
     if (first.id() != 0) waits.wait(first);
     if (event.id() != 0) waits.wait(event);
@@ -195,8 +207,15 @@ class Policy : public weir::OrderPolicy {
     }
   }
 
+  void before_host_gone(const void* data, std::size_t bytes, weir::SourceLocation where, std::uint32_t) override {
+    gone = {data, bytes};
+    throw weir::Error(weir::Errc::hazard, "weir::host_gone", "memory", "it is in use", where);
+  }
+
   std::atomic<int> asked{0};
   bool refuse_frees = false;
+  std::pair<const void*, std::size_t> gone;
+  std::vector<weir::StreamId> behind;  ///< of the last launch of a name
   weir::StreamRef first;
   weir::EventRef event;
   std::uint64_t graph = 0;
@@ -258,6 +277,37 @@ TEST_P(ObservedHost, a_policy_refuses_a_command_and_nothing_has_changed) {
   count_as(s, "bad", bad);  // it has left
   s.synchronize();
   EXPECT_EQ(bad.value(), 1);
+}
+
+TEST_P(ObservedHost, a_policy_may_say_that_host_memory_is_in_use) {
+  std::vector<char> memory(100);
+  HostRecorder recorder;
+  {
+    Policy policy;
+    EXPECT_TRUE(fails_with(weir::Errc::hazard, [&] { weir::host_gone(memory.data(), memory.size()); }));
+    EXPECT_EQ(policy.gone.first, memory.data());
+    EXPECT_EQ(policy.gone.second, 100u);
+  }
+  EXPECT_TRUE(recorder.gone.empty()) << "nothing has changed";
+}
+
+//  a: blocking [mark]     legacy: [named]     a: [named]     a: [named]
+TEST_P(ObservedHost, a_policy_is_told_what_a_command_comes_behind_by_the_default_streams_rules) {
+  weir::Stream a(device());
+  const weir::StreamRef legacy = weir::legacy_stream(device());
+  Marker marker;
+  Policy policy;
+  const auto behind = [&](weir::StreamRef s) {
+    count_as(s, "named", marker);
+    return policy.behind;
+  };
+  mark(legacy, marker);
+  mark(a, marker);
+  const std::vector<weir::StreamId> of_legacy = behind(legacy);
+  EXPECT_NE(std::find(of_legacy.begin(), of_legacy.end(), a.id()), of_legacy.end());
+  EXPECT_EQ(behind(a), std::vector<weir::StreamId>{legacy.id()});
+  EXPECT_TRUE(behind(a).empty()) << "it is behind that already";
+  device().synchronize();
 }
 
 TEST_P(ObservedHost, a_policy_refuses_inside_a_capture_and_the_capture_goes_on) {

@@ -170,12 +170,6 @@ TEST(TraceReasons, of_higher_priorities_are_those_that_came_later) {
   EXPECT_FALSE(held_for(Reason::engine_busy, made.timeline).empty());
 }
 
-TEST(TraceReasons, of_work_queues_are_none_of_a_cpu) {
-  Made made = work_queue(true);
-  trace_test::name_device(made, "cpu:0");
-  EXPECT_EQ(held_for(Reason::work_queue, made.timeline).size(), 0u);
-}
-
 TEST(TraceReasons, each_says_its_line_what_to_change_and_what_that_saves) {
   for (const Pair& pair : pairs) {
     const auto timeline = pair.make(true).timeline;
