@@ -21,6 +21,12 @@ COLOR = """(() => {
   c.fillRect(0, 0, 1, 1);
   return Array.from(c.getImageData(0, 0, 1, 1).data).slice(0, 3);
 })()"""
+# A pixel of the box of a command: so far from its begin or end, and so far below its top or, below 0, above its bottom.
+PIXEL = """(() => {
+  const {view, canvas} = weirPage, found = view.find({what: "command", place: %d}), below = %d;
+  const x = view.x(found.track.%s[found.at]) + %d, y = below < 0 ? found.y + found.height + below : found.y + below;
+  return Array.from(canvas.getContext("2d").getImageData(Math.round(x), Math.round(y), 1, 1).data).slice(0, 3);
+})()"""
 IN, RECORD, WAIT, SAXPY, EVIL, OUT, HOST, PENDING = range(8)
 
 
@@ -106,6 +112,24 @@ class Look:
         equal(self.text("#status"), "", "status")
         for name in ("kernel", "copy to device", "copy on device", "fill", "host function", "host waits"):
             holds(name in self.text("#legend"), f"the legend lacks {name}")
+
+    def marks_the_critical_path(self):
+        for place, marked in ((IN, True), (SAXPY, True), (OUT, True), (EVIL, False)):
+            below = self.evaluate(PIXEL % (place, -1, "begin", 8))
+            equal(below == self.evaluate(COLOR % "critical"), marked, f"a line below command {place}: {below}")
+
+    def draws_arrows_to_and_from_what_is_selected(self):
+        half = lambda place: self.evaluate(f'weirPage.view.find({{what: "command", place: {place}}}).height') // 2
+        head = lambda place: self.evaluate(PIXEL % (place, half(place), "begin", -4))
+        before = [head(OUT), head(HOST)]
+        at = self.place("command", OUT)
+        self.page.click(at["x"], at["y"])
+        self.page.settle()
+        accent, soft = self.evaluate(COLOR % "accent"), self.evaluate(COLOR % "soft")
+        equal([head(OUT), head(HOST)], [accent, soft], "heads of arrows from what it waited for, and to what waited for it")
+        self.page.key("Escape")
+        self.page.settle()
+        equal([head(OUT), head(HOST)], before, "nothing is selected")
 
     def zooms_and_moves(self):
         span = lambda: self.evaluate("weirPage.view.span")
@@ -331,7 +355,8 @@ class Look:
 
     def all(self):
         self.open("page.html")
-        for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.zooms_and_moves, self.selects_nodes_of_graphs,
+        for part in (self.has_the_data, self.has_the_numbers, self.is_drawn, self.marks_the_critical_path,
+                     self.draws_arrows_to_and_from_what_is_selected, self.zooms_and_moves, self.selects_nodes_of_graphs,
                      self.selects_by_click, self.shows_reasons, self.is_used_by_keys,
                      self.names_its_buttons, self.searches, self.has_a_table, self.has_views,
                      self.has_names_that_can_be_read):
