@@ -235,8 +235,9 @@ TEST(Replays, of_a_program_with_something_of_everything_have_all_that_was_record
   EXPECT_EQ(difference(lines, Program(second).lines), "");
   std::string all;
   for (const std::string& line : lines) all += line + "\n";
-  for (const char* part : {"record on", "wait on", "8*32", "/2/0", "host_function", "gives", "take", "host_open",
-                           "graph (fill", "if {", "launch_graph", "update_node", "enable_node", "t1 copy"}) {
+  for (const char* part :
+       {"record on", "wait on", "event 1", "8*32", "/2/0", "host_function", "gives", "take", "host_open", "graph (fill",
+        "if {", "launch_graph", "update_node", "enable_node", "t1 copy"}) {
     EXPECT_NE(all.find(part), std::string::npos) << part << " is not in\n" << all;
   }
 }

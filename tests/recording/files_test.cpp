@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <string>
 
+#include <malloc.h>
+
 #include <gtest/gtest.h>
 
 #include <weir/error.hpp>
@@ -10,6 +12,7 @@
 #include "cases.hpp"
 #include "everything.hpp"
 #include "support/errors.hpp"
+#include "support/sanitizers.hpp"
 
 namespace {
 
@@ -110,10 +113,22 @@ Recording many(std::uint32_t commands, std::size_t limit) {
   return recording;
 }
 
+/// What the process has taken from the system's allocator.
+std::size_t allocated() {
+  const auto now = mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
 TEST(Recordings, keep_a_million_commands_of_8_arguments_in_200_bytes_each) {
+  const std::size_t before = allocated();
   const Recording recording = many(1000000, 200000000);
   EXPECT_EQ(recording.size(), 1000000u);
   EXPECT_LE(recording.bytes(), 200u * 1000000);
+  if (!weir_test::under_address_sanitizer &&
+      !weir_test::under_thread_sanitizer) {  // which have allocators of their own
+    EXPECT_LE(allocated() - before, 200u * 1000000) << "it takes more than it says";
+    EXPECT_GE(allocated() - before, 20u * 1000000) << "that is where it is";
+  }
   RecordProperty("bytes_per_command", static_cast<int>(recording.bytes() / 1000000));
   const recorded::Command& last = recording.command(999999);
   EXPECT_EQ(recording.id(999999), "c999999");
