@@ -86,5 +86,35 @@ TEST(OneFailingAllocation, CommandsThatWereToldAreToldAsRefused) {
   });
 }
 
+TEST(OneFailingAllocation, CommandsOfEveryKindRunOrAreToldAsRefused) {
+  const weir::Stream own(cpu);
+  auto z = weir::zeros<int>(own, 8);
+  const weir::Graph graph = weir::capture(own, [&] { weir::launch(own, 8, Set{}, weir::out(z), 1); });
+  own.synchronize();
+  with_every_allocation_failing([&] {
+    const weir::Stream s(cpu, {.blocking = false});
+    const auto x = weir::zeros<int>(s, 64), y = weir::zeros<int>(s, 64);
+    std::vector<int> values(64, 1);
+    s.synchronize();
+    Tally tally(s, 0);
+    try {
+      weir::host_call(s, [large = std::array<char, 100'000>{}] { static_cast<void>(large); });
+      weir::copy(s, x, values);
+      weir::copy(s, y, x);
+      weir::fill(s, x, 2);
+      s.wait(s.record());
+      graph.launch(s);
+      weir::copy(s, values, y);
+      weir::external(s, [](void*) {});
+    } catch (...) {
+      s.synchronize();
+      tally.expect_all_ran_or_refused();
+      throw;
+    }
+    s.synchronize();
+    tally.expect_all_ran_or_refused();
+  });
+}
+
 }  // namespace
 }  // namespace weir_test
