@@ -1,5 +1,6 @@
 // Commands that observers are told: their numbers, what they come behind, and their way into their streams.
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "core/observers.hpp"
 #include "core/runtime.hpp"
 #include "core/seats.hpp"
+#include "failure_reports.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
@@ -93,6 +95,19 @@ void name_function(const Command& command) {
   if (const auto* call = std::get_if<External>(&command.op)) call->function->command = command.id;
 }
 
+/// It was told, and something was thrown that is no error of Weir's: by foreign work that is called at once, or for want of memory.
+void observe_thrown(const Command& command) noexcept {
+  if (!watched(Watch::refusals)) return;
+  const bool foreign = std::holds_alternative<External>(command.op);
+  const FailedCommand failed{Errc::host_function_failed,
+                             foreign ? "weir::external" : "weir: submitting a command",
+                             foreign ? "foreign work" : "the call",
+                             {},
+                             "stream",
+                             command.where};
+  observe_refused(command, *failure_of(failed, std::current_exception()));
+}
+
 /// The record did not come about.
 void take_number_back(const Op& op) {
   const auto* record = std::get_if<Record>(&op);
@@ -128,8 +143,10 @@ void submit_observed(StreamState& stream, Command& command, void (*enter)(const 
     observe_refused(command, error);
     throw;
   } catch (...) {
+    command.id = id;
     take_number_back(command.op);
     take_default_order_back(stream, behind);
+    observe_thrown(command);
     throw;
   }
   command.id = id;

@@ -2,6 +2,8 @@
 #include <array>
 #include <atomic>
 
+#include <weir/trace.hpp>
+
 #include "one_failure.hpp"
 
 namespace weir_test {
@@ -114,6 +116,30 @@ TEST(OneFailingAllocation, CommandsOfEveryKindRunOrAreToldAsRefused) {
     s.synchronize();
     tally.expect_all_ran_or_refused();
   });
+}
+
+TEST(OneFailingAllocation, CommandsThatAreRefusedAreInNoTimeline) {
+  const weir::Stream s(cpu);
+  weir::launch(s, 1, CountedKernel{});
+  s.synchronize();
+  int refused = 0;
+  for (std::int64_t n = 0; n < 20; ++n) {
+    weir::trace::Session session;
+    bool is_refused = false;
+    fail_allocation(Whose::this_thread, n);
+    try {
+      weir::launch(s, 1, CountedKernel{});
+    } catch (const std::exception&) {
+      is_refused = true;
+    }
+    const bool failed = stop_failing();
+    s.synchronize();
+    const weir::trace::Timeline timeline = session.stop();
+    EXPECT_TRUE(!is_refused || timeline.commands.empty()) << "allocation " << n;
+    refused += is_refused ? 1 : 0;
+    if (!failed) break;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 }  // namespace
