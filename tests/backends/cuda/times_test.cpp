@@ -9,10 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <weir/observer.hpp>
+#include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
 #include "backends/cuda/streams/device_clock.hpp"
@@ -108,6 +110,20 @@ TEST(TimesOfKernels, are_on_the_hosts_clock_within_their_error) {
     EXPECT_GE(span.begin, before);
     EXPECT_LE(span.end - span.error, after);
   }
+}
+
+TEST(TimesOfKernels, have_their_error_in_timelines) {
+  const weir::Stream s = started_stream();
+  weir::trace::Session session;
+  for (int i = 0; i < 20; ++i) {
+    weir::launch(s, 1, Nothing{});
+    s.synchronize();
+  }
+  const std::string clock = session.stop().clock;
+  const std::string words = "put on that clock within ";
+  const std::size_t at = clock.find(words);
+  ASSERT_NE(at, std::string::npos) << clock;
+  EXPECT_GT(std::stoi(clock.substr(at + words.size())), 0) << clock;
 }
 
 TEST(TimesOfKernels, are_taken_by_events_where_too_many_are_on_their_way) {
