@@ -77,6 +77,12 @@ class Rules(Planted):
         cited = {"docs/ipc.md": "It takes 7 us (test `Order.R1_returns`).\n", "docs/checking.md": "7 us here. See tests `Order`.\n"}
         self.assertEqual(self.check("check_claims", {**self.documents, **cited})[0], 0)
 
+    def test_files_are_no_longer_than_pages_say(self):
+        page = {"docs/notes.md": "`examples/01_hello.cpp` is a program in 2 lines.\n", "examples/01_hello.cpp": "int\nmain();\n"}
+        self.assertEqual(self.check("check_claims", {**self.documents, **page})[0], 0)
+        self.refused({**page, "examples/01_hello.cpp": "int\nmain\n();\n"}, "docs/notes.md:1: examples/01_hello.cpp has 3 lines, not 2 at most")
+        self.refused({"docs/notes.md": "`examples/gone.cpp` is one in 2 lines.\n"}, "docs/notes.md:1: examples/gone.cpp has no lines")
+
     def test_a_figure_is_held_by_a_script_that_measures_it(self):
         page = "It takes 7 us, measured by `scripts/gpu --only trace`.\n"
         self.assertEqual(self.check("check_claims", {**self.documents, "docs/performance.md": page, "scripts/gpu": ""})[0], 0)
