@@ -54,6 +54,34 @@ TEST(SimulatedQueues, R182_as_many_streams_as_Weir_asks_queues_for_do_not_hold_e
   EXPECT_GT(weir::sim::predict(recording).makespan_us, 2900);
 }
 
+TEST(SimulatedStreams, take_no_place_in_an_engines_service_from_one_that_is_gone) {
+  const weir::Device device = weir::device("sim:h200");
+  const weir::Stream waits(device), first(device);
+  const weir::TimedEvent ready(device);
+  auto host = weir::zeros<float>(weir::pinned, 300);
+  auto data = weir::zeros<float>(waits, 300);
+  weir::sim::set_cost("holds", {.ns = 200e3});
+  device.synchronize();
+  {
+    const weir::Stream gone(device);
+    weir::copy(gone, data.slice(0, 100), host.slice(0, 100));
+    gone.synchronize();
+  }
+  const weir::Stream later(device);  // in its place
+  weir::Recorder recorder;
+  weir::launch(waits, weir::Extent{.size = 1, .name = "holds"}, [](int) {});
+  waits.record(ready);
+  for (const weir::StreamRef s : {weir::StreamRef(later), weir::StreamRef(first)}) s.wait(ready);
+  weir::copy(later, data.slice(100, 200), host.slice(100, 200));
+  weir::copy(first, data.slice(200, 300), host.slice(200, 300));
+  device.synchronize();
+  const std::vector<weir::sim::PredictedCommand> run = weir::sim::timeline(device).commands;
+  const auto predicted = weir::sim::predict(recorder.finish(), {.gains = false}).commands;
+  const double shift = run.back().issued_us - predicted.back().issued_us;
+  EXPECT_NEAR(run.back().begin_us - shift, predicted.back().begin_us, 0.005);
+  EXPECT_NEAR(run[run.size() - 2].begin_us - shift, predicted[predicted.size() - 2].begin_us, 0.005);
+}
+
 TEST(SimulatedFunctions, foreign_work_and_functions_of_graphs_too) {
   const weir::Device device = weir::device("sim:h200");
   const weir::Stream s(device);

@@ -99,6 +99,25 @@ TEST_F(ModelTest, an_engine_turns_to_the_stream_that_it_has_not_served_for_longe
   expect(result, 2, 4, 5);
 }
 
+TEST_F(ModelTest, engines_forget_whom_they_served_while_their_device_rests) {
+  for (const double pause : {100.0, 2000.0}) {
+    program = {};
+    const std::uint32_t a = stream(), b = stream();
+    copy(a, Work::h2d, 1000);
+    call(Action::work, none, none, pause / 2);
+    call(Action::work, none, none, pause / 2);
+    kernel(b, 2);
+    kernel(a, 2);
+    copy(b, Work::h2d, 1000);
+    copy(a, Work::h2d, 1000);
+    const Result result = run();
+    const bool rested = pause > 1000;
+    // Both copies are ready at once: the engine stays with the first stream, or knows neither.
+    expect(result, rested ? 3 : 4, pause + 2, pause + 3);
+    expect(result, rested ? 4 : 3, pause + 3, pause + 4);
+  }
+}
+
 TEST_F(ModelTest, a_stream_that_is_given_more_copies_while_it_waits_goes_behind_the_others) {
   profile.host.copy_us = 0.1;
   const std::uint32_t a = stream(), b = stream(), c = stream();

@@ -58,6 +58,15 @@ void Simulation::wait_for_engine(std::uint32_t command, std::uint32_t engine) {
   devices_[copy.device].engines[engine].ready.emplace(copy.served, copy.turn, command);
 }
 
+/// Of devices that have had nothing to do for so long: what a program takes does not depend on what was there before it, which
+/// its recording does not know either.
+void Simulation::forget_served() {
+  for (Device& device : devices_) {
+    for (Engine& engine : device.engines) engine.served = none;
+  }
+  for (StreamState& stream : streams_) std::fill(std::begin(stream.served), std::end(stream.served), -1.0);
+}
+
 std::uint32_t Simulation::crowd(std::uint32_t command) const {
   const Task& task = task_of(command);
   const Device& device = devices_[commands_[command].device];

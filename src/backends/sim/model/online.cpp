@@ -9,9 +9,6 @@ namespace weir::sim::model {
 
 namespace {
 
-/// What ended so long before now is never looked at again: no hop and no lag is as long.
-constexpr double long_ago_us = 1000;
-
 bool is_question(const Call& call) { return call.action == Action::query_stream || call.action == Action::query_event; }
 
 }  // namespace
@@ -132,6 +129,10 @@ bool Simulation::idle(std::uint32_t stream) const {
 
 void Simulation::reopen(std::uint32_t stream) {
   const std::uint32_t queue = streams_[stream].queue;
+  // An engine stays with a stream, not with its place.
+  for (Engine& engine : devices_[program_.streams[stream].device].engines) {
+    if (engine.served == stream) engine.served = none;
+  }
   streams_[stream] = {};
   streams_[stream].queue = queue;
 }

@@ -48,6 +48,7 @@ const Task& Simulation::task_of(std::uint32_t command) const {
 }
 
 void Simulation::at(double time, What what, std::uint32_t subject, std::uint32_t version) {
+  if (what != What::call) ++work_ahead_;
   list_.push({time, happenings_++, what, subject, version});
 }
 
@@ -75,6 +76,10 @@ bool Simulation::step() {
     held_ = happening.what == What::body && waits_for_body(happening.subject);
     if (held_) return false;
     list_.pop();
+    if (happening.what != What::call) {
+      --work_ahead_;
+      last_work_ = now_;
+    }
     happen(happening);
     return true;
   }
@@ -86,6 +91,7 @@ bool Simulation::step() {
   }
   if (chosen) return true;
   if (list_.empty()) return false;
+  if (work_ahead_ == 0 && list_.top().time - last_work_ > long_ago_us) forget_served();
   now_ = list_.top().time;
   return true;
 }

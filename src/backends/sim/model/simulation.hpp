@@ -20,6 +20,9 @@
 
 namespace weir::sim::model {
 
+/// What ended so long before now is never looked at again: no hop and no lag is as long.
+constexpr double long_ago_us = 1000;
+
 class Simulation {
  public:
   Simulation(const Program& program, const Profile& profile);
@@ -260,6 +263,7 @@ class Simulation {
 
   // engines.cpp
   std::uint32_t engine_of(Work work) const;
+  void forget_served();
   void start_commands(Device& device);
   void start_copy(Device& device, std::uint32_t engine);
   std::uint32_t choose_copy(Device& device, std::uint32_t engine) const;
@@ -308,6 +312,8 @@ class Simulation {
   Window<HostSpan> calls_;
   double host_ = 0;
   double now_ = 0;
+  double last_work_ = 0;        ///< when something happened last that is no call
+  std::size_t work_ahead_ = 0;  ///< what is listed and is no call
   std::uint64_t happenings_ = 0;
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> list_;
 
