@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -26,15 +27,20 @@ std::string scenario(const std::string& program) {
 const std::string one_kernel =
     R"({"op":"launch","id":"k","stream":"s","cost":{"block_ns":1000,"blocks":1,"threads":32}})";
 
-/// What predicting throws; empty if it does not.
-std::string refusal(const std::string& program, const weir::sim::PredictOptions& options) {
+/// What the function throws; empty if it does not.
+template <typename Function>
+std::string refused(const Function& function) {
   try {
-    weir::sim::predict(weir::parse_recording(scenario(program)), options);
+    function();
     return {};
   } catch (const weir::Error& error) {
     EXPECT_EQ(error.errc(), weir::Errc::invalid_value);
     return error.what();
   }
+}
+
+std::string refusal(const std::string& program, const weir::sim::PredictOptions& options) {
+  return refused([&] { weir::sim::predict(weir::parse_recording(scenario(program)), options); });
 }
 
 void expect_in(const std::string& text, const std::string& part) {
@@ -215,8 +221,19 @@ TEST(Refusals, settings) {
   expect_in(refusal(one_kernel, {"h200", {{"smx", 1}}, false, false}), "there is no field smx");
   expect_in(refusal(one_kernel, {"h200", {{"sms", -1}}, false, false}), "sms: it is from 1 to");
   expect_in(refusal(one_kernel, {"h200", {{"copy_engines", 1.5}}, false, false}), "copy_engines: it is a whole number");
-  for (const char* text : {"sms", "=3", "sms=", "sms=many", "sms=3 4", "sms=inf"})
-    EXPECT_THROW(weir::sim::parse_setting(text), weir::Error) << text;
+  const std::pair<const char*, const char*> texts[] = {
+      {"sms", "it is FIELD=NUMBER"},
+      {"=3", "it is FIELD=NUMBER"},
+      {"sms=", "what follows = is no number"},
+      {"sms=many", "what follows = is no number"},
+      {"sms=3 4", "what follows = is no number"},
+      {"sms=inf", "what follows = is no number"},
+  };
+  for (const auto& [text, message] : texts) {
+    const std::string told = refused([wrong = text] { weir::sim::parse_setting(wrong); });
+    expect_in(told, text);
+    expect_in(told, message);
+  }
   EXPECT_EQ(weir::sim::parse_setting("link.h2d_gb_s=110.5").value, 110.5);
 }
 
@@ -230,11 +247,26 @@ TEST(Refusals, expectations_hold_or_say_what_is_instead) {
     EXPECT_EQ(weir::sim::unmet(prediction, text), "") << text;
   EXPECT_EQ(weir::sim::unmet(prediction, "makespan <= 6 ms"), "makespan is 6500.000 us");
   EXPECT_EQ(weir::sim::unmet(prediction, "overlap(h2d, d2h) >= 0.1"), "overlap(h2d, d2h) is 0.000");
-  for (const char* text :
-       {"", "makespan", "makespan <= 7", "makespan <= ms", "makespan <= 7 min", "speed > 1 ms", "overlap(h2d) > 1",
-        "overlap(h2d, gpu) > 1", "overlap(h2d, h2d) > 1", "overlap(h2d, memory) > 1", "overlap(h2d, kernel) > 1 ms",
-        "busy(dma) > 1 ms", "busy(h2d > 1 ms"})
-    EXPECT_THROW(weir::sim::unmet(prediction, text), weir::Error) << text;
+  const std::pair<const char*, const char*> texts[] = {
+      {"", "it has none of <=, >=, < and >"},
+      {"makespan", "it has none of <=, >=, < and >"},
+      {"makespan <= 7", "\"7\" has no unit: ns, us, ms or s"},
+      {"makespan <= ms", "\"ms\" is no number"},
+      {"makespan <= 7 min", "\"7 min\" has no unit: ns, us, ms or s"},
+      {"speed > 1 ms", "\"speed\" is none of makespan, host, busy(ENGINE), overlap(ENGINE, ENGINE)"},
+      {"overlap(h2d) > 1", "\"overlap(h2d)\" is none of"},
+      {"overlap(h2d, gpu) > 1", "there is no engine \"gpu\""},
+      {"overlap(h2d, h2d) > 1", "overlaps are of two of h2d, d2h and kernel"},
+      {"overlap(h2d, memory) > 1", "overlaps are of two of h2d, d2h and kernel"},
+      {"overlap(h2d, kernel) > 1 ms", "overlaps have no unit: \"ms\""},
+      {"busy(dma) > 1 ms", "there is no engine \"dma\""},
+      {"busy(h2d > 1 ms", "\"busy(h2d\" is none of"},
+  };
+  for (const auto& [text, message] : texts) {
+    const std::string told = refused([&, wrong = text] { (void)weir::sim::unmet(prediction, wrong); });
+    expect_in(told, text);
+    expect_in(told, message);
+  }
 }
 
 }  // namespace
