@@ -82,6 +82,12 @@ class Path {
     const bool follows = span.begin > span.ready &&
                          (span.begin_by == Why::link || span.begin_by == Why::driver || span.begin_by == Why::order);
     if (follows && span.holder != none && result_.spans[span.holder].end >= time_) return span.holder;
+    if (span.begin > span.ready && span.begin_by == Why::copy_order && span.holder != none) {
+      const Span& held = result_.spans[span.holder];
+      part(work_cause(program_, held), held.call, held.begin);
+      part(Cause::copy_order, span.call, span.idle_from);
+      if (span.before != none) return span.before;
+    }
     part(wait_cause(span), span.call, span.ready);
     if (span.behind != none && span.ready_by == Why::barrier && span.stream != none) return before_barrier(number);
     if (span.behind == none) {

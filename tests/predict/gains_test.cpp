@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -92,4 +93,63 @@ TEST(Gains, and_what_held_a_program_back_name_commands) {
     EXPECT_NE(part.command, weir::sim::no_command);
   }
   EXPECT_NEAR(sum, prediction.makespan_us, 0.01);
+}
+
+// Programs that are held back by one thing each: the path tells it, with the command whose line it is.
+TEST(Causes, are_told_of_what_each_holds_back) {
+  const std::string kernel =
+      R"({"op":"launch","id":"kernel","stream":"s","cost":{"block_ns":1000000,"blocks":1,"threads":256}})";
+  const std::string in = R"({"op":"copy","id":"in","stream":"s","from":"host","to":"data"})";
+  const auto small = [](const std::string& id, const std::string& stream, int us) {
+    return R"({"op":"launch",)" + (id.empty() ? "" : R"("id":")" + id + R"(",)") + R"("stream":")" + stream +
+           R"(","cost":{"block_ns":)" + std::to_string(us * 1000) + R"(,"blocks":1,"threads":32}})";
+  };
+  const auto times = [](int count, const std::string& calls) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += (i == 0 ? "" : ",") + calls;
+    return all;
+  };
+  const std::string full =
+      R"({"op":"launch","id":"full","stream":"s","cost":{"block_ns":1000000,"blocks":132,"threads":2048}})";
+  const struct {
+    weir::sim::Cause cause;
+    const char *memory, *profile, *held;
+    std::string program;
+    double share;
+  } cases[] = {
+      {weir::sim::Cause::link, "pinned", "h200", "in", in, 0.8},
+      {weir::sim::Cause::kernels, "pinned", "h200", "kernel", kernel, 0.9},
+      {weir::sim::Cause::host, "pinned", "h200", "", times(200, small("", "s", 0)), 0.9},
+      {weir::sim::Cause::hops, "pinned", "h200", "",
+       full + "," + times(40, R"({"op":"copy","stream":"s","from":"word","to":"place"},)" + small("", "s", 1)), 0.1},
+      {weir::sim::Cause::copy_order, "pinned", "fermi-1-engine", "later",
+       kernel + "," + in + R"(,{"op":"copy","id":"later","stream":"t","from":"host","to":"data"},)" +
+           small("", "t", 900),
+       0.15},
+      {weir::sim::Cause::full_device, "pinned", "h200", "waits", full + "," + small("waits", "t", 1), 0.9},
+      {weir::sim::Cause::legacy_barrier, "pinned", "h200", "barred",
+       small("long", "b", 1000) + "," + small("first", "l", 1) + "," + small("barred", "c", 900), 0.4},
+      {weir::sim::Cause::pageable, "pageable", "h200", "in", in, 0.8},
+  };
+  for (const auto& one : cases) {
+    const weir::Recording recording = weir::parse_recording(
+        R"({"format":"weir.scenario","version":1,"streams":[{"name":"s","kind":"non_blocking"},{"name":"t","kind":"non_blocking"},
+        {"name":"b","kind":"blocking"},{"name":"c","kind":"blocking"},{"name":"l","kind":"legacy"}],"buffers":[{"name":"host","kind":")" +
+        std::string(one.memory) +
+        R"(","bytes":2000000},{"name":"data","kind":"device","bytes":2000000},{"name":"word","kind":"pinned","bytes":4},{"name":"place","kind":"device","bytes":4}],"program":[)" +
+        one.program + R"(,{"op":"synchronize","all":true}]})");
+    const Prediction prediction = weir::sim::predict(recording, {.profile = one.profile});
+    const std::string_view name = weir::sim::name_of(one.cause);
+    EXPECT_GT(prediction.cause_us[static_cast<std::size_t>(one.cause)], one.share * prediction.makespan_us) << name;
+    const auto part = std::find_if(prediction.critical_path.begin(), prediction.critical_path.end(),
+                                   [&](const weir::sim::PathPart& of) { return of.cause == one.cause; });
+    ASSERT_NE(part, prediction.critical_path.end()) << name;
+    ASSERT_NE(part->command, weir::sim::no_command) << name;
+    if (*one.held != 0) {
+      EXPECT_EQ(recording.id(part->command), one.held) << name;
+    }
+    if (one.cause == weir::sim::Cause::copy_order) {
+      EXPECT_NEAR(with(prediction, in_turns), 4000, 0.01);
+    }
+  }
 }

@@ -139,7 +139,8 @@ TEST_F(ModelTest, in_order_of_issue_a_copy_that_cannot_begin_holds_those_behind_
   const Result result = run();
   expect(result, 1, 5, 6);
   expect(result, 2, 6, 7);
-  EXPECT_EQ(result.spans[2].begin_by, Cause::link);
+  EXPECT_EQ(result.spans[2].begin_by, Cause::copy_order);
+  EXPECT_EQ(result.spans[2].idle_from, 0);
 }
 
 TEST_F(ModelTest, kernels_fill_places_one_after_the_other_and_the_more_urgent_first) {

@@ -313,6 +313,7 @@ void OnlineModel::snapshot(model::Program& program, model::Result& result, std::
     span.call = from(span.call, first_call);
     span.behind = from(span.behind, first_span);
     span.holder = from(span.holder, first_span);
+    span.before = from(span.before, first_span);
     for (double* time : {&span.issued, &span.ready, &span.begin, &span.end, &span.last_block}) *time -= begin;
     result.makespan = std::max(result.makespan, span.end);
   }

@@ -1,5 +1,6 @@
 // Where commands go when they are ready: copy engines and the memory. Host functions: functions.cpp.
 #include <algorithm>
+#include <utility>
 
 #include "backends/sim/model/simulation.hpp"
 
@@ -102,6 +103,17 @@ std::uint32_t Simulation::choose_copy(Device& device, std::uint32_t number) cons
   return std::get<2>(*engine.ready.begin());
 }
 
+/// Before the copy that an engine did last it may have stood idle: it waited for that one, and the later one with it.
+void Simulation::waited_in_order(Span& span, const Engine& engine) const {
+  const bool known = engine.before != none && !forgotten(engine.before);
+  const double free = known ? spans_[engine.before].end : 0;
+  const double idle_from = std::max(span.ready, free);
+  if (spans_[engine.last].begin <= idle_from) return;
+  span.begin_by = Cause::copy_order;
+  span.idle_from = idle_from;
+  if (free > span.ready) span.before = engine.before;
+}
+
 void Simulation::start_copy(Device& device, std::uint32_t number) {
   const std::uint32_t command = choose_copy(device, number);
   if (command == none) return;
@@ -115,11 +127,12 @@ void Simulation::start_copy(Device& device, std::uint32_t number) {
     const bool busy = engine.last != none && !forgotten(engine.last) && spans_[engine.last].end > span.ready;
     span.begin_by = busy ? Cause::link : profile_.copy_engines == 0 ? Cause::device : Cause::copy_order;
     span.holder = profile_.copy_engines == 0 && !busy ? device.freed_by : engine.last;
+    if (busy && profile_.copies_in_order != 0 && profile_.copy_engines != 0) waited_in_order(span, engine);
   } else {
     span.begin_by = span.ready_by;
   }
   engine.running = command;
-  engine.last = command;
+  engine.before = std::exchange(engine.last, command);
   engine.served = span.stream;
   streams_[span.stream].served[number] = now_;
   if (span.stream != none && streams_[span.stream].ready_copy[number] == command)

@@ -127,6 +127,8 @@ struct Span {
   Cause begin_by = Cause::host;  ///< equal to ready_by if it began when it was ready
   std::uint32_t behind = none;   ///< the span that made it ready last
   std::uint32_t holder = none;   ///< the span that its engine was busy with
+  std::uint32_t before = none;   ///< copy_order: what the engine did before that one, if this one was ready then
+  double idle_from = 0;          ///< copy_order: since when the engine did nothing before the holder began
 };
 
 /// What a host thread did in a call.

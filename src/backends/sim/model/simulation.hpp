@@ -168,6 +168,7 @@ class Simulation {
     std::uint32_t running = none;
     std::uint32_t served = none;  ///< the stream of the last copy
     std::uint32_t last = none;    ///< that copy
+    std::uint32_t before = none;  ///< the one before it
     bool moving = false;
     double left = 0, since = 0, rate = 0;
     std::uint32_t version = 0;
@@ -265,6 +266,7 @@ class Simulation {
   std::uint32_t engine_of(Work work) const;
   void forget_served();
   void start_commands(Device& device);
+  void waited_in_order(Span& span, const Engine& engine) const;
   void start_copy(Device& device, std::uint32_t engine);
   std::uint32_t choose_copy(Device& device, std::uint32_t engine) const;
   void move(std::uint32_t command);
