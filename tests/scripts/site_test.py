@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The documents' site in a browser, as a reader uses it, from disk: the first page shows what it is, a word that is typed into the
-search finds a call, and the hit leads to the call's contract. Without a browser nothing is looked at, and said so.
+search finds a call, the hit leads to the call's contract, and a rule's code to its row. Without a browser nothing is looked at.
 
 Usage: site_test.py SITE [PICTURE.png]
 """
@@ -83,9 +83,17 @@ def main():
             if told not in text:
                 sys.exit(f"site: {links[0]}, which {wanted} leads to, does not say {told!r}: {text[:500]}")
             looked.append(wanted)
+        go(page, (site / "ordering.html").as_uri())
+        rule = page.evaluate("[...document.querySelectorAll('a[href*=\"rules.html#R\"]')].map((one) => one.getAttribute('href'))[0] ?? ''")
+        if not rule:
+            sys.exit("site: no code of a rule in ordering.html is a link")
+        go(page, urllib.parse.urljoin((site / "ordering.html").as_uri(), rule))
+        code = rule.partition("#")[2]
+        if code not in page.evaluate(f"document.getElementById('{code}').closest('tr').innerText"):
+            sys.exit(f"site: {rule} does not lead to the row of {code}")
         if page.thrown:
             sys.exit(f"site: a script of it fails: {page.thrown[0]}")
-    print(f"site: a browser shows the first page, and its search finds {' and '.join(looked)}")
+    print(f"site: a browser shows the first page, its search finds {' and '.join(looked)}, and {code} leads to its row")
 
 
 if __name__ == "__main__":
