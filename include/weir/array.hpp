@@ -254,7 +254,7 @@ class ArrayBase : public detail::ArrayTag {
     static_assert(!std::is_same_v<To, To>,
                   "x.to_host() returns the elements: values = x.to_host(); weir::copy(values, x) writes to a range");
   }
-
+  /// The same elements with the dimensions in reverse order.
   Slice<T> transposed(SourceLocation where = SourceLocation::current()) const {
     detail::check_call("weir::Array::transposed", where);
     detail::require(storage_, "weir::Array::transposed", where);

@@ -248,6 +248,12 @@ class Documents(Planted):
         self.assertEqual(status, 1, output)
         self.assertIn("include/weir/wait.hpp:5", output)
 
+    def test_what_has_a_base_of_the_librarys_own_is_public(self):
+        header = "#pragma once\n\nnamespace weir {\n\n/// A thing.\nclass Thing : detail::Base {\n public:\n  void go(int a);\n};\n\n}  // namespace weir\n"
+        status, output = self.check("check_docs", {**self.PAGES, "include/weir/thing.hpp": header})
+        self.assertEqual(status, 1, output)
+        self.assertIn("include/weir/thing.hpp:8", output)
+
 
 if __name__ == "__main__":
     unittest.main()
