@@ -140,6 +140,10 @@ struct GraphNodeInfo {
   bool selects = false;                         ///< a conditional node whose value is the number of its body (switch)
   bool enabled = true;
   bool collective = false;  ///< of all ranks, which may use one region and a part of it
+  /// Of a collective of which a launch of the graph is a call of all ranks, in the order of the communicator's calls: the
+  /// communicator, as op Collective has it. 0: it is no such node, as none of CPU devices is.
+  std::uint64_t communicator = 0;
+  std::string_view communicator_name = {};
 };
 struct GraphInfo {
   std::uint64_t id;  ///< unique in the process; of the capture, too, if it was captured

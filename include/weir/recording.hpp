@@ -139,7 +139,9 @@ struct Cost {
 struct Command {
   Op op = Op::launch;
   Target target_kind = Target::none;
-  bool flag = false;  ///< external of record and wait, answer of query, enabled of enable_node
+  /// External of record and wait, answer of query, enabled of enable_node. Of a wait for a stream: by a collective of both, so that
+  /// what follows that one's part is no part of it.
+  bool flag = false;
   bool ends = false;  ///< update_node: the uses are `to`, and `from` if there are two
   std::uint32_t thread = 0;
   Name id = none;    ///< none: # and the place in the list
@@ -156,6 +158,18 @@ struct Command {
   std::uint32_t extra = none;
 };
 
+/// One rank's call of a collective of this process: a launch or external with it. Scenario files have it as `x-collective`.
+struct Collective {
+  std::uint64_t communicator = 0;  ///< a number that no other one has
+  Name name = none;                ///< what people call that
+  std::uint64_t number = 0;        ///< counts the communicator's calls from 1, the same on all ranks; 0: send, receive
+  std::uint64_t unit = 0;          ///< the same for all calls of one group; 0: it is in none
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::int32_t from = -1, to = -1;  ///< of a send or receive
+  friend bool operator==(const Collective&, const Collective&) = default;
+};
+
 /// A node of a graph that is built, as it is handed over.
 struct Node {
   Op op = Op::empty;
@@ -166,8 +180,10 @@ struct Node {
   std::uint32_t target = none;
   std::vector<Use> uses;  ///< of a conditional node: the condition
   std::optional<Cost> cost;
-  Name label = none;                      ///< what people call it, as its kernel's name; files do not have it
-  bool collective = false;                ///< which may have a region within another one; files do not say it
+  Name label = none;               ///< what people call it, as its kernel's name; files do not have it
+  bool collective = false;         ///< which may have a region within another one; files do not say it
+  std::uint64_t communicator = 0;  ///< as GraphNodeInfo has it; files: in `x-collective`
+  Name communicator_name = none;
   std::uint32_t stream = none;            ///< that it was captured on; files do not say it
   std::vector<std::uint32_t> after;       ///< places in the same list, all before this one's
   std::vector<std::vector<Node>> bodies;  ///< of a conditional node
@@ -179,6 +195,7 @@ struct Details {
   std::optional<Cost> cost = {};
   std::span<const Name> gives = {};  ///< host_function
   std::span<const Node> nodes = {};  ///< build_graph
+  std::optional<Collective> collective = {};
 };
 
 }  // namespace recorded
@@ -239,6 +256,7 @@ class Recording {
   std::optional<recorded::Cost> cost(const recorded::Command& command) const;
   std::span<const recorded::Name> gives(const recorded::Command& command) const;
   std::span<const recorded::Node> nodes(const recorded::Command& command) const;
+  std::optional<recorded::Collective> collective(const recorded::Command& command) const;
 
  private:
   friend class Recorder;

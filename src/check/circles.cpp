@@ -14,7 +14,7 @@ constexpr std::size_t most_open = 16384;
 }  // namespace
 
 Circles::Key Circles::key_of(const CollectiveCall& call) const {
-  Key key{call.communicator, call.from, call.to, call.number};
+  Key key{call.launch ? 0 : call.communicator, call.from, call.to, call.number};
   if (call.from < 0) return key;
   Pair so_far;
   if (const auto of_communicator = pairs_.find(call.communicator); of_communicator != pairs_.end()) {
@@ -47,6 +47,18 @@ std::vector<Circles::Wait> Circles::waits_of(const Part& part, const Key& own, c
     (explains ? waits : of_others).push_back({one->second, mine, place});
   }
   waits.insert(waits.end(), of_others.begin(), of_others.end());
+  // Launches come between calls of other streams: what is told is each step, and not what follows from it.
+  if (std::any_of(waits.begin(), waits.end(), [&](const Wait& wait) { return part_at(wait.of)->call.launch; })) {
+    const std::vector<Wait> all = waits;
+    std::erase_if(waits, [&](const Wait& wait) {
+      return !(wait.behind == own) && std::any_of(all.begin(), all.end(), [&](const Wait& other) {
+        if (other.behind == own || other.behind == wait.behind) return false;
+        const std::vector<Wait>& its = open_.at(other.behind).waits;
+        return std::any_of(its.begin(), its.end(), [&](const Wait& one) { return one.behind == wait.behind; });
+      });
+    });
+  }
+  if (part.call.launch) return waits;
   if (const Key earlier{own.communicator, own.from, own.to, own.number - 1}; open_.count(earlier) != 0)
     waits.push_back({earlier, std::nullopt});
   return waits;
@@ -136,22 +148,53 @@ std::optional<Circles::Whole> Circles::add(const Part& part, const Clock& now, c
   joint.waits.insert(joint.waits.end(), waits.begin(), waits.end());
   joint.before.join(now);
   parts_[part.timeline].emplace(part.tick, own);
-  const std::size_t expected = part.call.from < 0 ? static_cast<std::size_t>(part.call.size) : 2;
+  const std::size_t expected = part.call.launch ? 1 : part.call.from < 0 ? static_cast<std::size_t>(part.call.size) : 2;
   joint.complete = joint.parts.size() >= expected;
   std::optional<Whole> whole;
   if (joint.complete) {
     // A communicator is ordered like a stream, but for its sends and receives.
-    if (part.call.from < 0) {
-      Clock& last = before_[part.call.communicator];
+    if (part.call.from < 0 && !part.call.launch) {
+      Clock& last = calls_[part.call.communicator].whole;
       joint.before.join(last);
       last = joint.before;
-      if (before_.size() > most_open) before_.erase(before_.begin());
     }
-    whole = {joint.parts, joint.before};
+    if (!part.call.launch) whole = {joint.parts, joint.before};
     if (joint.waits.empty()) close(own);
   }
   if (open_.size() > most_open) close(by_age_.begin()->second);
   return whole;
+}
+
+Clock Circles::before_call(const CollectiveCall& call) const {
+  const auto found = calls_.find(call.communicator);
+  if (found == calls_.end()) return {};
+  Clock before = found->second.launches;
+  if (call.from >= 0) return before;
+  before.join(found->second.whole);
+  const auto last = found->second.ranks.find(call.rank);
+  if (last != found->second.ranks.end()) {
+    before.join(call.unit != 0 && call.unit == last->second.unit ? last->second.before : last->second.now);
+  }
+  return before;
+}
+
+Clock Circles::before_launch(std::uint64_t communicator) const {
+  const auto found = calls_.find(communicator);
+  return found == calls_.end() ? Clock() : found->second.all;
+}
+
+void Circles::note_call(const CollectiveCall& call, const Clock& before, const Clock& now) {
+  Calls& calls = calls_[call.communicator];
+  calls.all.join(now);
+  if (call.from < 0) calls.ranks[call.rank] = {call.unit, before, now};
+  if (calls_.size() > most_open) calls_.erase(calls_.begin());
+}
+
+void Circles::note_launch(std::uint64_t communicator, const Clock& now) {
+  Calls& calls = calls_[communicator];
+  calls.launches.join(now);
+  calls.all.join(now);
+  if (calls_.size() > most_open) calls_.erase(calls_.begin());
 }
 
 /// What is complete and waits for nothing that is open is in no circle, whatever comes; then those that wait for it may be so.

@@ -26,6 +26,7 @@ struct CollectiveCall {
   int from = -1, to = -1;  ///< of a send or receive
   const char* name = "";   ///< "all_reduce"
   std::string of;          ///< the communicator's name
+  bool launch = false;     ///< of a graph with collectives, which is a call of all ranks of their communicators
 };
 
 class Circles {
@@ -54,6 +55,14 @@ class Circles {
   std::vector<Link> find(const Part& part, const Clock& now) const;
   /// A host thread knows that what is before this is over, one way or the other.
   void over(const Clock& host);
+  /// What a rank's next call of a communicator comes behind, whatever its stream: its own calls before, but those of the same unit,
+  /// and the launches of graphs with collectives of that communicator.
+  Clock before_call(const CollectiveCall& call) const;
+  /// The same of a launch: all calls before.
+  Clock before_launch(std::uint64_t communicator) const;
+  /// That call was made, or launch: its stream had `before` before it, and has `now` since.
+  void note_call(const CollectiveCall& call, const Clock& before, const Clock& now);
+  void note_launch(std::uint64_t communicator, const Clock& now);
   /// Keeps it. Collectives of a circle are forgotten.
   std::optional<Whole> add(const Part& part, const Clock& now, const std::vector<Link>& circle);
 
@@ -82,6 +91,17 @@ class Circles {
   struct Pair {
     std::uint64_t sent = 0, received = 0;
   };
+  /// Of a communicator.
+  struct Calls {
+    struct Last {
+      std::uint64_t unit = 0;
+      Clock before, now;
+    };
+    Clock whole;                ///< of calls of all ranks: what the ranks' streams had before their parts
+    Clock launches;             ///< and these themselves
+    Clock all;                  ///< all calls and launches
+    std::map<int, Last> ranks;  ///< the last call of each, sends and receives aside
+  };
   Key key_of(const CollectiveCall& call) const;
   std::vector<Wait> waits_of(const Part& part, const Key& own, const Clock& now) const;
   bool reaches(const Key& from, const Key& to, std::vector<const Wait*>& way) const;
@@ -92,7 +112,7 @@ class Circles {
   std::map<Key, Joint> open_;  ///< those that may still be in a circle
   std::map<std::uint64_t, Key> by_age_;
   std::map<Timeline, std::map<Tick, Key>> parts_;                       ///< of the open ones
-  std::map<std::uint64_t, Clock> before_;                               ///< of all that each communicator has done
+  std::map<std::uint64_t, Calls> calls_;                                ///< by communicator
   std::map<std::uint64_t, std::map<std::pair<int, int>, Pair>> pairs_;  ///< by communicator
   std::uint64_t next_age_ = 0;
 };

@@ -5,6 +5,19 @@ namespace weir::check {
 
 using recorded::Target;
 
+CollectiveCall collective_call(const recorded::Collective& made, const char* call,
+                               const std::function<const char*(recorded::Name)>& text) {
+  return {.communicator = made.communicator,
+          .number = made.number,
+          .unit = made.unit,
+          .rank = made.rank,
+          .size = made.ranks,
+          .from = made.from,
+          .to = made.to,
+          .name = call,
+          .of = made.name == recorded::none ? std::to_string(made.communicator) : text(made.name)};
+}
+
 void tell(Engine& engine, const Call& call, const recorded::Command& command, const Parts& parts,
           const std::function<const char*(recorded::Name)>& text) {
   const std::uint32_t stream = command.stream;
@@ -12,6 +25,13 @@ void tell(Engine& engine, const Call& call, const recorded::Command& command, co
   switch (command.op) {
     case Op::launch:
     case Op::external:
+      if (parts.collective) {
+        const CollectiveCall made = collective_call(*parts.collective, text(command.name), text);
+        engine.begin_collective(call, stream, made);
+        engine.work(call, stream, command.op, text(command.name), parts.uses, parts.gives);
+        return engine.collective(call, stream, made);
+      }
+      [[fallthrough]];
     case Op::host_function:
     case Op::copy:
     case Op::fill: return engine.work(call, stream, command.op, text(command.name), parts.uses, parts.gives);
@@ -19,6 +39,8 @@ void tell(Engine& engine, const Call& call, const recorded::Command& command, co
     case Op::free: return engine.free(call, command.target, stream);
     case Op::record: return engine.record(call, stream, event, command.flag || parts.timed, command.flag);
     case Op::wait:
+      // That a collective orders streams the engine knows better: what came behind a part meanwhile is no part of it.
+      if (command.target_kind == Target::stream && command.flag) return;
       if (command.target_kind == Target::stream) return engine.wait_stream(call, stream, command.target);
       return engine.wait(call, stream, event, command.flag);
     case Op::synchronize:

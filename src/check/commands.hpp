@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include <weir/recording.hpp>
@@ -17,7 +18,11 @@ struct Parts {
   std::span<const recorded::Name> gives = {};
   std::span<const recorded::Node> nodes = {};
   bool timed = false;  ///< of a record: of an event with times
+  std::optional<recorded::Collective> collective = {};
 };
+
+CollectiveCall collective_call(const recorded::Collective& made, const char* call,
+                               const std::function<const char*(recorded::Name)>& text);
 
 void tell(Engine& engine, const Call& call, const recorded::Command& command, const Parts& parts,
           const std::function<const char*(recorded::Name)>& text);

@@ -119,7 +119,9 @@ class Engine {
   void end_attempt(bool refused);
   void try_free(const Call& call, std::uint32_t buffer, std::uint32_t stream);
   void try_launch(const Call& call, std::uint32_t stream, std::uint32_t graph);
-  /// A rank's part in a collective, which was told as work() already; or before it is.
+  /// A rank's part in a collective, whose work() comes next: what it is behind by the order of its communicator.
+  void begin_collective(const Call& call, std::uint32_t stream, const CollectiveCall& made, bool tried = false);
+  /// Which was told as work() already; or before it is.
   void collective(const Call& call, std::uint32_t stream, const CollectiveCall& made);
   void try_collective(const Call& call, std::uint32_t stream, const CollectiveCall& made);
   void alloc(const Call& call, std::uint32_t buffer, std::uint32_t stream);
@@ -251,6 +253,8 @@ class Engine {
   Circles::Part part_of(const Call& call, std::uint32_t stream, const CollectiveCall& made) const;
   std::vector<Circles::Link> find_circle(const Circles::Part& part, const Clock& before);
   Clock before_part(const Stream& stream, const CollectiveCall& made, bool added) const;
+  void begin_launch(Clock& clock, const GraphVersion& version) const;
+  void end_launch(const Call& call, Stream& stream, const GraphVersion& version, const Clock& before);
 
   // ---- findings.cpp
   void conclude(const Second& second, std::vector<Hit>& hits);
@@ -315,6 +319,7 @@ class Engine {
   struct Hint;
   std::vector<Hint> hints_;
   std::uint64_t records_ = 0;
+  std::uint64_t launches_ = 0;      ///< of graphs with collectives
   std::uint64_t last_command_ = 0;  ///< that a stream was given
   mutable std::uint64_t new_events_ = 0;
 };

@@ -6,6 +6,10 @@ namespace weir::check {
 namespace {
 
 std::string described(const Circles::Part& part) {
+  if (part.call.launch) {
+    return "the launch of a graph with collectives of '" + part.call.of + "' at " + part.side.file + ":" +
+           std::to_string(part.side.line);
+  }
   std::string text = std::string(part.call.name) + " of '" + part.call.of + "'";
   if (part.call.from >= 0) {
     const bool sends = part.call.rank == part.call.from;
@@ -18,8 +22,9 @@ std::string described(const std::vector<Circles::Link>& circle) {
   std::string text = "each of these waits for another one, so none of them ends:";
   for (const Circles::Link& link : circle) {
     if (!link.part) continue;
-    text += " rank " + std::to_string(link.part->call.rank) + " has " + described(*link.part) + " behind " +
-            described(*link.behind) + ";";
+    text += link.part->call.launch ? " " + described(*link.part) + " comes"
+                                   : " rank " + std::to_string(link.part->call.rank) + " has " + described(*link.part);
+    text += " behind " + described(*link.behind) + ";";
   }
   text.back() = '.';
   return text + " Call them in the same order on all ranks, or in a weir::CollectiveGroup";
@@ -29,8 +34,9 @@ std::string described(const std::vector<Circles::Link>& circle) {
 
 Circles::Part Engine::part_of(const Call& call, std::uint32_t place, const CollectiveCall& made) const {
   Circles::Part part{made, place, streams_[place]->timeline, streams_[place]->tick,
-                     side_of({call, Op::external, place, made.name}, 0, recorded::Access::in, false, true)};
-  part.side.op = "collective";
+                     side_of({call, made.launch ? Op::launch_graph : Op::external, place, made.name}, 0,
+                             recorded::Access::in, false, true)};
+  if (!made.launch) part.side.op = "collective";
   return part;
 }
 
@@ -52,10 +58,36 @@ std::vector<Circles::Link> Engine::find_circle(const Circles::Part& part, const 
 
 /// What the part comes behind: parts of one group come behind what was there before the group.
 Clock Engine::before_part(const Stream& stream, const CollectiveCall& made, bool added) const {
-  if (made.unit != 0 && made.unit == stream.unit) return stream.before_unit;
+  if (made.unit != 0 && made.unit == stream.unit) {
+    Clock before = stream.before_unit;
+    before.join(circles_.before_call(made));
+    return before;
+  }
   Clock before = stream.clock;
   if (added) before.lower(stream.timeline, stream.before_work);  // without its own uses
   return before;
+}
+
+void Engine::begin_collective(const Call& call, std::uint32_t place, const CollectiveCall& made, bool tried) {
+  if (streams_[place]->capture != 0) return;
+  if (tried) remember(place);
+  enter(call, place).clock.join(circles_.before_call(made));
+}
+
+void Engine::begin_launch(Clock& clock, const GraphVersion& version) const {
+  for (const Called& one : version.called()) clock.join(circles_.before_launch(one.communicator));
+}
+
+/// A launch of a graph with collectives is a call of all ranks, behind those before. It closes no circle: nothing waits for it yet.
+void Engine::end_launch(const Call& call, Stream& stream, const GraphVersion& version, const Clock& before) {
+  if (version.called().empty()) return;
+  circles_.over(thread(call).clock);
+  const CollectiveCall made{.number = ++launches_, .rank = -1, .of = version.called().front().name, .launch = true};
+  Circles::Part part = part_of(call, stream.id, made);
+  part.tick = ++stream.tick;
+  stream.clock.raise(stream.timeline, stream.tick);
+  circles_.add(part, before, {});
+  for (const Called& one : version.called()) circles_.note_launch(one.communicator, stream.clock);
 }
 
 void Engine::try_collective(const Call& call, std::uint32_t place, const CollectiveCall& made) {
@@ -77,6 +109,7 @@ void Engine::collective(const Call& call, std::uint32_t place, const CollectiveC
   part.tick = ++stream.tick;
   stream.clock.raise(stream.timeline, stream.tick);
   const auto whole = circles_.add(part, before, circle);
+  circles_.note_call(made, before, stream.clock);
   if (!whole) return;
   // What the ranks' streams are given from here on comes behind it; what others were given meanwhile is no part of it.
   for (const Circles::Part& one : whole->parts) {

@@ -70,54 +70,6 @@ std::uint32_t Engine::captured(const Call& call, std::uint32_t place, Op op, con
   return made;
 }
 
-void Engine::add_nodes(std::vector<GraphNode>& nodes, std::span<const recorded::Node> list, std::uint32_t parent,
-                       std::uint32_t body, const std::string& prefix,
-                       const std::function<const char*(recorded::Name)>& text, std::uint32_t graph) {
-  std::vector<std::uint32_t> places;
-  for (const recorded::Node& one : list) {
-    GraphNode node;
-    node.op = one.op;
-    node.parent = parent;
-    node.body = body;
-    node.target = one.target;
-    for (const std::uint32_t before : one.after) node.after.push_back(places[before]);
-    node.uses = uses_of(one.op, one.uses);
-    const bool condition = one.op == Op::if_ || one.op == Op::switch_ || one.op == Op::while_;
-    if (condition && !node.uses.empty()) node.uses[0].access = recorded::Access::in;
-    node.path = prefix + text(one.name);
-    node.name = text(one.label == none ? one.name : one.label);
-    node.file = one.file == none ? nullptr : text(one.file);
-    node.line = one.line;
-    node.collective = one.collective;
-    node.stream = one.stream;
-    node.captured = one.stream != none;
-    node.graph = graph;
-    node.origin = node.path;
-    const auto place = static_cast<std::uint32_t>(nodes.size());
-    places.push_back(place);
-    const std::string path = node.path;
-    note_in_graphs(node);
-    nodes.push_back(std::move(node));
-    for (std::uint32_t i = 0; i < one.bodies.size(); ++i) {
-      add_nodes(nodes, one.bodies[i], place, i, path + "[" + std::to_string(i) + "]/", text, graph);
-    }
-    if (one.op == Op::graph) {
-      if (const auto child = graphs_.find(one.target); child != graphs_.end())
-        copy_into(nodes, *child->second->version);
-    }
-  }
-}
-
-void Engine::build(const Call&, std::uint32_t graph, std::span<const recorded::Node> list,
-                   const std::function<const char*(recorded::Name)>& text) {
-  std::vector<GraphNode> nodes;
-  add_nodes(nodes, list, none, 0, "", text, graph);
-  auto made = std::make_unique<Graph>();
-  made->id = graph;
-  made->version = std::make_shared<GraphVersion>(std::move(nodes));
-  graphs_[graph] = std::move(made);
-}
-
 void Engine::update(const Call&, std::uint32_t graph, const std::string& path, std::span<const Use> uses, bool) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return;
@@ -256,7 +208,11 @@ void Engine::launch_graph(const Call& call, std::uint32_t place, std::uint32_t w
   collect_sites();
   Stream& stream = enter(call, place);
   if (rule(10)) stream.clock.join(graph.end);
+  const std::shared_ptr<const GraphVersion> version = graph.version;
+  begin_launch(stream.clock, *version);
+  const Clock before = version->called().empty() ? Clock() : stream.clock;
   launch_whole(call, stream, graph, launch_site(call, place, graph));
+  end_launch(call, stream, *version, before);
   leave(call, stream);
 }
 
@@ -328,6 +284,7 @@ void Engine::try_launch(const Call& call, std::uint32_t place, std::uint32_t whi
   remember(place);
   Clock begin = enter(call, place).clock;
   if (rule(10)) begin.join(graph.end);
+  begin_launch(begin, *graph.version);
   const std::uint32_t at = launch_site(call, place, graph);
   if (may_race(*graph.version, begin)) check_nodes(call, place, graph, at, begin);
   if (!graph.launched) {

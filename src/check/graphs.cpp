@@ -39,6 +39,9 @@ GraphVersion::GraphVersion(std::vector<GraphNode> nodes) : nodes_(std::move(node
   Runs runs;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (idle_[i]) continue;
+    const auto is_called = [&](const Called& one) { return one.communicator == nodes_[i].communicator; };
+    if (nodes_[i].communicator != 0 && std::none_of(called_.begin(), called_.end(), is_called))
+      called_.push_back({nodes_[i].communicator, nodes_[i].communicator_name});
     for (const recorded::Use& use : nodes_[i].uses) {
       if (!runs_of(use, runs)) {
         complete_ = false;

@@ -33,6 +33,8 @@ struct GraphNode {
   std::uint32_t thread = 0;
   bool captured = false;
   bool collective = false;
+  std::uint64_t communicator = 0;  ///< of which a launch is a call of all ranks
+  const char* communicator_name = "";
   std::uint32_t graph = none;  ///< that it was built in, and what it is called there
   std::string origin;
 };
@@ -49,6 +51,12 @@ struct Footprint {
   std::vector<Part> parts;
 };
 
+/// A communicator whose collectives are nodes.
+struct Called {
+  std::uint64_t communicator;
+  std::string name;
+};
+
 /// A graph between two changes. Nodes stand behind those that they come after, and what a node holds right behind it.
 class GraphVersion {
  public:
@@ -59,6 +67,8 @@ class GraphVersion {
   /// Nodes that record events, wait for them, allocate, free or give: such graphs are looked at node by node.
   bool plain() const { return plain_; }
   bool touches_all() const { return complete_; }
+  /// A launch is a call of all ranks of these.
+  const std::vector<Called>& called() const { return called_; }
   /// Whether some node was given the memory itself, not only a raw view: then an array stays as long as the graph.
   bool keeps(std::uint32_t buffer) const;
 
@@ -82,6 +92,7 @@ class GraphVersion {
   std::vector<std::vector<std::uint64_t>> behind_;  ///< for each node, a bit for each earlier one of its list
   std::vector<bool> idle_;
   std::vector<Footprint> footprint_;
+  std::vector<Called> called_;
   bool plain_ = true;
   bool complete_ = true;  ///< all regions could be compared
 };

@@ -96,8 +96,6 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
     const bool is_collective = std::holds_alternative<Collective>(command.op);
     if (is_collective && command.graph == 0) keep_late([&] { engine.expect_collective(command.id); });
     Translator::submitted(command);
-    if (!is_collective) return;
-    keep_late([&] { engine.collective(objects().stream(command.stream), objects().thread(command.thread), command); });
   }
 
   /// unpin() has waited for all that used it.
@@ -137,8 +135,9 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       std::vector<recorded::Use> uses;
       const recorded::Command made = translated(command, uses, false);
       const bool unknown = made.target_kind != recorded::Target::none && made.target == recorded::none;
-      if (made.op != recorded::Op::empty && !unknown) engine.try_command(made, uses, command.id);
-      if (std::holds_alternative<Collective>(command.op)) engine.try_collective(made.stream, made.thread, command);
+      std::optional<recorded::Collective> part;
+      if (const auto* op = std::get_if<Collective>(&command.op)) part = collective(*op);
+      if (made.op != recorded::Op::empty && !unknown) engine.try_command(made, uses, command.id, part);
     });
   }
   void before(const HostAccess& access) override {

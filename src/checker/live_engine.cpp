@@ -21,20 +21,6 @@ std::string line_of(const Call& call) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(call.line);
 }
 
-CollectiveCall collective_call(const Collective& op) {
-  CollectiveCall made{.communicator = op.communicator,
-                      .number = op.number,
-                      .unit = op.unit,
-                      .rank = op.rank,
-                      .size = op.size,
-                      .name = op.call,
-                      .of = op.communicator_name};
-  const std::string_view call = op.call;
-  if (call == "send") made.from = op.rank, made.to = op.peer;
-  if (call == "receive") made.from = op.peer, made.to = op.rank;
-  return made;
-}
-
 /// Whether the program may call it so: the library makes up names for what has none, and for what it makes or wraps itself.
 bool is_in_the_code(const StreamInfo& stream) {
   const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.[]", c); };
@@ -192,12 +178,13 @@ std::size_t LiveEngine::add(const recorded::Command& command, const recorded::De
   uses_.assign(details.uses.begin(), details.uses.end());
   for (Use& use : uses_) use.buffer = buffer(use.buffer, call);
   const std::vector<recorded::Node> nodes = here(details.nodes, call);
-  tell(engine_, call, made, {uses_, {}, nodes},
+  tell(engine_, call, made, {.uses = uses_, .nodes = nodes, .collective = details.collective},
        [this](recorded::Name name) { return name == none ? "" : texts_[name]; });
   return commands_++;
 }
 
-void LiveEngine::try_command(const recorded::Command& command, std::span<const Use> given, CommandId id) {
+void LiveEngine::try_command(const recorded::Command& command, std::span<const Use> given, CommandId id,
+                             const std::optional<recorded::Collective>& collective) {
   const Call call = call_of(command, id);
   const std::vector<Use> uses = here(given, call);
   if (command.op == Op::host_open) {
@@ -207,7 +194,12 @@ void LiveEngine::try_command(const recorded::Command& command, std::span<const U
   } else if (command.op == Op::launch_graph) {
     engine_.try_launch(call, command.stream, command.target);
   } else {
-    engine_.try_work(call, command.stream, command.op, command.name == none ? "" : texts_[command.name], uses);
+    const char* const name = command.name == none ? "" : texts_[command.name];
+    std::optional<CollectiveCall> part;
+    if (collective) part = collective_call(*collective, name, [this](recorded::Name text) { return texts_[text]; });
+    if (part) engine_.begin_collective(call, command.stream, *part, true);
+    engine_.try_work(call, command.stream, command.op, name, uses);
+    if (part) engine_.try_collective(call, command.stream, *part);
   }
 }
 
@@ -229,21 +221,6 @@ void LiveEngine::unpinned(const recorded::MemoryMap::Part& part) {
   if (range >= ranges_.size() || ranges_[range] == none) return;
   const std::uint64_t address = objects_->memory().ranges()[range].begin;
   engine_.unpinned(ranges_[range], address + part.begin, address + part.end);
-}
-
-Call LiveEngine::call_of(std::uint32_t thread, const Command& command) {
-  return {thread, command.id, texts_[intern(command.where.file_name())], command.where.line()};
-}
-
-void LiveEngine::collective(std::uint32_t stream, std::uint32_t thread, const Command& command) {
-  const auto& op = std::get<Collective>(command.op);
-  if (stream == none || command.graph != 0 || op.across_processes) return;
-  engine_.collective(call_of(thread, command), stream, collective_call(op));
-}
-void LiveEngine::try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command) {
-  const auto& op = std::get<Collective>(command.op);
-  if (stream == none || op.across_processes) return;
-  engine_.try_collective(call_of(thread, command), stream, collective_call(op));
 }
 
 void LiveEngine::capture_began(std::uint64_t capture, std::uint32_t stream, SourceLocation where) {

@@ -40,13 +40,11 @@ class LiveEngine final : public recorded::Sink {
   void gave(CommandId host_function, recorded::Name hand_off) override { engine_.gave(host_function, hand_off); }
 
   /// What the command would complete is found, and the command is forgotten once the attempt ends.
-  void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id);
+  void try_command(const recorded::Command& command, std::span<const Use> uses, CommandId id,
+                   const std::optional<recorded::Collective>& collective = {});
   void end_attempt(bool refused) { engine_.end_attempt(refused); }
   /// The command that will be added is one.
   void expect_collective(CommandId id) { collectives_.insert(id); }
-  /// A rank's part, once the command was added; and before. `stream` and `thread`: their places.
-  void collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
-  void try_collective(std::uint32_t stream, std::uint32_t thread, const Command& command);
   /// Of memory that the program had pinned.
   void unpinned(const recorded::MemoryMap::Part& part);
   void name(std::uint32_t place, std::string_view name);
@@ -68,7 +66,6 @@ class LiveEngine final : public recorded::Sink {
  private:
   EngineOptions engine_options(const CheckOptions& options, std::function<void(Finding)> found);
   Call call_of(const recorded::Command& command, CommandId id) const;
-  Call call_of(std::uint32_t thread, const Command& command);
   std::uint32_t buffer(std::uint32_t place, const Call& call) {
     const bool known = place < buffers_.size() && buffers_[place].engine != none;
     if (known && buffers_[place].kind == objects_->buffer(place).kind) return buffers_[place].engine;

@@ -159,7 +159,7 @@ void Objects::describe(const Work& work, Made& made, std::vector<Use>& uses) {
         uses_.add(work.uses, MemoryKind::device, work.device, uses);
       },
       [&](const GraphLaunch&) {},
-      [&](const Collective&) {
+      [&](const weir::Collective&) {
         is(Op::external);
         uses_.add(work.uses, MemoryKind::device, work.device, uses);
       });

@@ -64,6 +64,9 @@ std::size_t bytes_of(std::span<const Node> nodes) {
   return bytes;
 }
 
+/// Beside its uses a command has one kind of thing at most.
+bool may_be_collective(Op op) { return op == Op::launch || op == Op::external; }
+
 }  // namespace
 
 std::uint64_t Use::total() const {
@@ -110,6 +113,7 @@ struct Recording::State {
   recorded::Chunks<std::uint32_t> use_lists;
   recorded::Chunks<std::uint64_t> costs;
   std::deque<std::vector<recorded::Name>> gives;
+  recorded::Chunks<recorded::Collective> collectives;
   std::deque<std::vector<recorded::Node>> graphs;
 
   template <class T>
@@ -199,6 +203,11 @@ std::size_t Recording::add(const recorded::Command& command, const recorded::Det
     state.budget.take(sizeof(details.nodes) + recorded::bytes_of(details.nodes));
     state.graphs.emplace_back(details.nodes.begin(), details.nodes.end());
     kept.extra = static_cast<std::uint32_t>(state.graphs.size() - 1);
+  } else if (recorded::may_be_collective(command.op)) {
+    if (details.collective) {
+      state.collectives.push(*details.collective, state.budget);
+      kept.extra = static_cast<std::uint32_t>(state.collectives.size() - 1);
+    }
   } else if (!details.gives.empty()) {
     state.budget.take(sizeof(details.gives) + details.gives.size_bytes());
     state.gives.emplace_back(details.gives.begin(), details.gives.end());
@@ -306,12 +315,16 @@ std::optional<recorded::Cost> Recording::cost(const recorded::Command& command) 
 }
 
 std::span<const recorded::Name> Recording::gives(const recorded::Command& command) const {
-  if (command.op == recorded::Op::build_graph || command.extra == recorded::none) return {};
+  if (command.op != recorded::Op::host_function || command.extra == recorded::none) return {};
   return state_->gives[command.extra];
 }
 std::span<const recorded::Node> Recording::nodes(const recorded::Command& command) const {
   if (command.op != recorded::Op::build_graph || command.extra == recorded::none) return {};
   return state_->graphs[command.extra];
+}
+std::optional<recorded::Collective> Recording::collective(const recorded::Command& command) const {
+  if (!recorded::may_be_collective(command.op) || command.extra == recorded::none) return std::nullopt;
+  return state_->collectives[command.extra];
 }
 
 }  // namespace weir

@@ -267,9 +267,27 @@ void Translator::add(const weir::Command& command) {
     repeats_.note_like(command, made, !simulated);
     return;
   }
-  const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost}, command.id);
+  std::optional<Collective> part;
+  if (const auto* op = std::get_if<weir::Collective>(&command.op); op != nullptr && command.graph == 0)
+    part = collective(*op);
+  const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost, .collective = part}, command.id);
   if (sink_.keeps()) repeats_.note(command, made, uses, place, objects_.memory(), !simulated);
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
+}
+
+/// Of ranks in other processes no part is known, so that it would never be whole.
+std::optional<Collective> Translator::collective(const weir::Collective& op) {
+  if (op.across_processes) return std::nullopt;
+  Collective made{.communicator = op.communicator,
+                  .name = names_.text(op.communicator_name),
+                  .number = op.number,
+                  .unit = op.unit,
+                  .rank = op.rank,
+                  .ranks = op.size};
+  const std::string_view call = op.call;
+  if (call == "send") made.from = op.rank, made.to = op.peer;
+  if (call == "receive") made.from = op.peer, made.to = op.rank;
+  return made;
 }
 
 /// weir::zeros and weir::full are an allocation and a fill of one line.
@@ -292,7 +310,7 @@ Command Translator::called(const weir::Command& command) {
   if (const auto* launch = std::get_if<Launch>(&command.op)) {
     made.name = names_.kernel(launch->name != nullptr ? std::string_view(launch->name) : launch->kernel->name);
   }
-  if (const auto* collective = std::get_if<Collective>(&command.op)) made.name = names_.text(collective->call);
+  if (const auto* part = std::get_if<weir::Collective>(&command.op)) made.name = names_.text(part->call);
   return made;
 }
 
@@ -308,13 +326,14 @@ Command Translator::translated(const weir::Command& command, std::vector<Use>& u
   return made;
 }
 
-/// The stream comes behind others without an event.
+/// A collective is whole, and so the stream comes behind those of the other ranks.
 void Translator::add_order(const weir::Command& command) {
   for (const StreamId before : command.behind) {
     Command made = begun(Op::wait, command.thread, command.where);
     made.stream = stream(command.stream);
     made.target_kind = Target::stream;
     made.target = stream(before);
+    made.flag = true;
     if (made.target != none) sink_.add(made);
   }
 }
@@ -373,6 +392,8 @@ void Translator::fill_in(const GraphNodeInfo& node, Node& made, std::uint32_t de
   if (node.op != nullptr) {
     objects_.describe({*node.op, node.uses, node.stream, device, false}, made, made.uses);
     made.collective = node.collective;
+    made.communicator = node.communicator;
+    if (node.communicator != 0) made.communicator_name = names_.text(node.communicator_name);
     if (extras_.for_people) made.label = names_.text(node.name);
     if (extras_.costs && objects_.simulated(device)) made.cost = sim::cost_of(*node.op, node.where);
   } else if (node.kind == NodeKind::conditional) {

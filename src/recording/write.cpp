@@ -244,6 +244,19 @@ class Writer {
     if (cost->shared_bytes) number("shared_bytes", *cost->shared_bytes);
     text_ += '}';
   }
+  void collective(const Collective& made) {
+    key(collective_member);
+    text_ += '{';
+    number("communicator", made.communicator);
+    text_member("name", made.name);
+    if (made.number != 0) number("number", made.number);
+    if (made.unit != 0) number("unit", made.unit);
+    number("rank", made.rank);
+    number("ranks", made.ranks);
+    if (made.from >= 0) number("from", made.from);
+    if (made.to >= 0) number("to", made.to);
+    text_ += '}';
+  }
   void target(Op op, Target kind, std::uint32_t place) {
     switch (kind) {
       case Target::none: return;
@@ -298,9 +311,11 @@ class Writer {
     text_member(command.op == Op::update_node || command.op == Op::enable_node ? "node" : "name", command.name);
     if (command.op == Op::query) truth("answer", command.flag);
     if (command.op == Op::enable_node) truth("enabled", command.flag);
-    if (command.flag && (command.op == Op::record || command.op == Op::wait)) truth("external", true);
+    if (command.flag && (command.op == Op::record || command.op == Op::wait))
+      truth(command.target_kind == Target::stream ? collective_member : "external", true);
     uses(command.op, command.ends, command.use_count, use_at);
     if (part_ == 0) cost(command.op, recording_.cost(command));
+    if (const auto made = recording_.collective(command)) collective(*made);
     if (const auto gives = recording_.gives(command); !gives.empty()) {
       key("gives");
       text_ += '[';
@@ -344,6 +359,13 @@ class Writer {
     target(node.op, node.target_kind, node.target);
     uses(node.op, false, node.uses.size(), [&](std::size_t i) { return node.uses[i]; });
     cost(node.op, node.cost);
+    if (node.communicator != 0) {
+      key(collective_member);
+      text_ += '{';
+      number("communicator", node.communicator);
+      text_member("name", node.communicator_name);
+      text_ += '}';
+    }
     if (!node.bodies.empty()) {
       key("bodies");
       text_ += '[';

@@ -121,6 +121,40 @@ Cost Decoder::cost(const At& at) const {
   return cost;
 }
 
+std::uint64_t Decoder::communicator(const At& at, Name& name) {
+  const std::uint64_t number = at.member("communicator").count();
+  if (number == 0) at.fault_at("communicator", "they are counted from 1");
+  if (at.has("name")) name = text(at.member("name"));
+  return number;
+}
+
+recorded::Collective Decoder::collective(const At& at) {
+  at.only({"communicator", "name", "number", "unit", "rank", "ranks", "from", "to"});
+  recorded::Collective made;
+  made.communicator = communicator(at, made.name);
+  const std::uint64_t ranks = at.member("ranks").count();
+  if (ranks == 0 || ranks > std::numeric_limits<std::int32_t>::max()) {
+    at.fault_at("ranks", "no communicator has as many");
+  }
+  made.ranks = static_cast<std::int32_t>(ranks);
+  const auto rank = [&](const char* member) {
+    const std::uint64_t given = at.member(member).count();
+    if (given >= ranks) at.fault_at(member, "the communicator has " + std::to_string(ranks) + " ranks");
+    return static_cast<std::int32_t>(given);
+  };
+  made.rank = rank("rank");
+  if (at.has("number")) made.number = at.member("number").count();
+  if (at.has("unit")) made.unit = at.member("unit").count();
+  if (at.has("from") || at.has("to")) {
+    made.from = rank("from");
+    made.to = rank("to");
+    if (made.rank != made.from && made.rank != made.to) at.fault_at("rank", "it neither sends nor receives");
+  } else if (made.number == 0) {
+    at.fault_at("number", "calls are counted from 1");
+  }
+  return made;
+}
+
 void Decoder::source_line(const At& at, Name& file, std::uint32_t& line) {
   if (at.has("file")) file = text(at.member("file"));
   if (!at.has("line")) return;

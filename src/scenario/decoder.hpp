@@ -57,6 +57,7 @@ class Decoder final : public Members {
     std::optional<Cost> cost;
     std::vector<Name> gives;
     std::vector<Node> nodes;
+    std::optional<recorded::Collective> collective;
     std::vector<std::uint32_t> allocated;  ///< buffers that it makes
   };
   void read_op(const At& at, Draft& draft);
@@ -93,6 +94,9 @@ class Decoder final : public Members {
   std::uint32_t live_buffer(const At& at, const Draft& draft) const;
   std::uint32_t allocated_buffer(const At& at, Draft& draft) const;
   Cost cost(const At& at) const;
+  recorded::Collective collective(const At& at);
+  /// Its number, and what people call it.
+  std::uint64_t communicator(const At& at, Name& name);
   Name text(const At& at) { return recording_.intern(at.string()); }
   Name name(const At& at) { return recording_.intern(at.name()); }
   std::uint32_t place(const At& at, Section section, const char* what) const;

@@ -86,7 +86,8 @@ class Reader {
     Frame& frame = frames_.back();
     frame.key = name;
     if (skipped_ > 0) return true;
-    if (frame.ignored = name.rfind("x-", 0) == 0; frame.ignored) return true;
+    frame.ignored = name.rfind("x-", 0) == 0 && (name != "x-collective" || frames_.size() == 1);
+    if (frame.ignored) return true;
     if (frames_.size() == 1) {
       for (const std::string& seen : members_seen_) {
         if (seen == name) fail("it is there twice");

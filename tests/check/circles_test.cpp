@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/check.hpp>
+#include <weir/scenario.hpp>
 
 #include "check/engine.hpp"
 
@@ -36,10 +37,36 @@ struct Program {
     made.found = [this](weir::Finding finding) { found.push_back(std::move(finding)); };
     return made;
   }
-  void part(std::uint32_t stream, const CollectiveCall& made) {
+  void part(std::uint32_t stream, const CollectiveCall& made, std::vector<weir::recorded::Use> uses = {}) {
     ++call.line;
-    engine.work(call, stream, Op::external, made.name, {});
+    engine.begin_collective(call, stream, made);
+    engine.work(call, stream, Op::external, made.name, uses);
     engine.collective(call, stream, made);
+    ++call.command;
+  }
+  void work(std::uint32_t stream, std::vector<weir::recorded::Use> uses) {
+    ++call.line;
+    engine.work(call, stream, Op::launch, "k", uses);
+    ++call.command;
+  }
+  weir::recorded::Use buffer() {
+    weir::check::BufferFact fact;
+    fact.bytes = 8;
+    return {.buffer = engine.add_buffer(fact), .access = weir::recorded::Access::inout, .bytes = 8};
+  }
+  /// A graph of one collective, of which a launch is a call of all ranks.
+  void build(std::uint32_t graph, std::uint64_t communicator, std::vector<weir::recorded::Use> uses = {}) {
+    weir::recorded::Node node;
+    node.op = Op::launch;
+    node.name = 0;
+    node.uses = std::move(uses);
+    node.communicator = communicator;
+    node.communicator_name = 0;
+    engine.build(call, graph, {&node, 1}, [](weir::recorded::Name) { return "grads"; });
+  }
+  void launch(std::uint32_t stream, std::uint32_t graph) {
+    ++call.line;
+    engine.launch_graph(call, stream, graph);
     ++call.command;
   }
   void all_reduce(std::uint32_t stream, std::uint64_t communicator, int rank, int size, std::uint64_t number = 1) {
@@ -136,6 +163,123 @@ TEST(Circles, that_are_tried_are_told_and_nothing_is_kept) {
   EXPECT_EQ(program.found.size(), 2u);
   program.all_reduce(2, 1, 1, 2);
   EXPECT_EQ(program.found.size(), 2u);
+}
+
+//  s0 |A|graph: B|   s2 |B|        s1 |B|A|      A waits for B of rank 1, that comes behind the graph, which waits for A
+TEST(Circles, that_launches_of_graphs_close_are_found_with_their_lines) {
+  for (const bool before : {false, true}) {
+    Program program(3);
+    program.build(7, 2);
+    if (before) program.launch(0, 7);
+    program.all_reduce(0, 1, 0, 2);
+    if (!before) program.launch(0, 7);
+    program.all_reduce(1, 2, 1, 2);
+    program.all_reduce(2, 2, 0, 2);
+    EXPECT_TRUE(program.found.empty());
+    program.all_reduce(1, 1, 1, 2);
+    if (before) {
+      EXPECT_TRUE(program.found.empty());
+      continue;
+    }
+    ASSERT_EQ(program.found.size(), 1u);
+    const weir::Finding& found = program.found[0];
+    EXPECT_EQ(found.kind, weir::FindingKind::deadlock);
+    EXPECT_EQ(found.second->line, 5u);
+    EXPECT_EQ(found.first->line, 3u);
+    const auto has = [&](const char* text) { return found.why.find(text) != std::string::npos; };
+    EXPECT_TRUE(has("rank 1 has all_reduce of 'c' at a.cpp:5 behind all_reduce of 'c' at a.cpp:3;")) << found.why;
+    EXPECT_TRUE(has("behind the launch of a graph with collectives of 'grads' at a.cpp:2;")) << found.why;
+    EXPECT_TRUE(
+        has("the launch of a graph with collectives of 'grads' at a.cpp:2 comes behind all_reduce of 'c' at "
+            "a.cpp:1"))
+        << found.why;
+  }
+}
+
+//  s0 |B|A|  s1 |A|graph: B|     the launch comes behind B, which is whole by then, on no stream of its own
+TEST(Circles, that_a_launch_closes_by_calls_before_it_are_found) {
+  Program program(4);
+  program.build(7, 2);
+  program.all_reduce(0, 1, 0, 2);  // A of rank 0
+  program.all_reduce(0, 2, 0, 2);  // B behind it
+  program.all_reduce(1, 2, 1, 2);  // B is whole
+  program.launch(2, 7);            // behind B
+  program.wait(3, 2);
+  EXPECT_TRUE(program.found.empty());
+  program.all_reduce(3, 1, 1, 2);  // A of rank 1, behind the launch
+  ASSERT_EQ(program.found.size(), 1u);
+  EXPECT_NE(program.found[0].why.find("rank 1 has all_reduce of 'c' at a.cpp:5 behind the launch of a graph"),
+            std::string::npos)
+      << program.found[0].why;
+}
+
+TEST(Circles, communicators_order_what_their_calls_and_launches_use_whatever_the_streams) {
+  Program program(4);
+  const weir::recorded::Use x = program.buffer(), y = program.buffer();
+  const auto call = [&](std::uint32_t stream, int rank, std::uint64_t number) {
+    program.part(stream,
+                 {.communicator = 1, .number = number, .rank = rank, .size = 2, .name = "all_reduce", .of = "c"},
+                 {rank == 0 ? x : y});
+  };
+  // Rank 0 is ahead by two, on two streams; so is rank 1 behind it.
+  call(0, 0, 1);
+  call(2, 0, 2);
+  call(1, 1, 1);
+  call(3, 1, 2);
+  program.build(7, 1, {x, y});
+  program.launch(0, 7);
+  call(2, 0, 3);
+  call(3, 1, 3);
+  program.work(2, {x});
+  program.work(3, {y});
+  EXPECT_TRUE(program.found.empty()) << program.found.front().why;
+  program.work(0, {x});
+  EXPECT_EQ(program.found.size(), 1u);  // not behind the third
+}
+
+/// Two communicators of two ranks, and a graph with a collective of the second one.
+std::string scenario(bool circle) {
+  const auto part = [](const char* stream, int communicator, const char* name, int rank, int line) {
+    return std::string(R"({"op": "external", "stream": ")") + stream +
+           R"(", "name": "barrier", "file": "train.cpp", )" + R"("line": )" + std::to_string(line) +
+           R"(, "x-collective": {"communicator": )" + std::to_string(communicator) + R"(, "name": ")" + name +
+           R"(", "number": 1, "rank": )" + std::to_string(rank) + R"(, "ranks": 2}},)";
+  };
+  const std::string launch =
+      R"({"op": "launch_graph", "stream": "s0", "graph": "g", "file": "train.cpp", "line": 11},)";
+  return R"({"format": "weir.scenario", "version": 1, "buffers": [], "x-collective": 5,
+             "streams": [{"name": "s0", "kind": "non_blocking"}, {"name": "s1", "kind": "non_blocking"},
+                         {"name": "t0", "kind": "non_blocking", "x-collective": 1}],
+             "program": [{"op": "build_graph", "graph": "g", "nodes": [{"name": "n0", "op": "launch",
+                          "x-collective": {"communicator": 2, "name": "grads", "x-more": 1}}]},)" +
+         (circle ? "" : launch) + part("s0", 1, "losses", 0, 10) + (circle ? launch : "") +
+         part("s1", 2, "grads", 1, 12) + part("t0", 2, "grads", 0, 13) + part("s1", 1, "losses", 1, 14) +
+         R"({"op": "wait", "stream": "s0", "for": "s1", "x-collective": true},
+            {"op": "wait", "stream": "s1", "for": "s0", "x-collective": true}]})";
+}
+
+TEST(Circles, of_scenario_files_are_found_with_their_lines) {
+  for (const bool circle : {true, false}) {
+    // Read, and read again from what is written.
+    const weir::Recording first = weir::parse_recording(scenario(circle));
+    const weir::Recording second = weir::parse_recording(to_json(first));
+    EXPECT_EQ(to_json(first), to_json(second));
+    for (const weir::Recording* recording : {&first, &second}) {
+      weir::ScenarioChecker checker(*recording);
+      checker.all();
+      const weir::CheckReport report = checker.report();
+      EXPECT_EQ(report.findings.size(), circle ? 1u : 0u) << to_text(report);
+      if (!circle || report.findings.empty()) continue;
+      const weir::Finding& found = report.findings[0];
+      EXPECT_EQ(found.kind, weir::FindingKind::deadlock);
+      EXPECT_EQ(found.second->line, 14u);
+      EXPECT_EQ(found.first->line, 12u);
+      EXPECT_NE(found.why.find("the launch of a graph with collectives of 'grads' at train.cpp:11 comes behind barrier "
+                               "of 'losses' at train.cpp:10"),
+                std::string::npos)
+          << found.why;
+    }
+  }
 }
 
 /// The calls so far: which come before which by streams and waits, and whether collectives wait for each other in a circle.

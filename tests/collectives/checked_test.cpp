@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include <weir/check.hpp>
+#include <weir/graph.hpp>
 #include <weir/host_call.hpp>
 
 #include "collectives/ranks.hpp"
@@ -94,6 +95,65 @@ TEST_F(CheckedCollectives, of_a_communicator_follow_each_other_whatever_their_st
   weir::synchronize();
   checker.finish();
   EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
+}
+
+// A rank's calls follow each other in whatever streams, so what one writes the next may write, and who comes behind that.
+TEST_F(CheckedCollectives, of_a_rank_may_use_the_same_memory_in_any_streams) {
+  weir::Checker checker({.mode = weir::CheckMode::collect});
+  const auto x = a.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  a.synchronize();
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::all_reduce(a.streams[r], a.comms[r], weir::inout(x[r]));
+    weir::all_reduce(b.streams[r], a.comms[r], weir::inout(x[r]));
+  }
+  weir::fill(b.streams[0], x[0], 2);
+  a.synchronize();
+  b.synchronize();
+  checker.finish();
+  EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
+}
+
+//  device 0: s0 |A|graph: B|   t0 |B|        device 1: s1 |B|A|     on GPUs, where a launch is a call of all ranks
+TEST_F(CheckedCollectives, that_wait_for_a_launch_in_a_circle_are_told_with_its_line) {
+  if (a.comms[0].device().backend() == "cpu") GTEST_SKIP() << "launches on CPU devices wait for nobody";
+  const auto x = a.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  weir::Checker checker({.mode = weir::CheckMode::collect});
+  const weir::Graph graph = weir::capture(a.streams[0], [&] {
+    a.streams[1].wait(a.streams[0]);
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(a.streams[r], a.comms[r], weir::inout(x[r]));
+    a.streams[0].wait(a.streams[1]);
+  });
+  const weir::Stream t0(a.comms[0].device());
+  // In the order of all ranks there is none.
+  graph.launch(a.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) {
+    weir::all_reduce(r == 0 ? t0 : a.streams[1], a.comms[r], weir::inout(x[r]));
+    weir::barrier(a.streams[r], b.comms[r]);
+  }
+  a.synchronize();
+  t0.synchronize();
+  EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
+
+  weir::barrier(a.streams[0], b.comms[0]);
+  graph.launch(a.streams[0]);
+  weir::barrier(a.streams[1], a.comms[1]);
+  weir::barrier(t0, a.comms[0]);
+  EXPECT_EQ(deadlocks(checker), 0u);
+  weir::barrier(a.streams[1], b.comms[1]);
+  ASSERT_EQ(deadlocks(checker), 1u) << to_text(checker.report());
+  const std::string why = checker.findings().front().why;
+  EXPECT_NE(why.find("behind the launch of a graph with collectives of 'a' at "), std::string::npos) << why;
+  EXPECT_NE(why.find("comes behind barrier of 'b' at "), std::string::npos) << why;
+  for (const Ranks* one : {&a, &b}) {
+    for (const weir::Communicator& comm : one->comms) comm.abort();
+    for (const weir::Stream& stream : one->streams) {
+      try {
+        stream.synchronize();
+      } catch (const weir::Error&) {
+      }
+    }
+  }
+  EXPECT_THROW(t0.synchronize(), weir::Error);
 }
 
 TEST_F(CheckedCollectives, in_any_right_order_are_silent) {

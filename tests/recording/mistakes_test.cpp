@@ -163,6 +163,27 @@ std::vector<Mistake> mistakes() {
       graph(one, R"(, {"op": "update_node", "graph": "g", "node": "k", "to": "a"})"), "program[1].node");
   add("enabling what is not said", graph(one, R"(, {"op": "enable_node", "graph": "g", "node": "k"})"),
       "program[1].enabled");
+  // ---- collectives
+  const auto call = [&](const char* name, const std::string& members, const char* path) {
+    add(name, program(R"({"op": "external", "stream": "s", "x-collective": )" + members + "}"), path);
+  };
+  call("collective is a number", "1", "program[0].x-collective");
+  call("collective of no communicator", R"({"number": 1, "rank": 0, "ranks": 2})",
+       "program[0].x-collective.communicator");
+  call("communicator 0", R"({"communicator": 0, "number": 1, "rank": 0, "ranks": 2})",
+       "program[0].x-collective.communicator");
+  call("collective without a number", R"({"communicator": 1, "rank": 0, "ranks": 2})",
+       "program[0].x-collective.number");
+  call("rank beyond all", R"({"communicator": 1, "number": 1, "rank": 2, "ranks": 2})", "program[0].x-collective.rank");
+  call("ranks beyond all", R"({"communicator": 1, "number": 1, "rank": 2, "ranks": 4294967296})",
+       "program[0].x-collective.ranks");
+  call("send to nobody", R"({"communicator": 1, "rank": 0, "ranks": 2, "from": 0})", "program[0].x-collective.to");
+  call("send of others", R"({"communicator": 1, "rank": 2, "ranks": 3, "from": 0, "to": 1})",
+       "program[0].x-collective.rank");
+  call("unknown member of a collective", R"({"communicator": 1, "number": 1, "rank": 0, "ranks": 2, "root": 0})",
+       "program[0].x-collective.root");
+  add("rank of a node", graph(R"({"name": "k", "op": "launch", "x-collective": {"communicator": 1, "rank": 0}})"),
+      "program[0].nodes[0].x-collective.rank");
   return all;
 }
 

@@ -103,6 +103,7 @@ void ScenarioFeed::make(const Command& command, const Call& call) {
   if (command.stream != none && command.op != Op::build_graph) here.stream = streams_[command.stream];
   if (command.target_kind == Target::stream && command.target != none) here.target = streams_[command.target];
   Parts parts{uses, recording_.gives(command), recording_.nodes(command)};
+  parts.collective = recording_.collective(command);
   if (command.target_kind == Target::event) {
     here.target = events_[command.target];
     parts.timed = recording_.events()[command.target].timed;

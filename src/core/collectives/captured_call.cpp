@@ -180,6 +180,11 @@ bool is_collective(const Launch& launch) {
   return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel;
 }
 
+const CommunicatorState* called_by_launches(const Launch& launch) {
+  const CapturedCollective* const said = captured_collective_of(launch);
+  return said != nullptr ? static_cast<const HandedCollective*>(said)->communicator().get() : nullptr;
+}
+
 bool is_handed_collective(const FormNode& node) {
   const auto* const launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
   return launch != nullptr && captured_collective_of(*launch) != nullptr;

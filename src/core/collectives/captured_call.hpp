@@ -19,6 +19,8 @@ struct CapturedCall {
 
 /// Whether the node's launch is a collective's, whose extent follows from its arrays.
 bool is_collective(const Launch& launch);
+/// The communicator of one of which a launch of its graph is a call of all ranks; null: it is none.
+const CommunicatorState* called_by_launches(const Launch& launch);
 /// Whether the node is a collective that the transport's own library does.
 bool is_handed_collective(const FormNode& node);
 /// The communicators of such nodes.
