@@ -158,14 +158,14 @@ struct Command {
   std::uint32_t extra = none;
 };
 
-/// One rank's call of a collective of this process: a launch or external with it. Scenario files have it as `x-collective`.
+/// One rank's call of a collective: a launch or external with it. Scenario files have it as `x-collective`.
 struct Collective {
   std::uint64_t communicator = 0;  ///< a number that no other one has
   Name name = none;                ///< what people call that
   std::uint64_t number = 0;        ///< counts the communicator's calls from 1, the same on all ranks; 0: send, receive
   std::uint64_t unit = 0;          ///< the same for all calls of one group; 0: it is in none
   std::int32_t rank = 0;
-  std::int32_t ranks = 0;
+  std::int32_t ranks = 0;           ///< how many the communicator has; 0: some are in other processes
   std::int32_t from = -1, to = -1;  ///< of a send or receive
   friend bool operator==(const Collective&, const Collective&) = default;
 };

@@ -86,11 +86,13 @@ void Engine::end_launch(const Call& call, Stream& stream, const GraphVersion& ve
   Circles::Part part = part_of(call, stream.id, made);
   part.tick = ++stream.tick;
   stream.clock.raise(stream.timeline, stream.tick);
+  ++stream.version;
   circles_.add(part, before, {});
   for (const Called& one : version.called()) circles_.note_launch(one.communicator, stream.clock);
 }
 
 void Engine::try_collective(const Call& call, std::uint32_t place, const CollectiveCall& made) {
+  if (made.size == 0) return;
   remember(place);
   const Stream& stream = enter(call, place);
   circles_.over(thread(call).clock);
@@ -104,6 +106,8 @@ void Engine::collective(const Call& call, std::uint32_t place, const CollectiveC
   circles_.over(thread(call).clock);
   stream.unit = made.unit;
   if (made.unit != 0) stream.before_unit = before;
+  // It is never whole here, and its circles are seen by nobody: what is known is that this rank's calls follow each other.
+  if (made.size == 0) return circles_.note_call(made, before, stream.clock);
   Circles::Part part = part_of(call, place, made);
   const std::vector<Circles::Link> circle = find_circle(part, before);
   part.tick = ++stream.tick;

@@ -275,15 +275,14 @@ void Translator::add(const weir::Command& command) {
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
 
-/// Of ranks in other processes no part is known, so that it would never be whole.
-std::optional<Collective> Translator::collective(const weir::Collective& op) {
-  if (op.across_processes) return std::nullopt;
+/// Of ranks in other processes no part is known: it has no number of ranks.
+Collective Translator::collective(const weir::Collective& op) {
   Collective made{.communicator = op.communicator,
                   .name = names_.text(op.communicator_name),
                   .number = op.number,
                   .unit = op.unit,
                   .rank = op.rank,
-                  .ranks = op.size};
+                  .ranks = op.across_processes ? 0 : op.size};
   const std::string_view call = op.call;
   if (call == "send") made.from = op.rank, made.to = op.peer;
   if (call == "receive") made.from = op.peer, made.to = op.rank;

@@ -252,7 +252,7 @@ class Writer {
     if (made.number != 0) number("number", made.number);
     if (made.unit != 0) number("unit", made.unit);
     number("rank", made.rank);
-    number("ranks", made.ranks);
+    if (made.ranks != 0) number("ranks", made.ranks);
     if (made.from >= 0) number("from", made.from);
     if (made.to >= 0) number("to", made.to);
     text_ += '}';

@@ -132,14 +132,13 @@ recorded::Collective Decoder::collective(const At& at) {
   at.only({"communicator", "name", "number", "unit", "rank", "ranks", "from", "to"});
   recorded::Collective made;
   made.communicator = communicator(at, made.name);
-  const std::uint64_t ranks = at.member("ranks").count();
-  if (ranks == 0 || ranks > std::numeric_limits<std::int32_t>::max()) {
-    at.fault_at("ranks", "no communicator has as many");
-  }
-  made.ranks = static_cast<std::int32_t>(ranks);
+  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+  const std::uint64_t ranks = at.has("ranks") ? at.member("ranks").count() : most;
+  if (ranks == 0 || ranks > most) at.fault_at("ranks", "no communicator has as many");
+  if (at.has("ranks")) made.ranks = static_cast<std::int32_t>(ranks);
   const auto rank = [&](const char* member) {
     const std::uint64_t given = at.member(member).count();
-    if (given >= ranks) at.fault_at(member, "the communicator has " + std::to_string(ranks) + " ranks");
+    if (given >= ranks) at.fault_at(member, "the communicator has no such rank");
     return static_cast<std::int32_t>(given);
   };
   made.rank = rank("rank");

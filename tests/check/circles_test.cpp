@@ -237,6 +237,22 @@ TEST(Circles, communicators_order_what_their_calls_and_launches_use_whatever_the
   EXPECT_EQ(program.found.size(), 1u);  // not behind the third
 }
 
+TEST(Circles, are_not_looked_for_where_ranks_are_in_other_processes) {
+  Program program(3);
+  const weir::recorded::Use x = program.buffer();
+  const auto call = [&](std::uint32_t stream, std::uint64_t communicator, std::uint64_t number) {
+    program.part(stream, {.communicator = communicator, .number = number, .name = "all_reduce", .of = "c"}, {x});
+  };
+  call(0, 1, 1);
+  call(1, 1, 2);
+  program.wait(0, 1);
+  call(0, 1, 3);
+  EXPECT_TRUE(program.found.empty()) << program.found.front().why;
+  call(2, 2, 1);  // another communicator's, beside the last one
+  EXPECT_EQ(program.found.size(), 1u);
+  EXPECT_NE(program.found[0].kind, weir::FindingKind::deadlock);
+}
+
 /// Two communicators of two ranks, and a graph with a collective of the second one.
 std::string scenario(bool circle) {
   const auto part = [](const char* stream, int communicator, const char* name, int rank, int line) {
