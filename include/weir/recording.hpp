@@ -158,7 +158,7 @@ struct Command {
   std::uint32_t extra = none;
 };
 
-/// One rank's call of a collective: a launch or external with it. Scenario files have it as `x-collective`.
+/// One rank's call of a collective: a launch or external with it. Scenario files have them in `x-collectives`.
 struct Collective {
   std::uint64_t communicator = 0;  ///< a number that no other one has
   Name name = none;                ///< what people call that
@@ -182,7 +182,7 @@ struct Node {
   std::optional<Cost> cost;
   Name label = none;               ///< what people call it, as its kernel's name; files do not have it
   bool collective = false;         ///< which may have a region within another one; files do not say it
-  std::uint64_t communicator = 0;  ///< as GraphNodeInfo has it; files: in `x-collective`
+  std::uint64_t communicator = 0;  ///< as GraphNodeInfo has it; files: in `x-collectives`
   Name communicator_name = none;
   std::uint32_t stream = none;            ///< that it was captured on; files do not say it
   std::vector<std::uint32_t> after;       ///< places in the same list, all before this one's
@@ -245,6 +245,9 @@ class Recording {
   /// What is known only later: how long a command lasted, and what a host function gave.
   void set_cost(std::size_t place, const recorded::Cost& cost);
   void add_give(std::size_t place, recorded::Name name);
+  /// The same of what only a check of collectives needs: of a launch or external all of it; of a node of a graph that is built its
+  /// communicator and name; of a wait for a stream nothing but that it is a collective's. Throws invalid_value for others.
+  void set_collective(std::size_t place, const recorded::Collective& made, std::size_t node = recorded::none);
   /// "c7", or "#7" for the eighth command if it has no id.
   std::string id(std::size_t place) const;
   /// Where it was called: its file and line, else those given.

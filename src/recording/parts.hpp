@@ -9,9 +9,6 @@
 
 namespace weir::recorded {
 
-/// A member of commands and nodes, which readers that know the schema alone ignore.
-inline constexpr const char* collective_member = "x-collective";
-
 inline bool fits_files(const Use& use) { return use.dimensions <= most_repeats_in_files; }
 
 /// The repetition that is taken apart: the one of the fewest parts.

@@ -248,6 +248,25 @@ void Recording::add_give(std::size_t place, recorded::Name name) {
   state.gives[command.extra].push_back(name);
 }
 
+void Recording::set_collective(std::size_t place, const recorded::Collective& made, std::size_t node) {
+  State& state = *state_;
+  recorded::Command* const command = place < state.commands.size() ? &state.commands[place] : nullptr;
+  if (command != nullptr && recorded::may_be_collective(command->op)) {
+    state.collectives.push(made, state.budget);
+    command->extra = static_cast<std::uint32_t>(state.collectives.size() - 1);
+  } else if (command != nullptr && command->op == recorded::Op::wait &&
+             command->target_kind == recorded::Target::stream) {
+    command->flag = true;
+  } else if (command != nullptr && command->op == recorded::Op::build_graph &&
+             node < state.graphs[command->extra].size()) {
+    state.graphs[command->extra][node].communicator = made.communicator;
+    state.graphs[command->extra][node].communicator_name = made.name;
+  } else {
+    throw Error(Errc::invalid_value, "weir::Recording::set_collective", "command " + std::to_string(place),
+                "it is no launch, external, wait for a stream or node of a graph", {});
+  }
+}
+
 void Recording::resolve(const std::function<void(recorded::Use&)>& place) {
   State& state = *state_;
   for (std::size_t i = 0; i < state.uses.size(); ++i) {

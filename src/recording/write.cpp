@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <weir/recording.hpp>
 
@@ -63,7 +64,14 @@ class Writer {
     }
     list("buffers", recording_.buffers().size(), [this](std::size_t i) { buffer(recording_.buffers()[i]); });
     text_ += ",\n";
-    list("program", recording_.size(), [this](std::size_t i) { commands(recording_.command(i)); });
+    list("program", recording_.size(), [this](std::size_t i) {
+      note_parts(i);
+      commands(recording_.command(i));
+    });
+    if (!parts_.empty()) {
+      text_ += ",\n";
+      list("x-collectives", parts_.size(), [this](std::size_t i) { collective(parts_[i]); });
+    }
     text_ += "}\n";
     sink_(text_);
   }
@@ -244,17 +252,40 @@ class Writer {
     if (cost->shared_bytes) number("shared_bytes", *cost->shared_bytes);
     text_ += '}';
   }
-  void collective(const Collective& made) {
-    key(collective_member);
+  /// A call of a collective, a node that is one, or a wait that comes from one: the schema has no members for them in commands.
+  struct Part {
+    std::size_t command;  ///< of the recording
+    std::uint64_t place;  ///< in the file
+    std::size_t node = none;
+  };
+  void note_parts(std::size_t i) {
+    const Command& command = recording_.command(i);
+    if (recording_.collective(command) || (command.flag && command.target_kind == Target::stream))
+      parts_.push_back({i, written_});
+    const auto nodes = recording_.nodes(command);
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      if (nodes[node].communicator != 0) parts_.push_back({i, written_, node});
+    }
+  }
+  void collective(const Part& part) {
+    const Command& command = recording_.command(part.command);
     text_ += '{';
-    number("communicator", made.communicator);
-    text_member("name", made.name);
-    if (made.number != 0) number("number", made.number);
-    if (made.unit != 0) number("unit", made.unit);
-    number("rank", made.rank);
-    if (made.ranks != 0) number("ranks", made.ranks);
-    if (made.from >= 0) number("from", made.from);
-    if (made.to >= 0) number("to", made.to);
+    number("command", part.place);
+    if (part.node != none) {
+      const Node& node = recording_.nodes(command)[part.node];
+      text_member("node", node.name);
+      number("communicator", node.communicator);
+      text_member("name", node.communicator_name);
+    } else if (const auto made = recording_.collective(command)) {
+      number("communicator", made->communicator);
+      text_member("name", made->name);
+      if (made->number != 0) number("number", made->number);
+      if (made->unit != 0) number("unit", made->unit);
+      number("rank", made->rank);
+      if (made->ranks != 0) number("ranks", made->ranks);
+      if (made->from >= 0) number("from", made->from);
+      if (made->to >= 0) number("to", made->to);
+    }
     text_ += '}';
   }
   void target(Op op, Target kind, std::uint32_t place) {
@@ -298,6 +329,7 @@ class Writer {
       });
     }
     part_ = 0;
+    written_ += parts;
   }
 
   template <class UseAt>
@@ -311,11 +343,10 @@ class Writer {
     text_member(command.op == Op::update_node || command.op == Op::enable_node ? "node" : "name", command.name);
     if (command.op == Op::query) truth("answer", command.flag);
     if (command.op == Op::enable_node) truth("enabled", command.flag);
-    if (command.flag && (command.op == Op::record || command.op == Op::wait))
-      truth(command.target_kind == Target::stream ? collective_member : "external", true);
+    if (command.flag && command.target_kind == Target::event && (command.op == Op::record || command.op == Op::wait))
+      truth("external", true);
     uses(command.op, command.ends, command.use_count, use_at);
     if (part_ == 0) cost(command.op, recording_.cost(command));
-    if (const auto made = recording_.collective(command)) collective(*made);
     if (const auto gives = recording_.gives(command); !gives.empty()) {
       key("gives");
       text_ += '[';
@@ -359,13 +390,6 @@ class Writer {
     target(node.op, node.target_kind, node.target);
     uses(node.op, false, node.uses.size(), [&](std::size_t i) { return node.uses[i]; });
     cost(node.op, node.cost);
-    if (node.communicator != 0) {
-      key(collective_member);
-      text_ += '{';
-      number("communicator", node.communicator);
-      text_member("name", node.communicator_name);
-      text_ += '}';
-    }
     if (!node.bodies.empty()) {
       key("bodies");
       text_ += '[';
@@ -382,7 +406,9 @@ class Writer {
   const Recording& recording_;
   std::function<void(std::string_view)> sink_;
   std::string text_;
-  std::uint64_t part_ = 0;  ///< of a command that is several in files
+  std::uint64_t part_ = 0;     ///< of a command that is several in files
+  std::uint64_t written_ = 0;  ///< commands, in the file
+  std::vector<Part> parts_;
   std::map<Name, std::uint64_t> scopes_in_parts_;
 };
 

@@ -112,8 +112,6 @@ void Decoder::run_on_stream(const At& at, Draft& draft) {
   if (at.has("name")) draft.command.name = text(at.member("name"));
   if (at.has("uses")) draft.uses = operands(at.member("uses"), draft);
   if (at.has("cost")) draft.cost = cost(at.member("cost"));
-  if (at.has("x-collective") && draft.command.op != Op::host_function)
-    draft.collective = collective(at.member("x-collective"));
   if (!at.has("gives")) return;
   const At gives = at.member("gives");
   gives.is_array();
@@ -156,7 +154,6 @@ void Decoder::record_or_wait(const At& at, Draft& draft) {
     at.only({"id", "op", "thread", "file", "line", "stream", "for"});
     command.target_kind = Target::stream;
     command.target = stream_named(at.member("for"));
-    command.flag = at.has("x-collective") && at.member("x-collective").boolean();
     return;
   }
   at.only({"id", "op", "thread", "file", "line", "stream", "event", "external"});
@@ -278,11 +275,8 @@ void Decoder::build_graph(const At& at, Draft& draft) {
 
 void Decoder::commit(const Draft& draft) {
   const Command& command = draft.command;
-  const auto place = static_cast<std::uint32_t>(recording_.add(command, {.uses = draft.uses,
-                                                                         .cost = draft.cost,
-                                                                         .gives = draft.gives,
-                                                                         .nodes = draft.nodes,
-                                                                         .collective = draft.collective}));
+  const auto place = static_cast<std::uint32_t>(
+      recording_.add(command, {.uses = draft.uses, .cost = draft.cost, .gives = draft.gives, .nodes = draft.nodes}));
   if (command.id != none) places_[program].set(command.id, place);
   for (const std::uint32_t buffer : draft.allocated) buffer_made_[buffer] = true;
   if (command.op == Op::make && command.stream != none) stream_made_[command.stream] = true;

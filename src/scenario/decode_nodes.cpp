@@ -115,10 +115,6 @@ void Decoder::node_work(const At& at, Node& node, Draft& draft) {
     default:
       at.only({"name", "op", "after", "file", "line", "uses", "cost"});
       if (at.has("uses")) node.uses = operands(at.member("uses"), draft);
-      if (!at.has("x-collective") || node.op == Op::host_function) return;
-      const At collective = at.member("x-collective");
-      collective.only({"communicator", "name"});
-      node.communicator = communicator(collective, node.communicator_name);
   }
 }
 

@@ -128,8 +128,8 @@ std::uint64_t Decoder::communicator(const At& at, Name& name) {
   return number;
 }
 
-recorded::Collective Decoder::collective(const At& at) {
-  at.only({"communicator", "name", "number", "unit", "rank", "ranks", "from", "to"});
+recorded::Collective Decoder::call_of_rank(const At& at) {
+  at.only({"command", "communicator", "name", "number", "unit", "rank", "ranks", "from", "to"});
   recorded::Collective made;
   made.communicator = communicator(at, made.name);
   constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
@@ -152,6 +152,37 @@ recorded::Collective Decoder::collective(const At& at) {
     at.fault_at("number", "calls are counted from 1");
   }
   return made;
+}
+
+/// What the program does not say of one of its commands.
+void Decoder::collective(const At& at) {
+  if (at.value().kind != Value::Kind::object) at.only({});
+  if (!complete_[program]) throw NotYet{};
+  const At which = at.member("command");
+  const std::uint64_t place = which.count();
+  if (place >= recording_.size()) {
+    which.fault("the program has " + std::to_string(recording_.size()) + " commands");
+  }
+  const Command& command = recording_.command(place);
+  if (command.op == Op::launch || command.op == Op::external) {
+    recording_.set_collective(place, call_of_rank(at));
+  } else if (command.op == Op::build_graph) {
+    at.only({"command", "node", "communicator", "name"});
+    const At named = at.member("node");
+    const auto nodes = recording_.nodes(command);
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node& one) {
+      return (one.op == Op::launch || one.op == Op::external) && recording_.text(one.name) == named.name();
+    });
+    if (node == nodes.end()) named.fault("no launch or external of this name is in the list");
+    recorded::Collective made;
+    made.communicator = communicator(at, made.name);
+    recording_.set_collective(place, made, static_cast<std::size_t>(node - nodes.begin()));
+  } else {
+    at.only({"command"});
+    const bool orders = command.op == Op::wait && command.target_kind == Target::stream;
+    if (!orders) which.fault("it is no launch, external, wait for a stream or graph that is built");
+    recording_.set_collective(place, {});
+  }
 }
 
 void Decoder::source_line(const At& at, Name& file, std::uint32_t& line) {

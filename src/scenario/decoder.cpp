@@ -100,6 +100,7 @@ void Decoder::read(Section section, const At& at) {
     case streams: return stream(at);
     case events: return event(at);
     case buffers: return buffer(at);
+    case collectives: return collective(at);
     default: return command(at);
   }
 }

@@ -33,9 +33,9 @@ class Decoder final : public Members {
 
  private:
   /// In the order in which they refer to each other.
-  enum Section { devices, threads, streams, events, buffers, program, section_count };
-  static constexpr std::string_view section_names[section_count] = {"devices", "threads", "streams",
-                                                                    "events",  "buffers", "program"};
+  enum Section { devices, threads, streams, events, buffers, program, collectives, section_count };
+  static constexpr std::string_view section_names[section_count] = {"devices", "threads", "streams",      "events",
+                                                                    "buffers", "program", "x-collectives"};
   struct Later {
     std::size_t index;
     Value value;
@@ -57,7 +57,6 @@ class Decoder final : public Members {
     std::optional<Cost> cost;
     std::vector<Name> gives;
     std::vector<Node> nodes;
-    std::optional<recorded::Collective> collective;
     std::vector<std::uint32_t> allocated;  ///< buffers that it makes
   };
   void read_op(const At& at, Draft& draft);
@@ -94,7 +93,8 @@ class Decoder final : public Members {
   std::uint32_t live_buffer(const At& at, const Draft& draft) const;
   std::uint32_t allocated_buffer(const At& at, Draft& draft) const;
   Cost cost(const At& at) const;
-  recorded::Collective collective(const At& at);
+  recorded::Collective call_of_rank(const At& at);
+  void collective(const At& at);
   /// Its number, and what people call it.
   std::uint64_t communicator(const At& at, Name& name);
   Name text(const At& at) { return recording_.intern(at.string()); }

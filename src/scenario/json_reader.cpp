@@ -86,7 +86,7 @@ class Reader {
     Frame& frame = frames_.back();
     frame.key = name;
     if (skipped_ > 0) return true;
-    frame.ignored = name.rfind("x-", 0) == 0 && (name != "x-collective" || frames_.size() == 1);
+    frame.ignored = name.rfind("x-", 0) == 0 && (frames_.size() > 1 || !members_.is_list(name));
     if (frame.ignored) return true;
     if (frames_.size() == 1) {
       for (const std::string& seen : members_seen_) {

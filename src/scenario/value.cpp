@@ -59,7 +59,7 @@ At At::member(std::string_view key) const {
 void At::only(std::initializer_list<std::string_view> members) const {
   if (value_.kind != Value::Kind::object) fault(std::string("it must be an object, and is ") + what(value_));
   for (const std::string& key : value_.keys) {
-    if (key.rfind("x-", 0) != 0 && std::find(members.begin(), members.end(), key) == members.end()) {
+    if (std::find(members.begin(), members.end(), key) == members.end()) {
       fault_at(key, "there is no member of this name here");
     }
   }

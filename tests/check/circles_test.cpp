@@ -253,33 +253,45 @@ TEST(Circles, are_not_looked_for_where_ranks_are_in_other_processes) {
   EXPECT_NE(program.found[0].kind, weir::FindingKind::deadlock);
 }
 
-/// Two communicators of two ranks, and a graph with a collective of the second one.
-std::string scenario(bool circle) {
-  const auto part = [](const char* stream, int communicator, const char* name, int rank, int line) {
-    return std::string(R"({"op": "external", "stream": ")") + stream +
-           R"(", "name": "barrier", "file": "train.cpp", )" + R"("line": )" + std::to_string(line) +
-           R"(, "x-collective": {"communicator": )" + std::to_string(communicator) + R"(, "name": ")" + name +
-           R"(", "number": 1, "rank": )" + std::to_string(rank) + R"(, "ranks": 2}},)";
+/// Two communicators of two ranks, and a graph with a collective of the second one. `first`: what is said of collectives comes
+/// before the program.
+std::string scenario(bool circle, bool first) {
+  std::string program = R"("program": [{"op": "build_graph", "graph": "g", "nodes": [{"name": "n0", "op": "launch"}]})";
+  std::string said = R"({"command": 0, "node": "n0", "communicator": 2, "name": "grads"})";
+  int place = 0;
+  const auto launch = [&] {
+    ++place;
+    program += R"(, {"op": "launch_graph", "stream": "s0", "graph": "g", "file": "train.cpp", "line": 11})";
   };
-  const std::string launch =
-      R"({"op": "launch_graph", "stream": "s0", "graph": "g", "file": "train.cpp", "line": 11},)";
-  return R"({"format": "weir.scenario", "version": 1, "buffers": [], "x-collective": 5,
+  const auto part = [&](const std::string& stream, int communicator, const std::string& name, int rank, int line) {
+    program += R"(, {"op": "external", "stream": ")" + stream +
+               R"(", "name": "barrier", "file": "train.cpp", "line": )" + std::to_string(line) + "}";
+    said += R"(, {"command": )" + std::to_string(++place) + R"(, "communicator": )" + std::to_string(communicator) +
+            R"(, "name": ")" + name + R"(", "number": 1, "rank": )" + std::to_string(rank) +
+            R"(, "ranks": 2, "x-more": 1})";
+  };
+  if (!circle) launch();
+  part("s0", 1, "losses", 0, 10);
+  if (circle) launch();
+  part("s1", 2, "grads", 1, 12);
+  part("t0", 2, "grads", 0, 13);
+  part("s1", 1, "losses", 1, 14);
+  program += R"(, {"op": "wait", "stream": "s1", "for": "s0"}])";
+  said += R"(, {"command": )" + std::to_string(++place) + "}";
+  said = "\"x-collectives\": [" + said + "]";
+  return R"({"format": "weir.scenario", "version": 1, "buffers": [],
              "streams": [{"name": "s0", "kind": "non_blocking"}, {"name": "s1", "kind": "non_blocking"},
-                         {"name": "t0", "kind": "non_blocking", "x-collective": 1}],
-             "program": [{"op": "build_graph", "graph": "g", "nodes": [{"name": "n0", "op": "launch",
-                          "x-collective": {"communicator": 2, "name": "grads", "x-more": 1}}]},)" +
-         (circle ? "" : launch) + part("s0", 1, "losses", 0, 10) + (circle ? launch : "") +
-         part("s1", 2, "grads", 1, 12) + part("t0", 2, "grads", 0, 13) + part("s1", 1, "losses", 1, 14) +
-         R"({"op": "wait", "stream": "s0", "for": "s1", "x-collective": true},
-            {"op": "wait", "stream": "s1", "for": "s0", "x-collective": true}]})";
+                         {"name": "t0", "kind": "non_blocking"}], )" +
+         (first ? said + ", " + program : program + ", " + said) + "}";
 }
 
 TEST(Circles, of_scenario_files_are_found_with_their_lines) {
   for (const bool circle : {true, false}) {
     // Read, and read again from what is written.
-    const weir::Recording first = weir::parse_recording(scenario(circle));
+    const weir::Recording first = weir::parse_recording(scenario(circle, circle));
     const weir::Recording second = weir::parse_recording(to_json(first));
     EXPECT_EQ(to_json(first), to_json(second));
+    EXPECT_EQ(to_json(first), to_json(weir::parse_recording(scenario(circle, !circle))));
     for (const weir::Recording* recording : {&first, &second}) {
       weir::ScenarioChecker checker(*recording);
       checker.all();

@@ -165,25 +165,35 @@ std::vector<Mistake> mistakes() {
       "program[1].enabled");
   // ---- collectives
   const auto call = [&](const char* name, const std::string& members, const char* path) {
-    add(name, program(R"({"op": "external", "stream": "s", "x-collective": )" + members + "}"), path);
+    add(name,
+        scenario({.program = R"({"op": "external", "stream": "s"}, {"op": "fill", "stream": "s", "to": "a"},
+                                {"op": "build_graph", "graph": "g", "nodes": [{"name": "k", "op": "empty"}]})",
+                  .more = R"("x-collectives": [)" + members + "]"}),
+        path);
   };
-  call("collective is a number", "1", "program[0].x-collective");
-  call("collective of no communicator", R"({"number": 1, "rank": 0, "ranks": 2})",
-       "program[0].x-collective.communicator");
-  call("communicator 0", R"({"communicator": 0, "number": 1, "rank": 0, "ranks": 2})",
-       "program[0].x-collective.communicator");
-  call("collective without a number", R"({"communicator": 1, "rank": 0, "ranks": 2})",
-       "program[0].x-collective.number");
-  call("rank beyond all", R"({"communicator": 1, "number": 1, "rank": 2, "ranks": 2})", "program[0].x-collective.rank");
-  call("ranks beyond all", R"({"communicator": 1, "number": 1, "rank": 2, "ranks": 4294967296})",
-       "program[0].x-collective.ranks");
-  call("send to nobody", R"({"communicator": 1, "rank": 0, "ranks": 2, "from": 0})", "program[0].x-collective.to");
-  call("send of others", R"({"communicator": 1, "rank": 2, "ranks": 3, "from": 0, "to": 1})",
-       "program[0].x-collective.rank");
-  call("unknown member of a collective", R"({"communicator": 1, "number": 1, "rank": 0, "ranks": 2, "root": 0})",
-       "program[0].x-collective.root");
-  add("rank of a node", graph(R"({"name": "k", "op": "launch", "x-collective": {"communicator": 1, "rank": 0}})"),
-      "program[0].nodes[0].x-collective.rank");
+  add("collectives are an object", scenario({.more = R"("x-collectives": {})"}), "x-collectives");
+  call("collective is a number", "1", "x-collectives[0]");
+  call("collective of no command", R"({"communicator": 1})", "x-collectives[0].command");
+  call("command beyond all", R"({"command": 3})", "x-collectives[0].command");
+  call("command of another kind", R"({"command": 1})", "x-collectives[0].command");
+  call("node beyond all", R"({"command": 2, "node": "l", "communicator": 1})", "x-collectives[0].node");
+  call("node of another kind", R"({"command": 2, "node": "k", "communicator": 1})", "x-collectives[0].node");
+  call("collective of no communicator", R"({"command": 0, "number": 1, "rank": 0, "ranks": 2})",
+       "x-collectives[0].communicator");
+  call("communicator 0", R"({"command": 0, "communicator": 0, "number": 1, "rank": 0, "ranks": 2})",
+       "x-collectives[0].communicator");
+  call("collective without a number", R"({"command": 0, "communicator": 1, "rank": 0, "ranks": 2})",
+       "x-collectives[0].number");
+  call("rank beyond all", R"({"command": 0, "communicator": 1, "number": 1, "rank": 2, "ranks": 2})",
+       "x-collectives[0].rank");
+  call("ranks beyond all", R"({"command": 0, "communicator": 1, "number": 1, "rank": 2, "ranks": 4294967296})",
+       "x-collectives[0].ranks");
+  call("send to nobody", R"({"command": 0, "communicator": 1, "rank": 0, "ranks": 2, "from": 0})",
+       "x-collectives[0].to");
+  call("send of others", R"({"command": 0, "communicator": 1, "rank": 2, "ranks": 3, "from": 0, "to": 1})",
+       "x-collectives[0].rank");
+  call("unknown member of a collective",
+       R"({"command": 0, "communicator": 1, "number": 1, "rank": 0, "ranks": 2, "root": 0})", "x-collectives[0].root");
   return all;
 }
 
