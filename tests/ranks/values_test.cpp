@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/check.hpp>
 #include <weir/trace.hpp>
 
 #include "ranks/world.hpp"
@@ -300,6 +301,24 @@ TEST_F(OnRanks, collectives_follow_each_other_across_streams) {
   weir::all_reduce(other, shared(), weir::inout(y));
   s_.wait(other);
   expect("twice", y, [&](std::size_t i) { return static_cast<double>(size_) * folded<double>(weir::Plus{}, i); });
+}
+
+// Nothing but the order of the communicator, which a checker of each process knows.
+TEST_F(OnRanks, calls_in_any_streams_follow_each_other_and_are_no_race) {
+  const weir::Stream other(ranks_test::device(), {.blocking = false});
+  const auto x = mine<double>(1000);
+  s_.synchronize();
+  std::size_t errors = 0;
+  {
+    weir::Checker checker({.mode = weir::CheckMode::collect});
+    weir::all_reduce(s_, shared(), weir::inout(x));
+    weir::all_reduce(other, shared(), weir::inout(x));
+    s_.wait(other);
+    checker.finish();
+    errors = checker.errors();
+  }
+  EXPECT_EQ(errors, 0u);
+  expect("twice", x, [&](std::size_t i) { return static_cast<double>(size_) * folded<double>(weir::Plus{}, i); });
 }
 
 TEST_F(OnRanks, split_gives_communicators_of_those_with_one_color) {
