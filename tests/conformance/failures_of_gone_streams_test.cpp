@@ -1,9 +1,11 @@
 // The failure of a stream that was destroyed before anybody was told: those who wait for its work fail all the same.
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -193,6 +195,29 @@ TEST_F(FailuresOfGoneStreams, many_of_one_queue_are_reported_in_their_order_and_
   }
   device_.synchronize();
   for (const weir::Event& e : events) e.synchronize();
+}
+
+/// An exception that owns a stream, which ends with it.
+struct LeavesAStream : std::runtime_error {
+  explicit LeavesAStream(std::shared_ptr<weir::Stream> s)
+      : std::runtime_error("the pipe burst"), stream(std::move(s)) {}
+  std::shared_ptr<weir::Stream> stream;
+};
+
+// A queue remembers the last failures that it reported, for waits from before: exceptions of those that it forgets end in the call
+// that reports a later one.
+TEST_F(FailuresOfGoneStreams, exceptions_that_a_report_lets_go_of_may_end_streams) {
+  constexpr int more_than_a_queue_remembers = 20;
+  for (int i = 0; i < more_than_a_queue_remembers; ++i) {
+    {
+      const weir::Stream gone(device_, {.blocking = false});
+      auto owned = std::make_shared<weir::Stream>(device_);
+      weir::host_call(gone, [&owned] { throw LeavesAStream(std::move(owned)); });
+      ASSERT_TRUE(eventually([&] { return gone.done(); }));
+    }
+    EXPECT_TRUE(error_of([&] { device_.synchronize(); }).has_value()) << i;
+  }
+  device_.synchronize();
 }
 
 //  Streams fail and go while another thread synchronises the device: each failure is thrown once.

@@ -66,6 +66,7 @@ void CpuDevice::synchronize(const char*, SourceLocation) {
 /// The oldest, over all queues.
 std::shared_ptr<const Error> CpuDevice::report_lost() {
   if (lost_.load(std::memory_order_acquire) == 0) return nullptr;
+  std::shared_ptr<const Error> forgotten;  // goes behind the lock: its exception may own a stream
   const detail::LockGuard guard(queues_mutex_);
   CpuQueue* oldest = nullptr;
   for (const auto* queues : {&open_, &free_}) {
@@ -77,7 +78,7 @@ std::shared_ptr<const Error> CpuDevice::report_lost() {
   }
   if (oldest == nullptr) return nullptr;
   lost_.fetch_sub(1, std::memory_order_release);
-  return oldest->failures().report_lost();
+  return oldest->failures().report_lost(forgotten);
 }
 
 void CpuDevice::drain() noexcept {

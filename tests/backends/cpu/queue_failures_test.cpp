@@ -32,7 +32,8 @@ TEST(QueueFailures, WhatNobodyWasToldOfIsLost) {
   EXPECT_EQ(failures.oldest_lost(), 7u);
   EXPECT_FALSE(failures.failed());
   EXPECT_NE(failures.inherited_at(1, 0), nullptr);
-  EXPECT_NE(failures.report_lost(), nullptr);
+  std::shared_ptr<const Error> forgotten;
+  EXPECT_NE(failures.report_lost(forgotten), nullptr);
   EXPECT_EQ(failures.oldest_lost(), QueueFailures::none);
 }
 

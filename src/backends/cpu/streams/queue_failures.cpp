@@ -77,14 +77,15 @@ bool QueueFailures::lose(std::uint64_t until, std::uint64_t order, bool legacy_k
   return true;
 }
 
-std::shared_ptr<const Error> QueueFailures::report_lost() noexcept {
-  Reported forgotten;
+std::shared_ptr<const Error> QueueFailures::report_lost(std::shared_ptr<const Error>& forgotten) noexcept {
+  Reported before;
   std::unique_ptr<Lost> taken;
   SpinGuard guard(lock_);
   taken = std::move(lost_);
   lost_ = std::move(taken->next);
   std::shared_ptr<const Error> error = taken->failure.error;
-  remember(std::move(taken->failure), taken->until, forgotten);
+  remember(std::move(taken->failure), taken->until, before);
+  forgotten = std::move(before.failure.error);
   return error;
 }
 

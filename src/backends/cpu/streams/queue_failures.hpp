@@ -62,8 +62,9 @@ class QueueFailures {
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   /// The order of the oldest.
   std::uint64_t oldest_lost() const noexcept { return lost_ ? lost_->order : none; }
-  /// Takes the oldest.
-  std::shared_ptr<const Error> report_lost() noexcept;
+  /// Takes the oldest. `forgotten` gets an earlier one that is remembered no longer: it may hold an exception of the user's, and goes
+  /// behind the device's lock.
+  std::shared_ptr<const Error> report_lost(std::shared_ptr<const Error>& forgotten) noexcept;
   /// Calls f(sequence) for those that the legacy stream has yet to wait for; they are known to it once f returned.
   template <class F>
   void tell_legacy(F&& f) {
