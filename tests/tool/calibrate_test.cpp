@@ -18,6 +18,7 @@
 #include <weir/recording.hpp>
 #include <weir/sim.hpp>
 
+#include "support/sanitizers.hpp"
 #include "tool.hpp"
 
 namespace {
@@ -215,13 +216,16 @@ TEST_F(Calibrate, C12_predictions_by_the_card_alone_are_as_good_as_by_the_profil
   std::vector<double> errors;
   std::string line;
   std::getline(measured, line);
-  while (std::getline(measured, line)) {
+  // A sanitizer takes each prediction long, and sees the same in all of them.
+  const std::size_t every = weir_test::under_address_sanitizer ? 16 : 1;
+  for (std::size_t i = 0; std::getline(measured, line); ++i) {
+    if (i % every != 0) continue;
     const std::vector<std::string> row = split(line);
     const weir::Recording program = weir::parse_recording(pipeline(row));
     const double us = weir::sim::predict(program, {card, {}, false, false}).makespan_us;
     errors.push_back(100 * std::abs(us / std::stod(row[8]) - 1));
   }
-  ASSERT_GT(errors.size(), 700u);
+  ASSERT_GT(errors.size(), 700u / every);
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 1);
   EXPECT_LT(errors[errors.size() * 95 / 100], 6);
