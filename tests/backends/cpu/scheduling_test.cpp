@@ -1,9 +1,14 @@
 // Queues with work find somebody to run them, whatever fails or is observed, and done() does not wait for formalities.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -158,6 +163,50 @@ TEST(Formalities, work_behind_a_wait_that_is_over_is_not_run_by_asking) {
   EXPECT_TRUE(b.done());
   a.retire();
   b.retire();
+}
+
+/// Does something in the thread that completes a command, before that goes on.
+template <class F>
+class Told final : public weir::detail::Signal {
+ public:
+  explicit Told(F f) : f_(f) {}
+  void give(std::shared_ptr<const weir::Error>) noexcept override { f_(); }
+
+ private:
+  F f_;
+};
+
+bool is_asleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.compare(name_end, 3, ") S") == 0;
+}
+
+//  b: [work] [an empty record]      its worker has done the work, and is kept from the record until the one who asks sleeps for it
+TEST(Formalities, that_a_worker_is_kept_from_are_waited_for_a_moment) {
+  const pid_t asker = gettid();
+  bool yes = false;
+  // On a busy machine the worker may come too late, but not each time.
+  for (int round = 0; round < 500 && !yes; ++round) {
+    weir::cpu::CpuQueue& b = open_queue(false);
+    submit_work(b);
+    std::atomic<bool> kept{false}, answered{false};
+    const auto keep = [&] {
+      kept = true;
+      while (!answered && !is_asleep(asker)) std::this_thread::yield();
+    };
+    std::unique_ptr<weir::detail::Signal> signal = std::make_unique<Told<decltype(keep)>>(keep);
+    b.signal_behind(b.tail(), signal);
+    b.append_empty(weir::cpu::Origin{});
+    std::thread worker([&b] { b.wait_until(b.tail()); });
+    while (!kept) std::this_thread::yield();
+    yes = b.done();
+    answered = true;
+    worker.join();
+    b.retire();
+  }
+  EXPECT_TRUE(yes);
 }
 
 TEST(Formalities, the_legacy_stream_is_done_once_what_it_stands_for_is) {
