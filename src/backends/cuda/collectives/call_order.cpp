@@ -177,6 +177,7 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
     switch (Handing(last_, *waiting.transport, call, waiting_.size() > 1).run()) {
       case Handing::Outcome::handed: return Answer::handed;
       case Handing::Outcome::waits: return Answer::waits;
+      case Handing::Outcome::later: return Answer::is_full;
       case Handing::Outcome::is_over: break;
     }
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/collectives/standing_waits.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -108,7 +109,7 @@ Handing::~Handing() {
 Handing::Outcome Handing::run() {
   const RoomCall room;
   if (!take_parts()) return Outcome::waits;
-  make_ranks(*transport_.ranks(), where_);
+  if (!make_what_it_needs()) return Outcome::later;
   for (Target& target : targets_) {
     target.lane = transport_.ranks()->lanes[target.rank];
     if (!target.direct) target.part->set_written_by_lane(true);
@@ -138,6 +139,17 @@ bool Handing::come_to_part(Target& target) {
 
 bool Handing::take_parts() {
   return std::all_of(targets_.begin(), targets_.end(), [&](Target& target) { return come_to_part(target); });
+}
+
+/// Its own streams may wait for it, where it could not be made before: then there is nothing to wait for.
+bool Handing::make_what_it_needs() {
+  NcclRanks& ranks = *transport_.ranks();
+  if (ranks.made.load(std::memory_order_relaxed)) return true;
+  const bool stands = std::any_of(targets_.begin(), targets_.end(),
+                                  [](const Target& target) { return target.part->state() == NcclPart::State::held; });
+  const Making making(stands || !ranks.comms.empty());
+  if (making.begun()) make_ranks(ranks, where_);
+  return making.begun();
 }
 
 /// NCCL's streams, and what they wait for before it.

@@ -24,6 +24,7 @@ class Handing {
   enum class Outcome {
     handed,
     waits,   ///< a part is neither deferred nor held: the thread that is about to hold it will say when
+    later,   ///< its communicator has to be made, and a stream waits for another call: it is looked again behind that
     is_over  ///< it failed before
   };
   /// Throws weir::Error, and then nothing more of it is done.
@@ -45,6 +46,7 @@ class Handing {
     std::shared_ptr<StockEvent> end = nullptr;
   };
   bool take_parts();
+  bool make_what_it_needs();
   bool come_to_part(Target& target);
   void come_behind_all();
   void mark_in_lane(Target& target);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "backends/cuda/collectives/standing_waits.hpp"
 #include "backends/cuda/streams/signals.hpp"
 
 namespace weir::cuda {
@@ -12,9 +13,12 @@ HeldRow::HeldRow(std::shared_ptr<StockEvent> before, std::size_t parts, SourceLo
       word_(Signals::instance().take_word(where)),
       count_(word_.awaited),
       open_(parts),
-      not_over_(parts) {}
+      not_over_(parts) {
+  StandingWaits::instance().come();
+}
 
 HeldRow::~HeldRow() {
+  if (open_ != 0) StandingWaits::instance().go();
   reach();  // where the wait did not get into the stream: the word may serve again
   Signals::instance().give_word(word_);
 }
@@ -23,14 +27,14 @@ void HeldRow::enter_lane(Member& member) noexcept {
   const detail::LockGuard guard(mutex_);
   if (member != Member::open) return;
   member = Member::in_lane;
-  --open_;
+  close_one();
 }
 
 void HeldRow::leave_lane(Member& member) noexcept {
   const detail::LockGuard guard(mutex_);
   if (member != Member::in_lane) return;
   member = Member::open;
-  ++open_;
+  if (open_++ == 0) StandingWaits::instance().come_back();
   by_lane_ = false;
 }
 
@@ -43,9 +47,13 @@ bool HeldRow::ends_by_lane() noexcept {
 void HeldRow::end(Member& member) noexcept {
   const detail::LockGuard guard(mutex_);
   if (member == Member::over) return;
-  if (member == Member::open) --open_;
+  if (member == Member::open) close_one();
   member = Member::over;
   if (--not_over_ == 0 && !by_lane_) reach();
+}
+
+void HeldRow::close_one() noexcept {
+  if (--open_ == 0) StandingWaits::instance().go();
 }
 
 void HeldRow::give_up() noexcept { reach(); }

@@ -45,6 +45,7 @@ class HeldRow {
   void give_up() noexcept;
 
  private:
+  void close_one() noexcept WEIR_NEEDS(mutex_);
   void reach() noexcept;
 
   const std::shared_ptr<StockEvent> before_;

@@ -11,6 +11,7 @@
 #include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/nccl_stops.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/collectives/standing_waits.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/driver.hpp"
@@ -321,10 +322,15 @@ void make_ranks(NcclRanks& all, SourceLocation where) {
 
 void make_unless_made(NcclRanks& ranks, SourceLocation where) {
   // Who has the lock makes them itself, where it needs them.
-  if (ranks.made.load(std::memory_order_acquire) || CallOrder::is_mine()) return;
-  const detail::LockGuard guard(CallOrder::instance().lock());
-  const CallOrder::Mine mine;
-  make_ranks(ranks, where);
+  if (CallOrder::is_mine()) return;
+  while (!ranks.made.load(std::memory_order_acquire)) {
+    {
+      const CallOrderLock order(true);
+      const Making making(!ranks.comms.empty());
+      if (making.begun()) return make_ranks(ranks, where);
+    }
+    StandingWaits::instance().wait_until_gone();
+  }
 }
 
 std::shared_ptr<const void> keep_for_graph(const std::shared_ptr<NcclRanks>& ranks) {
