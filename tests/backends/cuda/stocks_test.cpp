@@ -26,20 +26,22 @@ using weir::cuda::Stocks;
 
 weir::Device gpu() { return weir::devices("cuda").at(0); }
 
-/// The housekeeping thread does nothing while this lives.
+/// The housekeeping thread does nothing while this lives, and is through with what it was given then: it fills stocks that are about to
+/// be gone.
 class LateHousekeeping {
  public:
   LateHousekeeping() {
     auto task = weir::cuda::make_task([this] {
       begun_.set_value();
       go_on_.get_future().wait();
-      over_.set_value();
     });
     weir::cuda::TaskThread::housekeeper().post(task);
     begun_.get_future().wait();
   }
   ~LateHousekeeping() {
     go_on_.set_value();
+    auto task = weir::cuda::make_task([this] { over_.set_value(); });
+    weir::cuda::TaskThread::housekeeper().post(task);
     over_.get_future().wait();
   }
   LateHousekeeping(const LateHousekeeping&) = delete;

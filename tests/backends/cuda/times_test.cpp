@@ -42,7 +42,10 @@ class Times final : public weir::Observer {
     const std::lock_guard lock(mutex_);
     if (stream == stream_) nodes_.push_back(span);
   }
-  void of(weir::StreamRef stream) { stream_ = stream.id(); }
+  void of(weir::StreamRef stream) {
+    const std::lock_guard lock(mutex_);
+    stream_ = stream.id();
+  }
   std::vector<weir::Span> all() {
     const std::lock_guard lock(mutex_);
     return spans_;
