@@ -81,12 +81,37 @@ class CopyLanes {
     static auto& lanes = *new CopyLanes;
     return lanes;
   }
+  /// They are opened without the lock: that may wait. Where two threads open them, the second one gives its own back.
   Pair of(CudaDevice& device, SourceLocation where) {
+    {
+      const detail::LockGuard guard(mutex_);
+      const auto found = lanes_.find(device.index());
+      if (found != lanes_.end()) return found->second;
+    }
+    Opened opened;
+    open(device, opened.pair, where);
     const detail::LockGuard guard(mutex_);
-    const auto found = lanes_.find(device.index());
-    if (found != lanes_.end()) return found->second;
-    device.start(where);
+    const auto [place, first] = lanes_.emplace(device.index(), opened.pair);
+    if (first) opened.pair = {};
+    return place->second;
+  }
+
+ private:
+  /// Those that nobody has taken go back.
+  struct Opened {
+    Opened() = default;
+    ~Opened() {
+      for (CudaQueue* const lane : pair) {
+        if (lane != nullptr) lane->retire();
+      }
+    }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
     Pair pair{};
+  };
+
+  static void open(CudaDevice& device, Pair& pair, SourceLocation where) {
+    device.start(where);
     for (CudaQueue*& lane : pair) {
       QueueOptions options;
       options.kind = QueueOptions::Kind::internal;
@@ -96,10 +121,8 @@ class CopyLanes {
       lane = &device.open_queue(options);
       static_cast<void>(lane->stream(where));
     }
-    return lanes_[device.index()] = pair;
   }
 
- private:
   detail::Mutex mutex_;
   std::map<int, Pair> lanes_ WEIR_GUARDED_BY(mutex_);
 };
