@@ -213,7 +213,7 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
       return;
     }
     decides_.store(false, std::memory_order_release);
-    if (hub_said_goodbye_) return;
+    // Also behind its goodbye: who has asked it something since waits for an answer.
     for_each_listener([&](RankListener& one) { one.dead(0, why); });
   }
 
@@ -333,7 +333,6 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
         if (const auto listener = listener_of(numbers[0])) listener->split(numbers[1], choices);
         return;
       }
-      case Type::bye: hub_said_goodbye_ = true; return;
       default: return;
     }
   }
@@ -358,7 +357,6 @@ class Control::Shared : public std::enable_shared_from_this<Control::Shared> {
   std::vector<ControlMessage> here_;  ///< of the hub, to this rank
   std::vector<RankClock::time_point> heard_;
   RankClock::time_point last_look_ = RankClock::now();
-  bool hub_said_goodbye_ = false;
   bool saying_goodbye_ = false;
   std::uint64_t taken_count_ = 0;
 

@@ -1,9 +1,14 @@
 // What goes on among processes when one has failed: a communicator of the others.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -79,10 +84,34 @@ class SurvivorScene : public ::testing::Test {
     } catch (const weir::Error&) {
     }
   }
+  /// This rank's stream fails before its call.
+  void fail_here() {
+    weir::Stream s(ranks_test::device());
+    weir::host_call(s, [] { throw std::runtime_error("the disk is full"); });
+    for (int i = 0; i < 2; ++i) {
+      try {
+        if (i == 0) weir::barrier(s, comm_);
+        s.synchronize();
+      } catch (const weir::Error&) {
+      }
+    }
+  }
+  void say_who_ends() const {
+    if (comm_.rank() != 0) return;
+    std::ofstream(ranks_test::SharedGate("first.new").path()) << getpid() << std::flush;
+    std::filesystem::rename(ranks_test::SharedGate("first.new").path(), ranks_test::SharedGate("first").path());
+  }
+  static void await_end_of_first() {
+    ranks_test::SharedGate("first").wait();
+    pid_t first = 0;
+    std::ifstream(ranks_test::SharedGate("first").path()) >> first;
+    while (kill(first, 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   /// Sums of the ranks before, by those that are left.
   void go_on() {
     try {
       const weir::Communicator rest = comm_.without_failed();
+      ranks_test::SharedGate("asked").open();
       weir::Stream s(ranks_test::device());
       for (const std::size_t count : {1u, 100'000u}) {
         const auto x = weir::full<int>(s, count, 1 << comm_.rank());
@@ -157,6 +186,23 @@ TEST_F(Survivors, of_survivors_are_found_as_well) {
 TEST(SurvivingProcesses, go_on_without_one_that_was_killed) {
   expect_words(run("killed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5"});
 }
+TEST(SurvivingProcesses, go_on_without_one_whose_stream_failed_which_hears_that_it_did) {
+  expect_words(run("stream_failed"), {"rank 0 is 0 of 2 in grads': 5", "rank 2 is 1 of 2 in grads': 5",
+                                      "rank 1 stays: rank_failed: weir::", "this rank is one that failed"});
+}
+TEST(SurvivingProcesses, that_are_none_know_it_without_the_first_one) {
+  expect_words(run("stream_failed_and_alone"), {"rank 1 stays: rank_failed: weir::", "this rank is one that failed"});
+}
+TEST(SurvivingProcesses, hear_that_the_first_one_has_ended_while_they_wait_for_its_answer) {
+  const std::string out = run("first_one_ends");
+  expect_words(out, {"rank 1 stays: rank_failed: ", "rank 2 stays: "});
+  expect_words(out.substr(std::min(out.find("rank 1 stays"), out.size())),
+               {"rank 0's process is gone, which would say who"});
+}
+TEST(SurvivingProcesses, that_split_behind_the_end_of_the_first_one_are_told_at_once) {
+  const std::string why = " cannot split: rank_failed: weir::Communicator::size: ";
+  expect_words(run("split_behind_first"), {"rank 1" + why, "rank 2" + why, "rank 0's process is gone"});
+}
 TEST(SurvivingProcesses, are_all_of_them_where_nobody_is_to_blame) {
   expect_words(run("aborted"), {"rank 0 is 0 of 3 in grads': 7", "rank 2 is 2 of 3 in grads': 7"});
 }
@@ -179,4 +225,44 @@ TEST_F(SurvivorScene, aborted) {
   if (comm_.rank() == 1) comm_.abort();
   fail();
   go_on();
+}
+TEST_F(SurvivorScene, stream_failed) {
+  if (comm_.rank() == 1) {
+    fail_here();
+  } else {
+    fail();
+  }
+  go_on();
+}
+TEST_F(SurvivorScene, stream_failed_and_alone) {
+  if (comm_.rank() == 1) {
+    fail_here();
+    await_end_of_first();
+    go_on();
+  } else {
+    fail();
+  }
+  say_who_ends();
+}
+TEST_F(SurvivorScene, first_one_ends) {
+  if (comm_.rank() == 1) comm_.abort();
+  fail();
+  say_who_ends();
+  if (comm_.rank() == 0) {
+    ranks_test::SharedGate("asked").wait();
+    return;
+  }
+  if (comm_.rank() == 2) await_end_of_first();  // so that the other one waits for this one
+  go_on();
+}
+TEST_F(SurvivorScene, split_behind_first) {
+  say_who_ends();
+  if (comm_.rank() == 0) return;
+  await_end_of_first();
+  try {
+    std::printf("rank %d is one of %d\n", comm_.rank(), comm_.split(0, 0).size());
+  } catch (const weir::Error& error) {
+    std::printf("rank %d cannot split: %s: %s\n", comm_.rank(), ranks_test::name_of(error.errc()), error.what());
+  }
+  std::fflush(stdout);
 }

@@ -110,8 +110,11 @@ Member& Communicator::member(const char* operation, SourceLocation where) const 
   const auto until = std::chrono::steady_clock::now() + parent->timeout;
   while (split->results.empty()) {
     if (parent->failure && !split->of_survivors) parent->refuse(member.rank, operation, where);
-    const std::string why_not = split->of_survivors ? parent->ranked->why_not_on() : std::string();
-    if (!why_not.empty()) throw Error(Errc::rank_failed, operation, parent->describe(member.rank), why_not, where);
+    if (parent->ranked && !split->decided) {
+      if (split->of_survivors && parent->ranked->is_out()) refuse_failed(*parent, member.rank, operation, where);
+      const std::string why_not = parent->ranked->why_undecided();
+      if (!why_not.empty()) throw Error(Errc::rank_failed, operation, parent->describe(member.rank), why_not, where);
+    }
     if (parent->split_changed.wait_until(lock, until) != std::cv_status::timeout || !split->results.empty()) continue;
     if (parent->failure && !split->of_survivors) continue;
     std::string missing;
@@ -208,6 +211,7 @@ Communicator Communicator::without_failed(SourceLocation where) const {
   if (!state.failure) throw Error(Errc::not_ready, operation, state.describe(mine.rank), "nothing has failed", where);
   if (state.ranked) {
     const std::string why_not = state.ranked->why_not_on();
+    if (why_not.empty() && state.ranked->is_out()) refuse_failed(state, mine.rank, operation, where);
     if (!why_not.empty()) throw Error(Errc::not_supported, operation, state.describe(mine.rank), why_not, where);
     if (!state.survivors_split) {
       state.survivors_split = std::make_shared<CommunicatorState::Split>();

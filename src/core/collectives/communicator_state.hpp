@@ -238,6 +238,7 @@ struct CommunicatorState::Split {
     int rank;
   };
   bool of_survivors = false;                                                ///< its communicator has failed
+  bool decided = false;                                                     ///< by rank 0's process; results may follow
   std::vector<std::optional<Choice>> choices;                               ///< where all ranks are here
   std::vector<std::pair<std::shared_ptr<CommunicatorState>, int>> results;  ///< by the rank before; empty: not decided
 };

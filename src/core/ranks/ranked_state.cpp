@@ -157,6 +157,10 @@ std::string RankedState::why_not_on() const {
   if (!link_->link->outlives_ranks()) {
     return "ranks that send by " + std::string(link_->link->name()) + " cannot go on without those that failed";
   }
+  return is_out_ ? std::string() : why_undecided();
+}
+
+std::string RankedState::why_undecided() const {
   return control_->decides() ? std::string() : "rank 0's process is gone, which would say who goes on";
 }
 
@@ -328,6 +332,7 @@ void RankedState::verdict(Errc code, const std::vector<int>& failed, const std::
   for (const int rank : failed) {
     const int here = rank_here(rank);
     if (here >= 0) communicator->ranks[static_cast<std::size_t>(here)].failed = true;
+    is_out_ = is_out_ || here == place_.rank;
   }
   engine_->stop(code, what, own_call_, own_failure_);
   communicator->split_changed.notify_all();
@@ -353,13 +358,13 @@ void RankedState::left(int rank, std::uint64_t calls, const std::vector<PairCoun
 
 void RankedState::dead(int rank, const std::string& why) {
   const int here = rank_here(rank);
-  if (here < 0) return;
   std::string what;
   {
     const auto communicator = communicator_.lock();
     if (!communicator) return;
     const LockGuard guard(communicator->mutex);
-    communicator->split_changed.notify_all();
+    communicator->split_changed.notify_all();  // nobody answers who splits it, whoever its ranks are
+    if (here < 0) return;
     if (communicator->ranks[static_cast<std::size_t>(here)].left) return;
     communicator->ranks[static_cast<std::size_t>(here)].failed = true;
     what = "rank " + std::to_string(here) + " is gone: " + why + own_table(*communicator);
@@ -380,6 +385,7 @@ void RankedState::split(std::uint64_t number, const std::vector<Choice>& choices
       split = communicator->splits[static_cast<std::size_t>(number)];
     }
     if (!split) return;
+    split->decided = true;
     devices.push_back(communicator->ranks[static_cast<std::size_t>(place_.rank)].device);
   }
   const Choice& mine = choices[static_cast<std::size_t>(place_.rank)];

@@ -52,8 +52,12 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   void split(std::uint64_t number, int color, int key);
   /// Tells rank 0's process that this rank goes on without those that failed.
   void go_on() { control_->split(place_.context, split_of_survivors, 0, place_.rank); }
-  /// Why it cannot; empty if it can.
+  /// Why it cannot; empty if it can, or is one that failed.
   std::string why_not_on() const;
+  /// Why nobody says what becomes of a split; empty if somebody does.
+  std::string why_undecided() const;
+  /// Whether it is known to be one that the communicator failed by.
+  bool is_out() const { return is_out_; }
   /// Of all ranks, as far as this one knows without the others.
   std::string own_table(const CommunicatorState& communicator) const WEIR_NEEDS(communicator.mutex);
   /// Looks for calls that wait too long: when to look again.
@@ -113,6 +117,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   std::vector<PairCounts> their_pairs_;  ///< what each that has left called with this one
   std::optional<Proposal> proposal_;
   bool provisional_ = false;  ///< the failure is this rank's own account, which a verdict's takes the place of
+  bool is_out_ = false;       ///< a verdict says so
   const LocalCall* own_call_ = nullptr;       ///< its stream failed
   std::shared_ptr<const Error> own_failure_;  ///< by this
 };
