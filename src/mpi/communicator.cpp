@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 #include <weir/mpi.hpp>
 
 #include "mpi/goodbye.hpp"
@@ -29,7 +31,11 @@ constexpr const char* operation = "weir::mpi::communicator";
   throw Error(code, operation, device.name(), why, where);
 }
 
+/// Of the process that initialised MPI: a child that it forks ends without a word, since MPI's connections are its parent's.
+std::atomic<pid_t> initializer{0};
+
 void finalize() {
+  if (initializer.load() != getpid()) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
@@ -57,6 +63,7 @@ void initialize(Device device, SourceLocation where) {
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
       refuse(Errc::not_supported, device, "MPI_Init_thread failed", where);
     }
+    initializer.store(getpid());
     std::atexit(finalize);
     finalizes.store(true);
   }

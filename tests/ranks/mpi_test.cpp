@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "ranks/programs.hpp"
@@ -26,7 +29,9 @@ std::size_t count_of(std::string_view word, const std::string& out) {
   for (std::size_t at = out.find(word); at != std::string::npos; at = out.find(word, at + 1)) ++count;
   return count;
 }
+pid_t scene_of = 0;  ///< the process
 void say_whether_it_is_over() {
+  if (scene_of != getpid()) std::_Exit(0);  // a child: objects of the test have threads that it has not
   int over = 0;
   MPI_Finalized(&over);
   std::printf("MPI is %s\n", over != 0 ? "over" : "there");
@@ -37,6 +42,7 @@ class MpiScene : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::getenv("WEIR_TEST_MPI_SCENE") == nullptr) GTEST_SKIP() << "Mpi.* starts it";
+    scene_of = getpid();
   }
 };
 
@@ -49,6 +55,11 @@ TEST(Mpi, that_weir_initialised_is_finalised_by_it) {
 TEST(Mpi, that_the_program_initialised_is_left_to_it) {
   const std::string out = run("initialised_before");
   EXPECT_EQ(count_of("MPI is there", out), 2u) << out;
+}
+TEST(Mpi, is_no_concern_of_a_forked_child_that_ends) {
+  const std::string out = run("forked");
+  EXPECT_EQ(count_of("the child has ended well", out), 2u) << out;
+  EXPECT_EQ(count_of("MPI is over", out), 2u) << out;
 }
 TEST(Mpi, with_less_than_all_threads_is_refused_with_what_to_do) {
   const std::string out = run("with_less");
@@ -70,6 +81,22 @@ TEST_F(MpiScene, initialised_before) {
   });
   const weir::Communicator comm = weir::mpi::communicator(ranks_test::device(), MPI_COMM_WORLD);
   EXPECT_EQ(comm.size(), 2);
+}
+TEST_F(MpiScene, forked) {
+  std::atexit(say_whether_it_is_over);
+  const weir::Communicator comm = weir::mpi::communicator(ranks_test::device(), MPI_COMM_WORLD);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    std::exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  if (status == 0) std::printf("the child has ended well\n");
+  std::fflush(stdout);
+  const weir::Stream s(ranks_test::device());
+  weir::barrier(s, comm);
+  s.synchronize();
 }
 TEST_F(MpiScene, with_less) {
   int level = 0;
