@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <weir/weir.hpp>
@@ -54,6 +56,32 @@ TEST(Reports, a_device_reports_no_failure_of_work_that_it_did_not_wait_for) {
   later.gate.open();
   EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { later.s.synchronize(); }));
   EXPECT_EQ(marker.value(), 0);
+}
+
+/// An exception that waits for a stream when it ends.
+struct WaitsAtItsEnd : std::runtime_error {
+  explicit WaitsAtItsEnd(std::shared_ptr<weir::Stream> about) : std::runtime_error("waits"), stream(std::move(about)) {}
+  WaitsAtItsEnd(const WaitsAtItsEnd&) = default;
+  WaitsAtItsEnd& operator=(const WaitsAtItsEnd&) = delete;
+  ~WaitsAtItsEnd() override {
+    if (stream.use_count() == 1) told = error_of([&] { stream->synchronize(); }).has_value();
+  }
+  std::shared_ptr<weir::Stream> stream;
+  static inline bool told = false;
+};
+
+// A stream remembers what it reported last: the report of a later failure lets go of that, and of what its exception owns.
+TEST(Reports, let_go_of_exceptions_that_wait_for_failed_streams) {
+  const weir::Stream s(device_of_reports(), {.blocking = false});
+  auto failed = std::make_shared<weir::Stream>(device_of_reports(), weir::StreamOptions{.blocking = false});
+  weir::host_call(*failed, [] { throw std::runtime_error("nobody asked"); });
+  EXPECT_TRUE(eventually([&] { return failed->done(); }));
+  weir::host_call(s, [&failed] { throw WaitsAtItsEnd(std::move(failed)); });
+  EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { s.synchronize(); }));
+  EXPECT_FALSE(WaitsAtItsEnd::told);
+  weir::host_call(s, [] { throw std::runtime_error("a later one"); });
+  EXPECT_TRUE(fails_with(weir::Errc::host_function_failed, [&] { s.synchronize(); }));
+  EXPECT_TRUE(WaitsAtItsEnd::told);
 }
 
 /// Copies that return when they are done throw what their stream's synchronisation would.

@@ -72,12 +72,13 @@ void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
 
 void FailureState::settle_tagged(std::uint64_t place) {
   if (!in_doubt()) return;
+  LetGo let_go;
   const detail::LockGuard guard(mutex());
   std::vector<std::uint64_t> over;
   for (auto open = unsettled_.begin(); open != unsettled_.end() && open->place <= place; ++open) {
     if (open->tag != 0) over.push_back(open->place);
   }
-  for (const std::uint64_t one : over) settle_locked(one, nullptr);
+  for (const std::uint64_t one : over) settle_locked(one, nullptr, let_go);
 }
 
 bool FailureState::is_unsettled(std::uint64_t place) const {
@@ -92,16 +93,18 @@ bool FailureState::in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const
 }
 
 void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
+  LetGo let_go;
   const detail::LockGuard guard(mutex());
-  settle_locked(place, error);
+  settle_locked(place, error, let_go);
 }
 
-void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) {
+void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, LetGo& let_go) {
   const auto open = find(place);
   if (open == unsettled_.end()) return;
   unsettled_.erase(open);
   if (error && place < failed_at_.load(std::memory_order_relaxed)) {
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
+    if (error_) let_go.push_back(std::move(error_));
     error_ = error;
     failed_at_.store(place, std::memory_order_release);
     if (auto* flag = flag_.load(std::memory_order_relaxed)) {
@@ -118,20 +121,21 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
   doubt_.fetch_sub(1, std::memory_order_release);
   for (const Dependent& dependent : ready) {
     const bool inherits = failed_at_.load(std::memory_order_relaxed) <= dependent.source_place;
-    dependent.queue->settle_locked(dependent.place, inherits ? error_ : nullptr);
+    dependent.queue->settle_locked(dependent.place, inherits ? error_ : nullptr, let_go);
   }
 }
 
 void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   const bool lost = source.any_lost_.load(std::memory_order_acquire);
   if (!lost && (&source == this || !source.in_doubt())) return;
+  LetGo let_go;
   const detail::LockGuard guard(mutex());
   if (const auto error = source.lost_at(source_place)) {  // also of a stream that had this queue before
     const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
     place_.store(place, std::memory_order_release);
     unsettled_.push_back({place, 0});
     doubt_.fetch_add(1, std::memory_order_release);
-    settle_locked(place, error);
+    settle_locked(place, error, let_go);
     return;
   }
   if (&source == this) return;
@@ -144,7 +148,7 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   unsettled_.push_back({place, source.tag_until(source_place)});
   doubt_.fetch_add(1, std::memory_order_release);
   if (failed) {
-    settle_locked(place, source.error_);
+    settle_locked(place, source.error_, let_go);
   } else {
     source.dependents_.push_back({source_place, this, place});
   }
@@ -159,8 +163,9 @@ std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const
 
 std::shared_ptr<const Error> FailureState::take(std::uint64_t place) {
   if (!failed()) return nullptr;
+  std::shared_ptr<const Error> let_go;
   const detail::LockGuard guard(mutex());
-  return failed_at_.load(std::memory_order_relaxed) <= place ? take_locked() : nullptr;
+  return failed_at_.load(std::memory_order_relaxed) <= place ? take_locked(let_go) : nullptr;
 }
 
 std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
@@ -171,27 +176,33 @@ std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
 
 std::shared_ptr<const Error> FailureState::lose() {
   if (!failed()) return nullptr;
+  std::shared_ptr<const Error> let_go;
   const detail::LockGuard guard(mutex());
   if (!error_) return nullptr;
   lost_.push_back({failed_at_.load(std::memory_order_relaxed), place_.load(std::memory_order_relaxed), error_});
   any_lost_.store(true, std::memory_order_release);
-  return take_locked();
+  return take_locked(let_go);
 }
 
 void FailureState::forget(const Error& error) noexcept {
+  std::shared_ptr<const Error> let_go;
   const detail::LockGuard guard(mutex());
-  std::erase_if(lost_, [&](const Lost& lost) { return lost.error.get() == &error; });
+  std::erase_if(lost_, [&](Lost& lost) {
+    if (lost.error.get() != &error) return false;
+    let_go = std::move(lost.error);
+    return true;
+  });
   any_lost_.store(!lost_.empty(), std::memory_order_release);
 }
 
-std::shared_ptr<const Error> FailureState::take_locked() {
+std::shared_ptr<const Error> FailureState::take_locked(std::shared_ptr<const Error>& let_go) {
   if (!error_) return nullptr;
   failed_at_.store(never, std::memory_order_release);
   if (auto* flag = flag_.load(std::memory_order_relaxed)) *flag = never;
   // What is recorded from here on lies behind the failure, and must not be taken for what lay before.
   place_.store(place_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   doubt_.fetch_sub(1, std::memory_order_release);
-  taken_ = std::exchange(error_, nullptr);
+  let_go = std::exchange(taken_, std::exchange(error_, nullptr));
   return taken_;
 }
 

@@ -70,14 +70,16 @@ class FailureState {
     std::uint64_t until;
     std::shared_ptr<const Error> error;
   };
-  std::shared_ptr<const Error> take_locked() WEIR_NEEDS(mutex());
+  /// Errors that a queue lets go of end behind the lock: what their exceptions do at their end may take it.
+  using LetGo = std::vector<std::shared_ptr<const Error>>;
+  std::shared_ptr<const Error> take_locked(std::shared_ptr<const Error>& let_go) WEIR_NEEDS(mutex());
   std::shared_ptr<const Error> lost_at(std::uint64_t place) const WEIR_NEEDS(mutex());
   struct Dependent {
     std::uint64_t source_place;
     FailureState* queue;
     std::uint64_t place;
   };
-  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error) WEIR_NEEDS(mutex());
+  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, LetGo& let_go) WEIR_NEEDS(mutex());
   void set_tag_locked(std::uint64_t place, std::uint64_t tag) WEIR_NEEDS(mutex());
   bool settled_until(std::uint64_t place) const WEIR_NEEDS(mutex());
   std::uint64_t tag_until(std::uint64_t place) const WEIR_NEEDS(mutex());
