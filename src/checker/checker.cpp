@@ -136,7 +136,7 @@ class Checker::State final : private HasEngine, public recorded::Translator, pub
       const recorded::Command made = translated(command, uses, false);
       const bool unknown = made.target_kind != recorded::Target::none && made.target == recorded::none;
       std::optional<recorded::Collective> part;
-      if (const auto* op = std::get_if<Collective>(&command.op)) part = collective(*op);
+      if (std::holds_alternative<Collective>(command.op)) part = collective(command);
       if (made.op != recorded::Op::empty && !unknown) engine.try_command(made, uses, command.id, part);
     });
   }

@@ -66,6 +66,11 @@ std::uint32_t Objects::device_of(StreamId id) {
   return found == nullptr ? 0 : device_of(*found);
 }
 
+bool Objects::host_reaches(StreamId id) {
+  const KnownStream* const found = known(id);
+  return found != nullptr && found->info.device.backend() == "cpu";
+}
+
 std::uint32_t Objects::device_of(KnownStream& stream) {
   if (stream.device == none) stream.device = device(stream.info.device);
   return stream.device;

@@ -41,6 +41,8 @@ class Objects {
   bool simulated(std::uint32_t device) const { return device < simulated_.size() && simulated_[device]; }
   std::uint32_t stream(StreamId id, bool later = false);
   std::uint32_t device_of(StreamId id);
+  /// Whether the host may read and write the memory of the stream's device where it is; false of an unknown stream.
+  bool host_reaches(StreamId id);
   /// `state`: what the library keeps of it, and gives to another one when it is gone; null: only if it is known.
   std::uint32_t event(std::uint64_t id, StreamId stream, const void* state);
 

@@ -268,15 +268,17 @@ void Translator::add(const weir::Command& command) {
     return;
   }
   std::optional<Collective> part;
-  if (const auto* op = std::get_if<weir::Collective>(&command.op); op != nullptr && command.graph == 0)
-    part = collective(*op);
+  if (std::holds_alternative<weir::Collective>(command.op) && command.graph == 0) part = collective(command);
   const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost, .collective = part}, command.id);
   if (sink_.keeps()) repeats_.note(command, made, uses, place, objects_.memory(), !simulated);
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
 
-/// Of ranks in other processes no part is known: it has no number of ranks.
-Collective Translator::collective(const weir::Collective& op) {
+/// Of ranks in other processes no part is known: it has no number of ranks. Where the host does not reach their memory, each call's
+/// own stream copies what is sent and received: of two streams nothing orders that.
+std::optional<Collective> Translator::collective(const weir::Command& command) {
+  const auto& op = std::get<weir::Collective>(command.op);
+  if (op.across_processes && !objects_.host_reaches(command.stream)) return std::nullopt;
   Collective made{.communicator = op.communicator,
                   .name = names_.text(op.communicator_name),
                   .number = op.number,

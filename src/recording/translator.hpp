@@ -78,7 +78,7 @@ class Translator : public Observer {
   /// `runs`: it is done, and what it ends is forgotten.
   Command translated(const weir::Command& command, std::vector<Use>& uses, bool runs = true);
   Command translated(const HostAccess& access, std::vector<Use>& use);
-  Collective collective(const weir::Collective& op);
+  std::optional<Collective> collective(const weir::Command& command);
   /// What host_gone() tells: of each range the command, and which bytes of it end.
   struct End {
     Command command;

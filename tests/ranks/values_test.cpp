@@ -303,8 +303,10 @@ TEST_F(OnRanks, collectives_follow_each_other_across_streams) {
   expect("twice", y, [&](std::size_t i) { return static_cast<double>(size_) * folded<double>(weir::Plus{}, i); });
 }
 
-// Nothing but the order of the communicator, which a checker of each process knows.
-TEST_F(OnRanks, calls_in_any_streams_follow_each_other_and_are_no_race) {
+// Nothing but the order of the communicator, which a checker of each process knows. On GPUs each call's own stream copies what is
+// sent and received: there it is a race.
+TEST_F(OnRanks, calls_in_any_streams_follow_each_other_where_the_host_reaches_their_memory) {
+  const bool reaches = ranks_test::device().backend() == "cpu";
   const weir::Stream other(ranks_test::device(), {.blocking = false});
   const auto x = mine<double>(1000);
   s_.synchronize();
@@ -317,7 +319,8 @@ TEST_F(OnRanks, calls_in_any_streams_follow_each_other_and_are_no_race) {
     checker.finish();
     errors = checker.errors();
   }
-  EXPECT_EQ(errors, 0u);
+  EXPECT_EQ(errors, reaches ? 0u : 1u);
+  if (!reaches) return s_.synchronize();
   expect("twice", x, [&](std::size_t i) { return static_cast<double>(size_) * folded<double>(weir::Plus{}, i); });
 }
 
