@@ -10,6 +10,7 @@
 
 #include "core/ranks/environment.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "core/runtime.hpp"
 #include "ranks/meeting_file.hpp"
 #include "ranks/socket_link.hpp"
 
@@ -83,7 +84,10 @@ std::string meeting_path(const std::string& address, std::uint64_t job) {
 
 bool has_job_in_environment() { return !text_of("WEIR_JOB_SECRET").empty() || has_store_in_environment(); }
 
-void settle_ranks() { RankProgress::instance().settle(std::chrono::seconds(2)); }
+void settle_ranks() {
+  if (forked()) return;  // a thread of the parent's may have had the lock
+  RankProgress::instance().settle(std::chrono::seconds(2));
+}
 void leave_ranks() { RankedState::leave_all(); }
 bool ranks_failed() { return RankEngine::any_stopped(); }
 std::string mover_of(Device device) { return device.state()->backend->rank_mover(device.index()); }
