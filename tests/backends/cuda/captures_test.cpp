@@ -133,6 +133,8 @@ TEST_P(CapturesAndHousekeeping, blocks_that_leave_the_cache_are_not_lost) {
 
 // Before memory is said to be out, what is kept and what was put off goes back: of the captured stream, too, were it allowed.
 TEST_P(CapturesAndHousekeeping, another_thread_runs_out_of_memory_and_tries_again) {
+  gpu().synchronize();
+  weir::default_pool(gpu()).trim();  // no block of an earlier test serves
   { auto y = weir::zeros<int>(stream, 1 << 20); }
   auto pinned = std::make_unique<weir::Array<int>>(weir::empty<int>(weir::pinned, 16));
   hold(stream);
@@ -144,7 +146,7 @@ TEST_P(CapturesAndHousekeeping, another_thread_runs_out_of_memory_and_tries_agai
       const weir::Stream other(gpu(), {.blocking = false});
       const std::uint64_t before = fake_cuda::calls("cudaMallocFromPoolAsync");
       fake_cuda::fail_call("cudaMallocFromPoolAsync", 1, cudaErrorMemoryAllocation);
-      const auto z = weir::full(other, 1 << 23, 7);
+      const auto z = weir::full(other, (1 << 23) + (1 << 21), 7);
       fake_cuda::fail_nothing();
       EXPECT_EQ(fake_cuda::calls("cudaMallocFromPoolAsync"), before + 2) << "it was not tried again";
       other.synchronize();
