@@ -72,6 +72,7 @@ struct WaitsAtItsEnd : std::runtime_error {
 
 // A stream remembers what it reported last: the report of a later failure lets go of that, and of what its exception owns.
 TEST(Reports, let_go_of_exceptions_that_wait_for_failed_streams) {
+  WaitsAtItsEnd::told = false;
   const weir::Stream s(device_of_reports(), {.blocking = false});
   auto failed = std::make_shared<weir::Stream>(device_of_reports(), weir::StreamOptions{.blocking = false});
   weir::host_call(*failed, [] { throw std::runtime_error("nobody asked"); });
