@@ -17,6 +17,7 @@
 #include <weir/trace.hpp>
 #include <weir/weir.hpp>
 
+#include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/streams/device_clock.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
 #include "support/gate.hpp"
@@ -338,6 +339,44 @@ TEST(TimesOfCalls, R213_hundreds_behind_waits_return) {
   }));
   gate.open();
   s.synchronize();
+}
+
+/// Waits on the host's clock, as a thread does that is kept from its core.
+void lose(std::chrono::nanoseconds time) {
+  const auto late = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < late) {
+  }
+}
+
+TEST(DeviceClocks, are_asked_again_where_an_answer_was_not_close) {
+  started_stream();
+  weir::cuda::CudaDevice& device = weir::cuda::CudaDevice::at(0);
+  // Of an answer that takes much longer, the device is full.
+  const auto times_asked = [&] {
+    weir::cuda::DeviceClock clock;
+    std::optional<fake_cuda::Pause> held(std::in_place, 0);
+    const std::uint64_t before = fake_cuda::calls("cudaEventRecord");
+    EXPECT_FALSE(clock.ask(device));
+    lose(milliseconds(2));
+    held.reset();
+    EXPECT_TRUE(eventually([&] { return clock.ask(device); }));
+    return fake_cuda::calls("cudaEventRecord") - before;
+  };
+  EXPECT_TRUE(eventually([&] { return times_asked() >= 2; }));
+}
+
+TEST(DeviceClocks, are_asked_once_where_the_device_is_full_for_long) {
+  started_stream();
+  weir::cuda::CudaDevice& device = weir::cuda::CudaDevice::at(0);
+  weir::cuda::DeviceClock clock;
+  std::optional<fake_cuda::Pause> held(std::in_place, 0);
+  const std::uint64_t before = fake_cuda::calls("cudaEventRecord");
+  ASSERT_FALSE(clock.ask(device));
+  lose(milliseconds(60));
+  EXPECT_TRUE(clock.ask(device));
+  held.reset();
+  EXPECT_TRUE(eventually([&] { return clock.ask(device); }));
+  EXPECT_EQ(fake_cuda::calls("cudaEventRecord") - before, 1u);
 }
 
 using weir::cuda::ClockMapping;

@@ -25,6 +25,8 @@ constexpr Duration usual_latency = microseconds(4);
 constexpr Duration asked_lately = milliseconds(200);
 constexpr Duration usual_answer = microseconds(100);
 constexpr Duration longest_answer = milliseconds(50);
+/// Of an answer that took longer, the bounds are not close: the thread was kept from its core, or the kernel from the device.
+constexpr Duration close_answer = microseconds(200);
 /// From a kernel's end to the time of an event right behind it.
 constexpr Duration kernel_to_event = microseconds(1);
 constexpr std::size_t most_streams = 1024;
@@ -87,13 +89,15 @@ Duration ClockMapping::error() const {
 
 bool DeviceClock::ask(CudaDevice& device) noexcept {
   if (!question_) {
-    if (base_ && Clock::now() - asked_ < asked_lately) return true;
+    if (base_ && !asks_again_ && Clock::now() - asked_ < asked_lately) return true;
     try {
       question_ = StockEvent(device, true, {});
     } catch (...) {
       return true;  // the driver makes no more events
     }
     asked_ = Clock::now();
+    if (!asks_again_) first_asked_ = asked_;
+    asks_again_ = false;
     const cudaError_t answer = device.times_memory().stamp(question_.get());
     note(answer);
     if (answer != cudaSuccess) {
@@ -116,9 +120,10 @@ bool DeviceClock::ask(CudaDevice& device) noexcept {
     learn(asked_, seen, times);
     std::swap(base_, question_);
     base_timer_ = Duration(times.end) + kernel_to_event;
+    asks_again_ = seen - asked_ > close_answer && seen - first_asked_ < longest_answer;
   }
   question_ = {};
-  return true;
+  return !asks_again_;
 }
 
 Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, cudaEvent_t end) {

@@ -53,7 +53,8 @@ class DeviceClock {
   using Time = std::chrono::steady_clock::time_point;
 
   /// Asks both clocks, unless that was done lately. Takes some microseconds. False: there is no answer yet, and it is worth asking
-  /// again. Of a device that is full for long, the next answer counts. With the device current.
+  /// again: where an answer took so long that its bounds are wide, another may be closer. Of a device that is full for long, the
+  /// next answer counts. With the device current.
   bool ask(CudaDevice& device) noexcept;
 
   /// A command between two events, the second of which was seen to be reached.
@@ -73,6 +74,8 @@ class DeviceClock {
   StockEvent base_;                      ///< the driver tells how long after it others were reached
   ClockMapping::Duration base_timer_{};  ///< what the timer was then
   Time asked_{};
+  Time first_asked_{};  ///< of questions of which each but the last had an answer that was not close
+  bool asks_again_ = false;
   StockEvent question_;  ///< behind the kernel that has not answered yet
   std::unordered_map<StreamId, Time> last_ends_;
 };
