@@ -52,8 +52,10 @@ class Signal {
  public:
   virtual ~Signal() = default;
   /// Once, by any thread, workers and the driver's own included, and without waiting for anything. `failure`: what stopped
-  /// the work that the event stands for, or null.
-  virtual void give(std::shared_ptr<const Error> failure) noexcept = 0;
+  /// the work that the event stands for, or null; `from`: the stream that has failed by it, 0 if nobody knows.
+  virtual void give(std::shared_ptr<const Error> failure, StreamId from) noexcept = 0;
+  /// The work is over, and did not fail.
+  void give() noexcept { give(nullptr, 0); }
 };
 
 /// An event. Backends derive; states are recycled, never deleted, so that a stale handle can be told by its id. What is said of
@@ -299,6 +301,8 @@ void report_ran(CommandId command, StreamId stream, Span span) noexcept;
 void report_node_ran(CommandId launch, StreamId stream, std::uint32_t node, Span span) noexcept;
 /// A stream has failed: by its own work, or because it came behind what `from` has failed by.
 void report_failed(StreamId stream, StreamId from, const Error& failure) noexcept;
+/// Whether anybody is to be told of that.
+bool failures_are_watched() noexcept;
 
 }  // namespace detail
 

@@ -49,9 +49,7 @@ std::unique_ptr<detail::Signal> Queue::wait_for_signal(const Command& command) {
               "streams of this backend wait for events of their own backend alone", command.where);
 }
 
-void Queue::signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) {
-  std::exchange(signal, nullptr)->give(nullptr);
-}
+void Queue::signal_after(StreamId, std::unique_ptr<detail::Signal>& signal) { std::exchange(signal, nullptr)->give(); }
 
 std::pair<int, std::string> Backend::open_named(const std::string&) {
   throw std::string("its devices have numbers, no names");
@@ -70,7 +68,7 @@ Milliseconds EventState::elapsed_since(EventState&, SourceLocation where) {
   throw Error(Errc::not_supported, "weir::elapsed", std::string(backend->name()), "this backend takes no times", where);
 }
 void EventState::signal_after(std::unique_ptr<Signal>& signal, SourceLocation) {
-  std::exchange(signal, nullptr)->give(failure());
+  std::exchange(signal, nullptr)->give(failure(), 0);
 }
 
 void PoolState::release_unshared(Queue& queue, bool open, StreamId owner, void* data, SourceLocation where) {

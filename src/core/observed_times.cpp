@@ -4,8 +4,10 @@
 
 namespace weir::detail {
 
+bool failures_are_watched() noexcept { return watched(Watch::refusals); }
+
 void report_failed(StreamId stream, StreamId from, const Error& failure) noexcept {
-  if (!watched(Watch::refusals)) return;
+  if (!failures_are_watched()) return;
   tell(Watch::refusals, [&](Observer& observer) { observer.failed({stream, from, failure}); });
 }
 

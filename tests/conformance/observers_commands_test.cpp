@@ -407,33 +407,32 @@ TEST_P(ObservedCommands, arrays_have_names_also_for_observers_that_come_later) {
   s.synchronize();
 }
 
-struct Leak {
-  void operator()(std::size_t) const { throw std::runtime_error("the weir leaks"); }
-};
-
-//  a: [fails]|e     b: wait(e) [skipped]
+//  a: [fails]|e     b: wait(e) [skipped]|f     c: wait(f)
 TEST_P(ObservedCommands, failures_are_told_with_who_inherits_them_and_waits_that_throw) {
-  if (!on("cpu")) GTEST_SKIP() << "device code cannot throw";
   Recorder recorder;
   Marker marker;
-  weir::Stream a(device(), {.blocking = false}), b(device(), {.blocking = false});
+  weir::Stream a(device(), {.blocking = false}), b(device(), {.blocking = false}), c(device(), {.blocking = false});
   Gate gate;
   gate.hold(a);
-  weir::launch(a, 1, weir::host_only(Leak{}));
+  weir::host_call(a, [] { throw std::runtime_error("the weir leaks"); });
   b.wait(a);
   mark(b, marker);
+  c.wait(b);
   gate.open();
+  EXPECT_THROW(c.synchronize(), weir::Error);
   EXPECT_THROW(b.synchronize(), weir::Error);
   EXPECT_THROW(a.synchronize(), weir::Error);
   EXPECT_EQ(marker.value(), 0);
+  ASSERT_TRUE(eventually([&] { return recorder.failed().size() >= 3; }));
   const auto failed = recorder.failed();
-  ASSERT_EQ(failed.size(), 2u);
-  EXPECT_EQ(failed[0].stream, a.id());
-  EXPECT_EQ(failed[0].from, 0u);
-  EXPECT_EQ(failed[1].stream, b.id());
-  EXPECT_EQ(failed[1].from, a.id());
+  ASSERT_EQ(failed.size(), 3u);
+  const Streams streams{failed[0].stream, failed[1].stream, failed[2].stream};
+  EXPECT_EQ(streams, (Streams{a.id(), b.id(), c.id()}));
+  const Streams from{failed[0].from, failed[1].from, failed[2].from};
+  EXPECT_EQ(from, (Streams{0, a.id(), b.id()}));
   EXPECT_EQ(failed[0].error, failed[1].error);
-  ASSERT_EQ(recorder.waits().size(), 2u);
+  EXPECT_EQ(failed[0].error, failed[2].error);
+  ASSERT_EQ(recorder.waits().size(), 3u);
   for (const std::string& text : recorder.failures()) EXPECT_NE(text.find("the weir leaks"), std::string::npos) << text;
 }
 

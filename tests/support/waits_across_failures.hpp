@@ -1,7 +1,11 @@
 // Failures that travel along waits across backends: a part of waits_across.hpp.
 #pragma once
 
+#include <mutex>
+#include <utility>
 #include <vector>
+
+#include <weir/observer.hpp>
 
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -54,8 +58,29 @@ TEST_P(WaitsAcross, a_report_in_the_meantime_does_not_let_waiting_work_run_on_ba
   }
 }
 
+/// Which stream fails, and from which it has the failure.
+class ToldFailures final : public weir::Observer {
+ public:
+  using Pair = std::pair<weir::StreamId, weir::StreamId>;
+  ToldFailures() { weir::attach(*this, weir::Watch::refusals); }
+  ~ToldFailures() override { weir::detach(*this); }
+  void failed(const weir::Failure& failure) override {
+    const std::lock_guard lock(mutex_);
+    pairs_.emplace_back(failure.stream, failure.from);
+  }
+  std::vector<Pair> all() {
+    const std::lock_guard lock(mutex_);
+    return pairs_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Pair> pairs_;
+};
+
 //  a: [fails]   b: wait(a) [skipped]   c, a's device: wait(b) [skipped]
 TEST_P(WaitsAcross, a_failure_travels_there_and_back) {
+  ToldFailures told;
   Gate gate;
   Marker marker;
   weir::Stream a(recording()), b(waiting()), c(recording());
@@ -71,6 +96,8 @@ TEST_P(WaitsAcross, a_failure_travels_there_and_back) {
     s->synchronize();
   }
   EXPECT_EQ(marker.value(), 0);
+  ASSERT_TRUE(eventually([&] { return told.all().size() >= 3; }));
+  EXPECT_EQ(told.all(), (std::vector<ToldFailures::Pair>{{a.id(), 0}, {b.id(), a.id()}, {c.id(), b.id()}}));
 }
 
 //  a: [mark]|e [fails]

@@ -204,6 +204,7 @@ CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
   check_not_failed("weir::Stream", options.label, {});
   if (options.kind == QueueOptions::Kind::legacy) {
     legacy_->open(options);
+    legacy_->failures().set_stream(options.stream);
     return *legacy_;
   }
   const bool blocking = options.kind == QueueOptions::Kind::stream && options.blocking;
@@ -215,6 +216,7 @@ CudaQueue& CudaDevice::open_queue(const QueueOptions& options) {
     queues_.push_back(queue);
   }
   queue->open(options);
+  queue->failures().set_stream(options.stream);
   return *queue;
 }
 

@@ -38,7 +38,7 @@ void TakenRecord::attach(std::unique_ptr<Signal> signal) noexcept {
     }
     failure = failure_;
   }
-  signal->give(std::move(failure));
+  signal->give(std::move(failure), 0);
 }
 
 void TakenRecord::wait() {
@@ -64,7 +64,7 @@ void TakenRecord::end(bool failed, Errc code, const std::string& why) noexcept {
     signal = std::move(signal_);
     ended_.notify_all();
   }
-  if (signal != nullptr) signal->give(std::move(failure));
+  if (signal != nullptr) signal->give(std::move(failure), 0);
 }
 
 std::shared_ptr<Exporter> Exporter::of(const Name& name, const Question& question) {

@@ -76,7 +76,7 @@ class EventOver final : public Signal {
     over_.kind = MessageKind::event_over;
     over_.request = request;
   }
-  void give(std::shared_ptr<const Error> failure) noexcept override {
+  void give(std::shared_ptr<const Error> failure, StreamId) noexcept override {
     if (failure != nullptr) over_.set_failure(*failure);
     importer_->send(over_);
   }
@@ -196,7 +196,7 @@ void Importer::take_event(const Message& asked) {
   try {
     state->signal_after(over, {});
   } catch (const Error& error) {
-    over->give(std::make_shared<const Error>(error));
+    over->give(std::make_shared<const Error>(error), 0);
   }
 }
 

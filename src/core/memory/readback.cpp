@@ -29,7 +29,7 @@ class Reached final : public Signal {
     std::shared_ptr<const Error> failure;
   };
   explicit Reached(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  void give(std::shared_ptr<const Error> failure) noexcept override {
+  void give(std::shared_ptr<const Error> failure, StreamId) noexcept override {
     state_->failure = std::move(failure);
     state_->given.store(true, std::memory_order_release);
     state_->given.notify_all();

@@ -52,7 +52,7 @@ class UserIsThrough final : public Signal {
  public:
   explicit UserIsThrough(Users& users) : users_(users) {}
   /// Failed or not: the memory is not used any more.
-  void give(std::shared_ptr<const Error>) noexcept override { one_is_through(users_, Thread::any); }
+  void give(std::shared_ptr<const Error>, StreamId) noexcept override { one_is_through(users_, Thread::any); }
 
  private:
   Users& users_;

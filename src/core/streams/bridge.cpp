@@ -18,7 +18,7 @@ void hold(Queue& queue, EventState& event, const Command& command) {
   try {
     event.signal_after(signal, command.where);
   } catch (...) {
-    signal->give(nullptr);  // the caller hears that this is no wait: the stream must not wait for ever
+    signal->give();  // the caller hears that this is no wait: the stream must not wait for ever
     throw;
   }
 }

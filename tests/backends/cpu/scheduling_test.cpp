@@ -170,7 +170,7 @@ template <class F>
 class Told final : public weir::detail::Signal {
  public:
   explicit Told(F f) : f_(f) {}
-  void give(std::shared_ptr<const weir::Error>) noexcept override { f_(); }
+  void give(std::shared_ptr<const weir::Error>, weir::StreamId) noexcept override { f_(); }
 
  private:
   F f_;

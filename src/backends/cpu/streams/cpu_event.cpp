@@ -109,7 +109,7 @@ void CpuEvent::signal_after(std::unique_ptr<detail::Signal>& signal, SourceLocat
   if (last.queue != nullptr) {
     last.queue->signal_behind(last.sequence, signal);
   } else {
-    signal->give(nullptr);
+    signal->give();
     signal.reset();
   }
 }

@@ -11,7 +11,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
-void SignalWaiter::give() noexcept { signal->give(source->failures().inherited_at(number, reports_seen)); }
+void SignalWaiter::give() noexcept {
+  signal->give(source->failures().inherited_at(number, reports_seen), source->stream());
+}
 
 void give_signals(Waiter* first) noexcept {
   while (first != nullptr) {
@@ -39,7 +41,7 @@ void CpuQueue::signal_after(StreamId owner, std::unique_ptr<detail::Signal>& sig
   if (stream() == owner) {
     signal_behind(last, signal);
   } else {
-    std::exchange(signal, nullptr)->give(nullptr);
+    std::exchange(signal, nullptr)->give();
   }
 }
 
@@ -51,7 +53,10 @@ void CpuQueue::resume() {
 bool CpuQueue::park(const SignalRecord& wait) { return wait.arrival->park(*this); }
 
 void CpuQueue::finish_signal(SignalRecord& record) {
-  if (const auto& failure = record.arrival->failure(); failure && !internal_) failures_.fail(done_ + 1, failure);
+  if (const auto& failure = record.arrival->failure(); failure && !internal_) {
+    detail::report_failed(stream(), record.arrival->from(), *failure);
+    failures_.fail(done_ + 1, failure);
+  }
   record.arrival->release();
   if (record.id != 0) detail::report_ran(record.id, stream(), {Clock::now(), Clock::now()});
 }

@@ -18,13 +18,16 @@ struct Arrival {
     CpuQueue* nobody = nullptr;
     return parked_.compare_exchange_strong(nobody, &queue, std::memory_order_acq_rel, std::memory_order_acquire);
   }
-  void give(std::shared_ptr<const Error> failure) noexcept {
+  void give(std::shared_ptr<const Error> failure, StreamId from) noexcept {
     failure_ = std::move(failure);
+    from_ = from;
     CpuQueue* parked = parked_.exchange(given(), std::memory_order_acq_rel);
     if (parked != nullptr) parked->resume();
   }
   /// Once it was given.
   const std::shared_ptr<const Error>& failure() const { return failure_; }
+  /// The stream that has failed by it, 0 if nobody knows.
+  StreamId from() const { return from_; }
   void release() noexcept {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
@@ -34,14 +37,15 @@ struct Arrival {
   std::atomic<int> owners_{2};
   std::atomic<CpuQueue*> parked_{nullptr};
   std::shared_ptr<const Error> failure_;
+  StreamId from_ = 0;
 };
 
 /// What gives it.
 class CpuSignal final : public detail::Signal {
  public:
   explicit CpuSignal(Arrival& arrival) : arrival_(arrival) {}
-  void give(std::shared_ptr<const Error> failure) noexcept override {
-    arrival_.give(std::move(failure));
+  void give(std::shared_ptr<const Error> failure, StreamId from) noexcept override {
+    arrival_.give(std::move(failure), from);
     arrival_.release();
   }
 

@@ -85,7 +85,7 @@ void CudaEvent::signal_after(std::unique_ptr<detail::Signal>& signal, SourceLoca
   if (is_recorded()) {
     cuda::signal_after(*this, signal, where);
   } else {
-    std::exchange(signal, nullptr)->give(nullptr);
+    std::exchange(signal, nullptr)->give();
   }
 }
 

@@ -112,6 +112,7 @@ bool CudaQueue::stands_for(cudaStream_t stream) const {
 }
 
 void CudaQueue::wrap(cudaStream_t stream, FailureState& failures) {
+  failures.set_stream(owner());
   failures_.store(&failures, std::memory_order_release);
   of_current_device_ = stream == cudaStreamLegacy || stream == cudaStreamPerThread;
   legacy_handle_.store(stream == cudaStreamLegacy, std::memory_order_relaxed);

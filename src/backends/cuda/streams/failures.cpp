@@ -4,7 +4,49 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend.hpp"
+#include "backends/cuda/streams/threads.hpp"
+
 namespace weir::cuda {
+
+/// Errors that a queue lets go of end behind the lock: what their exceptions do at their end may take it. And observers are told there,
+/// by the thread that reports: the driver's own would be held up by what they do.
+class FailureState::Afterwards {
+ public:
+  Afterwards() = default;
+  ~Afterwards() {
+    if (failures_.empty()) return;
+    try {
+      auto task = make_task([all = std::move(failures_)] {
+        for (const Told& one : all) detail::report_failed(one.stream, one.from, *one.error);
+      });
+      TaskThread::reporter().post(task);
+    } catch (...) {
+      // It is not told who has failed.
+    }
+  }
+  Afterwards(const Afterwards&) = delete;
+  Afterwards& operator=(const Afterwards&) = delete;
+
+  void let_go(std::shared_ptr<const Error> error) { errors_.push_back(std::move(error)); }
+  void tell(StreamId stream, StreamId from, const std::shared_ptr<const Error>& error) noexcept {
+    if (stream == 0 || !detail::failures_are_watched()) return;
+    try {
+      failures_.push_back({stream, from, error});
+    } catch (...) {
+      // It is not told who has failed.
+    }
+  }
+
+ private:
+  struct Told {
+    StreamId stream;
+    StreamId from;
+    std::shared_ptr<const Error> error;
+  };
+  std::vector<std::shared_ptr<const Error>> errors_;
+  std::vector<Told> failures_;
+};
 
 detail::Mutex& FailureState::mutex() {
   static auto& instance = *new detail::Mutex;
@@ -72,13 +114,13 @@ void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
 
 void FailureState::settle_tagged(std::uint64_t place) {
   if (!in_doubt()) return;
-  LetGo let_go;
+  Afterwards afterwards;
   const detail::LockGuard guard(mutex());
   std::vector<std::uint64_t> over;
   for (auto open = unsettled_.begin(); open != unsettled_.end() && open->place <= place; ++open) {
     if (open->tag != 0) over.push_back(open->place);
   }
-  for (const std::uint64_t one : over) settle_locked(one, nullptr, let_go);
+  for (const std::uint64_t one : over) settle_locked(one, nullptr, 0, afterwards);
 }
 
 bool FailureState::is_unsettled(std::uint64_t place) const {
@@ -92,20 +134,23 @@ bool FailureState::in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const
   return std::any_of(unsettled_.begin(), end_of(place), [&](const Unsettled& open) { return open.tag != tag; });
 }
 
-void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error) {
-  LetGo let_go;
+void FailureState::settle(std::uint64_t place, std::shared_ptr<const Error> error, StreamId from) {
+  Afterwards afterwards;
   const detail::LockGuard guard(mutex());
-  settle_locked(place, error, let_go);
+  settle_locked(place, error, from, afterwards);
 }
 
-void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, LetGo& let_go) {
+void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, StreamId from,
+                                 Afterwards& afterwards) {
   const auto open = find(place);
   if (open == unsettled_.end()) return;
   unsettled_.erase(open);
   if (error && place < failed_at_.load(std::memory_order_relaxed)) {
     if (!error_) doubt_.fetch_add(1, std::memory_order_relaxed);
-    if (error_) let_go.push_back(std::move(error_));
+    if (error_) afterwards.let_go(std::move(error_));
     error_ = error;
+    error_from_ = from;
+    afterwards.tell(stream_.load(std::memory_order_relaxed), from, error);
     failed_at_.store(place, std::memory_order_release);
     if (auto* flag = flag_.load(std::memory_order_relaxed)) {
       *flag = place;
@@ -121,21 +166,21 @@ void FailureState::settle_locked(std::uint64_t place, const std::shared_ptr<cons
   doubt_.fetch_sub(1, std::memory_order_release);
   for (const Dependent& dependent : ready) {
     const bool inherits = failed_at_.load(std::memory_order_relaxed) <= dependent.source_place;
-    dependent.queue->settle_locked(dependent.place, inherits ? error_ : nullptr, let_go);
+    dependent.queue->settle_locked(dependent.place, inherits ? error_ : nullptr, failed_by_locked(), afterwards);
   }
 }
 
 void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   const bool lost = source.any_lost_.load(std::memory_order_acquire);
   if (!lost && (&source == this || !source.in_doubt())) return;
-  LetGo let_go;
+  Afterwards afterwards;
   const detail::LockGuard guard(mutex());
-  if (const auto error = source.lost_at(source_place)) {  // also of a stream that had this queue before
+  if (const Lost* const lost_there = source.lost_at(source_place)) {  // also of a stream that had this queue before
     const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
     place_.store(place, std::memory_order_release);
     unsettled_.push_back({place, 0});
     doubt_.fetch_add(1, std::memory_order_release);
-    settle_locked(place, error, let_go);
+    settle_locked(place, lost_there->error, lost_there->stream, afterwards);
     return;
   }
   if (&source == this) return;
@@ -148,16 +193,26 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   unsettled_.push_back({place, source.tag_until(source_place)});
   doubt_.fetch_add(1, std::memory_order_release);
   if (failed) {
-    settle_locked(place, source.error_, let_go);
+    settle_locked(place, source.error_, source.failed_by_locked(), afterwards);
   } else {
     source.dependents_.push_back({source_place, this, place});
   }
 }
 
+StreamId FailureState::failed_by_locked() const {
+  const StreamId own = stream_.load(std::memory_order_relaxed);
+  return own != 0 ? own : error_from_;
+}
+
+StreamId FailureState::failed_by() const {
+  const detail::LockGuard guard(mutex());
+  return failed_by_locked();
+}
+
 std::shared_ptr<const Error> FailureState::failure_at(std::uint64_t place) const {
   if (!skips(place) && !any_lost_.load(std::memory_order_acquire)) return nullptr;
   const detail::LockGuard guard(mutex());
-  if (auto error = lost_at(place)) return error;
+  if (const Lost* const lost = lost_at(place)) return lost->error;
   return failed_at_.load(std::memory_order_relaxed) <= place ? error_ : nullptr;
 }
 
@@ -168,10 +223,10 @@ std::shared_ptr<const Error> FailureState::take(std::uint64_t place) {
   return failed_at_.load(std::memory_order_relaxed) <= place ? take_locked(let_go) : nullptr;
 }
 
-std::shared_ptr<const Error> FailureState::lost_at(std::uint64_t place) const {
+const FailureState::Lost* FailureState::lost_at(std::uint64_t place) const {
   const auto covers = [&](const Lost& lost) { return lost.from <= place && place <= lost.until; };
   const auto found = std::find_if(lost_.begin(), lost_.end(), covers);
-  return found != lost_.end() ? found->error : nullptr;
+  return found != lost_.end() ? &*found : nullptr;
 }
 
 std::shared_ptr<const Error> FailureState::lose() {
@@ -179,7 +234,8 @@ std::shared_ptr<const Error> FailureState::lose() {
   std::shared_ptr<const Error> let_go;
   const detail::LockGuard guard(mutex());
   if (!error_) return nullptr;
-  lost_.push_back({failed_at_.load(std::memory_order_relaxed), place_.load(std::memory_order_relaxed), error_});
+  lost_.push_back(
+      {failed_at_.load(std::memory_order_relaxed), place_.load(std::memory_order_relaxed), error_, failed_by_locked()});
   any_lost_.store(true, std::memory_order_release);
   return take_locked(let_go);
 }

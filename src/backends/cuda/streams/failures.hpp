@@ -10,6 +10,7 @@
 
 #include <weir/detail/device_code.hpp>
 #include <weir/error.hpp>
+#include <weir/op.hpp>
 
 #include "thread_safety.hpp"
 
@@ -20,6 +21,9 @@ namespace weir::cuda {
 class FailureState {
  public:
   static constexpr unsigned long long never = ~0ull;
+
+  /// The stream that has the queue from now on, 0 for those of our own: whom observers are told of.
+  void set_stream(StreamId stream) { stream_.store(stream, std::memory_order_relaxed); }
 
   /// Whether a command must be guarded or skipped: one load in the common case.
   bool in_doubt() const { return doubt_.load(std::memory_order_acquire) != 0; }
@@ -44,11 +48,14 @@ class FailureState {
   bool is_unsettled(std::uint64_t place) const;
   /// Whether something up to the place is unsettled that has another tag, or none.
   bool in_doubt_beyond(std::uint64_t place, std::uint64_t tag) const;
-  /// It ran, was skipped, or could not be submitted. Null error: nothing failed. The first time counts.
-  void settle(std::uint64_t place, std::shared_ptr<const Error> error);
+  /// It ran, was skipped, or could not be submitted. Null error: nothing failed. The first time counts. `from`: the stream that
+  /// had failed by it before, 0 if there is none.
+  void settle(std::uint64_t place, std::shared_ptr<const Error> error, StreamId from = 0);
   /// This queue's later commands wait for `source`'s up to `place`.
   void depend_on(FailureState& source, std::uint64_t place);
 
+  /// The stream that has failed by the present failure: this one's, or the one from which a queue of our own has it.
+  StreamId failed_by() const;
   /// The failure at or before a place; null if there is none.
   std::shared_ptr<const Error> failure_at(std::uint64_t place) const;
   /// Takes the failure away if it is one of places up to `place`: the host knows of it, and the queue runs again. Who takes
@@ -69,17 +76,21 @@ class FailureState {
     std::uint64_t from;
     std::uint64_t until;
     std::shared_ptr<const Error> error;
+    StreamId stream;
   };
-  /// Errors that a queue lets go of end behind the lock: what their exceptions do at their end may take it.
-  using LetGo = std::vector<std::shared_ptr<const Error>>;
+  /// What follows a change, behind the lock.
+  class Afterwards;
   std::shared_ptr<const Error> take_locked(std::shared_ptr<const Error>& let_go) WEIR_NEEDS(mutex());
-  std::shared_ptr<const Error> lost_at(std::uint64_t place) const WEIR_NEEDS(mutex());
+  /// The failure that who waits for the place inherits from a stream that had this queue before, or null.
+  const Lost* lost_at(std::uint64_t place) const WEIR_NEEDS(mutex());
   struct Dependent {
     std::uint64_t source_place;
     FailureState* queue;
     std::uint64_t place;
   };
-  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, LetGo& let_go) WEIR_NEEDS(mutex());
+  void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, StreamId from,
+                     Afterwards& afterwards) WEIR_NEEDS(mutex());
+  StreamId failed_by_locked() const WEIR_NEEDS(mutex());
   void set_tag_locked(std::uint64_t place, std::uint64_t tag) WEIR_NEEDS(mutex());
   bool settled_until(std::uint64_t place) const WEIR_NEEDS(mutex());
   std::uint64_t tag_until(std::uint64_t place) const WEIR_NEEDS(mutex());
@@ -92,11 +103,13 @@ class FailureState {
   /// Of the place, or the end.
   std::deque<Unsettled>::const_iterator find(std::uint64_t place) const WEIR_NEEDS(mutex());
 
+  std::atomic<StreamId> stream_{0};
   std::atomic<std::uint64_t> place_{0};
   std::atomic<std::uint32_t> doubt_{0};  ///< unsettled places, and one more after a failure
   std::atomic<unsigned long long> failed_at_{never};
   std::atomic<volatile unsigned long long*> flag_{nullptr};  ///< written under the mutex; submitters read it without
   std::shared_ptr<const Error> error_ WEIR_GUARDED_BY(mutex());
+  StreamId error_from_ WEIR_GUARDED_BY(mutex()) = 0;  ///< 0: it is this queue's own
   std::shared_ptr<const Error> taken_ WEIR_GUARDED_BY(mutex());
   std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};

@@ -70,7 +70,7 @@ class CallWhenReached final : public Reached {
     try {
       auto task = make_task([call = std::move(call_), signal = std::move(signal_)] {
         const NoCallsScope no_calls;  // a stream waits for it, in which there may be no room
-        signal->give(run(*call));
+        signal->give(run(*call), 0);
       });
       TaskThread::caller().post(task);
     } catch (...) {

@@ -76,9 +76,9 @@ class GiveWhenReached : public Reached {
   std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
 
   void reached(cudaError_t answer) noexcept override {
-    std::shared_ptr<const Error> failure = failures_ != nullptr ? failures_->take() : nullptr;
-    if (answer != cudaSuccess) failure = device_failure(answer, device_, where_);
-    signal_->give(std::move(failure));
+    if (answer != cudaSuccess) return signal_->give(device_failure(answer, device_, where_), 0);
+    if (failures_ == nullptr) return signal_->give();
+    signal_->give(failures_->take(), failures_->failed_by());
   }
 
  protected:
@@ -236,7 +236,7 @@ std::unique_ptr<CudaSignal> Signals::make(FailureState& failures, SourceLocation
   auto signal = std::make_unique<CudaSignal>(failures, take_word(where));
   const detail::LockGuard guard(signals_lock());
   if (ended_) {
-    signal->let_go(exiting_error());
+    signal->let_go(exiting_error(), 0);
     return signal;
   }
   signal->pending_ = true;
@@ -260,22 +260,22 @@ void Signals::end() noexcept {
   while (pending_ != nullptr) {
     CudaSignal& signal = *pending_;
     remove(signal);
-    signal.let_go(error);
+    signal.let_go(error, 0);
   }
 }
 
-void CudaSignal::let_go(std::shared_ptr<const Error> failure) noexcept {
-  failures_.settle(place_, std::move(failure));  // first: what runs next looks at the failures
+void CudaSignal::let_go(std::shared_ptr<const Error> failure, StreamId from) noexcept {
+  failures_.settle(place_, std::move(failure), from);  // first: what runs next looks at the failures
   std::atomic_ref(word_.reached).store(count_, std::memory_order_seq_cst);
   Signals& all = Signals::instance();
   word_.next = std::exchange(all.free_, &word_);
   ++all.free_count_;
 }
 
-void CudaSignal::give(std::shared_ptr<const Error> failure) noexcept {
+void CudaSignal::give(std::shared_ptr<const Error> failure, StreamId from) noexcept {
   Signals& all = Signals::instance();
   const detail::LockGuard guard(signals_lock());
-  if (all.remove(*this)) let_go(std::move(failure));
+  if (all.remove(*this)) let_go(std::move(failure), from);
 }
 
 cudaError_t wait_for(const SignalWord& word, std::uint32_t count, cudaStream_t stream, int device) {
@@ -351,7 +351,7 @@ class GiveAtEnd final : public Reached {
  public:
   GiveAtEnd(EndMark end, std::unique_ptr<detail::Signal> signal) : end_(std::move(end)), signal_(std::move(signal)) {}
   void reached(cudaError_t answer) noexcept override {
-    if (answer == cudaSuccess || is_sticky(answer)) return signal_->give(nullptr);
+    if (answer == cudaSuccess || is_sticky(answer)) return signal_->give();
     static_cast<void>(signal_.release());
   }
   std::unique_ptr<detail::Signal> take() { return std::move(signal_); }
@@ -397,7 +397,7 @@ void CudaQueue::signal_after(StreamId owner, std::unique_ptr<detail::Signal>& si
     return;
   }
   EndMark end = this->owner() == owner ? mark_end(operation, {}) : EndMark();
-  if (!end) return std::exchange(signal, nullptr)->give(nullptr);
+  if (!end) return std::exchange(signal, nullptr)->give();
   const cudaEvent_t event = end.event();
   auto give = std::make_unique<GiveAtEnd>(std::move(end), std::move(signal));
   GiveAtEnd& sent = *give;

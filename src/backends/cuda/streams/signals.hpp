@@ -67,8 +67,8 @@ class CudaSignal final : public detail::Signal {
  public:
   CudaSignal(FailureState& failures, SignalWord& word)
       : failures_(failures), word_(word), count_(word.awaited), place_(failures.open_place()) {}
-  ~CudaSignal() override { give(nullptr); }
-  void give(std::shared_ptr<const Error> failure) noexcept override;
+  ~CudaSignal() override { give(nullptr, 0); }
+  void give(std::shared_ptr<const Error> failure, StreamId from) noexcept override;
   /// Puts the wait into a stream.
   cudaError_t hold(cudaStream_t stream, int device) const { return wait_for(word_, count_, stream, device); }
   const SignalWord& word() const { return word_; }
@@ -78,7 +78,7 @@ class CudaSignal final : public detail::Signal {
 
  private:
   friend class Signals;
-  void let_go(std::shared_ptr<const Error> failure) noexcept WEIR_NEEDS(signals_lock());
+  void let_go(std::shared_ptr<const Error> failure, StreamId from) noexcept WEIR_NEEDS(signals_lock());
 
   FailureState& failures_;
   SignalWord& word_;
