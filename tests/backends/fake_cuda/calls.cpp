@@ -1,6 +1,7 @@
 // What every call begins with: counted, failed by a test, refused inside host functions and after a fault.
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 namespace fake_cuda {
 
 struct Counter {
+  std::size_t number = 0;
   std::atomic<std::uint64_t> made{0};
   std::atomic<std::uint64_t> returned{0};
   std::atomic<std::uint64_t> fails_at{0};
@@ -30,8 +32,13 @@ Counters& counters() {
 }
 Counter& counter_of(const std::string& name) {
   const std::lock_guard guard(counters().mutex);
-  return counters().all[name];
+  const auto [found, added] = counters().all.try_emplace(name);
+  if (added) found->second.number = counters().all.size();
+  return found->second;
 }
+
+/// By the number of the call; without a destructor, since threads call at their end.
+thread_local std::array<std::uint64_t, 400> made_here{};
 
 pid_t process = 0;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -91,6 +98,7 @@ Site::Site(const char* name) : name_(name) {
 
 int Site::enter() {
   const std::uint64_t number = counter_->made.fetch_add(1, std::memory_order_relaxed) + 1;
+  ++made_here.at(counter_->number);
   while (counter_->holds.load(std::memory_order_relaxed) > 0) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -131,6 +139,10 @@ void violate(Call& call, const std::string& rule, const std::string& what) {
 std::uint64_t calls(const std::string& name) {
   const Hidden hidden;
   return counter_of(name).made.load(std::memory_order_relaxed);
+}
+std::uint64_t calls_here(const std::string& name) {
+  const Hidden hidden;
+  return made_here.at(counter_of(name).number);
 }
 std::uint64_t returned_calls(const std::string& name) {
   const Hidden hidden;

@@ -13,6 +13,8 @@ namespace fake_cuda {
 
 /// How often a call was made: `calls("cudaStreamCreateWithFlags")`.
 std::uint64_t calls(const std::string& name);
+/// How often this thread made it: those of the library's own threads are not counted.
+std::uint64_t calls_here(const std::string& name);
 /// How many of those have returned: what they submit is in its stream.
 std::uint64_t returned_calls(const std::string& name);
 /// The n-th call from here on (1: the next) answers with the cudaError_t, and does nothing. The last one of each name holds.

@@ -120,6 +120,7 @@ bool DeviceClock::ask(CudaDevice& device) noexcept {
     learn(asked_, seen, times);
     std::swap(base_, question_);
     base_timer_ = Duration(times.end) + kernel_to_event;
+    base_late_ = seen - asked_;
     asks_again_ = seen - asked_ > close_answer && seen - first_asked_ < longest_answer;
   }
   question_ = {};
@@ -130,10 +131,11 @@ Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, cudaEven
   const Duration lasted = elapsed(begin, end);
   if (!base_) return {seen - lasted, seen, Span::Source::events, lasted};
   const Duration ended = base_timer_ + elapsed(base_.get(), end);
-  timer_.begins_after(submitted, ended - lasted);
+  // A bound that is not true would hold for kernels, too: they would begin too late by as much.
+  timer_.begins_after(submitted, ended - lasted + base_late_);
   timer_.ends_before(seen, ended);
   const Time end_time = timer_.host_time(ended);
-  return {end_time - lasted, end_time, Span::Source::events, timer_.error()};
+  return {end_time - lasted, end_time, Span::Source::events, timer_.error() + base_late_};
 }
 
 void DeviceClock::learn(Time submitted, Time seen, const detail::KernelTimes& times) {
