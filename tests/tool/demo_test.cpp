@@ -320,12 +320,17 @@ TEST(Progress, is_drawn_on_a_terminal_when_a_run_takes_long) {
   FAIL() << "no run drew anything";
 }
 
+// Short is what lasts less than a second: on a busy machine one run of some has to do.
 TEST(Progress, is_not_drawn_for_a_short_run) {
   if (!tool_test::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const Arguments arguments = {"demo", "vadd", "--n", "10", "--json"};
-  const Result result = run(arguments, {.terminal = true});
-  EXPECT_EQ(result.exit_code, 0) << text(arguments, result);
-  EXPECT_EQ(result.err, "");
+  std::string drawn = "?";
+  for (int tries = 0; tries < 10 && !drawn.empty(); ++tries) {
+    const Result result = run(arguments, {.terminal = true});
+    ASSERT_EQ(result.exit_code, 0) << text(arguments, result);
+    drawn = result.err;
+  }
+  EXPECT_EQ(drawn, "");
 }
 
 }  // namespace
