@@ -30,6 +30,25 @@ class CameToPart final : public Reached {
   std::shared_ptr<StockEvent> event_;
 };
 
+/// Of all communicators of a graph: each has ranks of its own, and nobody but who has the order's lock takes several. The graph may go
+/// meanwhile.
+class AllInUse {
+ public:
+  explicit AllInUse(const std::vector<NcclTransport*>& transports) WEIR_NOT_ANALYSED {  // as many as there are
+    ranks_.reserve(transports.size());
+    for (NcclTransport* one : transports) ranks_.push_back(one->ranks());
+    for (const auto& one : ranks_) one->in_use.lock();
+  }
+  ~AllInUse() WEIR_NOT_ANALYSED {
+    for (const auto& one : ranks_) one->in_use.unlock();
+  }
+  AllInUse(const AllInUse&) = delete;
+  AllInUse& operator=(const AllInUse&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<NcclRanks>> ranks_;
+};
+
 void watch_part(NcclPart& part) {
   part.queue().try_mark_deferred();
   while (!part.marked()) {
@@ -49,6 +68,10 @@ CallOrder& CallOrder::instance() {
 }
 
 TaskThread& CallOrder::worker() {
+  static auto& thread = *new TaskThread;
+  return thread;
+}
+TaskThread& CallOrder::looker() {
   static auto& thread = *new TaskThread;
   return thread;
 }
@@ -161,6 +184,7 @@ void CallOrder::pass() {
 
 CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   detail::CollectiveCall& call = *waiting.call;
+  const detail::LockGuard in_use(waiting.transport->ranks()->in_use);  // the call keeps them
   if (!call.open() || waiting.transport->abandoned()) return Answer::is_over;
   const auto parts = call.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -200,6 +224,7 @@ CallOrder::Answer CallOrder::try_to_launch(LateReplay& replay) {
     return Answer::is_over;
   }
   const auto& transports = replay.transports();
+  const AllInUse in_use(transports);
   if (std::any_of(transports.begin(), transports.end(), [](NcclTransport* one) { return one->abandoned(); })) {
     replay.drop(replay.communicator_failed());
     return Answer::is_over;

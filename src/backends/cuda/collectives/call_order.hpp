@@ -85,6 +85,8 @@ class CallOrder {
 
   /// For what needs no answer, and waits for nothing but this lock.
   static TaskThread& worker();
+  /// For questions whether streams have come to their parts, which timeouts need: it takes no lock that is held long.
+  static TaskThread& looker();
   /// For what may wait in the driver.
   static TaskThread& holder();
 

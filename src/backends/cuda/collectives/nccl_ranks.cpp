@@ -201,14 +201,14 @@ void stop_all(const std::shared_ptr<Stop>& stop) {
 void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner) {
   {
     // Who hands a call over at this moment is through behind this, and nobody begins.
-    const detail::LockGuard guard(CallOrder::instance().lock());
+    const detail::LockGuard guard(ranks->in_use);
   }
   const auto stop = std::make_shared<Stop>();
   stop->calls = ranks->calls.give_up_after(patience, owner);
   if (stop->calls.empty()) return;
   stop->ranks = ranks;
   {
-    const detail::LockGuard guard(CallOrder::instance().lock());
+    const detail::LockGuard guard(ranks->in_use);
     stop->comms = std::exchange(ranks->comms, {});
   }
   stop_all(stop);
@@ -326,6 +326,7 @@ void make_unless_made(NcclRanks& ranks, SourceLocation where) {
   while (!ranks.made.load(std::memory_order_acquire)) {
     {
       const CallOrderLock order(true);
+      const detail::LockGuard guard(ranks.in_use);
       const Making making(!ranks.comms.empty());
       if (making.begun()) return make_ranks(ranks, where);
     }

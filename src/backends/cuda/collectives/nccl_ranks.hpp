@@ -52,9 +52,12 @@ class CallsWithNccl {
   bool given_up_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
-/// Of one communicator at a time. Under the lock of CallOrder, but for `calls`.
+/// Of one communicator at a time. Under the lock of CallOrder and `in_use`, but for `calls`.
 struct NcclRanks {
   std::vector<CudaDevice*> devices;
+  /// Held by who hands its calls over, or makes it. Who stops it, or asks how it is, takes this lock alone: the order's may be held by
+  /// who makes another one, and NCCL waits there for what is to be stopped here.
+  detail::Mutex in_use;
   std::vector<NcclLibrary::Comm> comms;  ///< empty: not made yet, or stopped
   std::vector<CudaQueue*> lanes;         ///< for what cannot go to the user's stream itself
   std::vector<void*> scratch;            ///< a few bytes on each device, for barriers
@@ -76,13 +79,13 @@ void put_away(std::shared_ptr<NcclRanks> ranks) noexcept;
 /// come to it; where one does not, the others' kernels are set free. Returns immediately.
 void stop_if_stuck(const std::shared_ptr<NcclRanks>& ranks) noexcept;
 
-/// What NCCL says has gone wrong since they were made; success otherwise.
+/// What NCCL says has gone wrong since they were made; success otherwise. Under `in_use`, or by who has them alone.
 NcclResult error_of(const NcclRanks& ranks);
 
 /// Makes what is not there yet; which waits for what runs on the GPUs, and takes long, unless they were another communicator's before.
-/// Under the lock of CallOrder. Throws weir::Error.
+/// Under the lock of CallOrder and `in_use`. Throws weir::Error.
 void make_ranks(NcclRanks& ranks, SourceLocation where);
-/// Takes the lock for that.
+/// Takes the locks for that.
 void make_unless_made(NcclRanks& ranks, SourceLocation where);
 
 /// Throws what NCCL answers.

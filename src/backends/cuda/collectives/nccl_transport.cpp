@@ -69,7 +69,7 @@ void NcclTransport::attend(detail::CollectiveCall& call) noexcept {
     if (!own.marked()) {
       post(CallOrder::holder(), [kept = part.own, &own] { own.queue().try_mark_deferred(); });
     }
-    post(CallOrder::worker(), [kept = CallRef(call), &part, &own] { look_at(part, own); });
+    post(CallOrder::looker(), [kept = CallRef(call), &part, &own] { look_at(part, own); });
   }
 }
 
@@ -79,7 +79,7 @@ void NcclTransport::ask_nccl(detail::CollectiveCall& call) noexcept {
   post(CallOrder::worker(), [this, kept = CallRef(call)] {
     NcclResult wrong = NcclResult::success;
     {
-      const detail::LockGuard guard(CallOrder::instance().lock());
+      const detail::LockGuard guard(ranks_->in_use);
       wrong = error_of(*ranks_);
     }
     asking_.store(false, std::memory_order_release);

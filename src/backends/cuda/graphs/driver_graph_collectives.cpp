@@ -128,6 +128,7 @@ void DriverGraph::call_collective(const CapturedCollective& collective, std::vec
   check(nodes_in(recording_->graph, before), making, device_.name(), where);
   {
     const CallOrderLock order(!CallOrder::is_mine());
+    const detail::LockGuard in_use(transport.ranks()->in_use);
     if (transport.abandoned()) {
       throw Error(Errc::rank_failed, making, device_.name(), "the communicator of one of its collectives has failed",
                   where);

@@ -87,7 +87,7 @@ std::vector<detail::WaitingLaunch> LateReplay::waiting_of(const NcclTransport& t
     const std::int64_t ready = replay->ready_nanoseconds_.load(std::memory_order_acquire);
     all.push_back(
         {replay.get(), &replay->part_->queue(), replay->part_->place(), replay->number_, ready, replay->where_});
-    if (ready == 0 && !replay->attended_.exchange(true)) post(CallOrder::worker(), [replay] { replay->attend(); });
+    if (ready == 0 && !replay->attended_.exchange(true)) post(CallOrder::looker(), [replay] { replay->attend(); });
   }
   return all;
 }

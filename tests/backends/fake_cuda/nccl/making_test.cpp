@@ -1,5 +1,6 @@
 // Communicators that are made while other ones' calls stand in streams: NCCL waits for all that its GPUs have.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <thread>
@@ -94,6 +95,76 @@ TEST(CommunicatorsMade, keep_out_of_streams_what_waits_for_calls_that_come_meanw
   ranks.synchronize();
   EXPECT_EQ(after.value(0) + after.value(1), 2);
   EXPECT_EQ(x[1].to_host(), std::vector<int>(8, 2));
+}
+
+/// A thread that waits for a stream to end with an error.
+class EndOf {
+ public:
+  EndOf(const weir::Stream& stream, weir::Errc error)
+      : thread_([this, &stream, error] {
+          EXPECT_TRUE(fails_with(error, [&] { stream.synchronize(); }));
+          over_ = true;
+        }) {}
+  ~EndOf() { thread_.join(); }
+  EndOf(const EndOf&) = delete;
+  EndOf& operator=(const EndOf&) = delete;
+
+  bool is_over() const { return over_; }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+//  s0: |A|     s1: [gate] |A|     NCCL has both, and makes another communicator meanwhile
+TEST(CommunicatorsMade, keep_no_call_that_is_stuck_from_its_end) {
+  const Ranks ranks(2);
+  const auto x = ones(ranks);
+  ranks.synchronize();
+  Gate gate;
+  gate.hold(ranks.streams[1]);
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  std::optional<fake_cuda::HoldCalls> held(made_by);
+  const MakingOfAnother making;
+  EXPECT_TRUE(eventually([&] { return making.is_in_nccl(); }));
+  ranks.comms[1].abort();
+  const EndOf end(ranks.streams[0], weir::Errc::rank_failed);
+  EXPECT_TRUE(eventually([&] { return end.is_over(); }));
+  EXPECT_FALSE(making.is_over());
+  gate.open();
+  held.reset();
+  EXPECT_TRUE(eventually([&] { return making.is_over(); }));
+  EXPECT_TRUE(fails_with(weir::Errc::rank_failed, [&] { ranks.streams[1].synchronize(); }));
+}
+
+//  s0: [gate] |A|     s1: [gate] |A|     b0: [host function] |B|     NCCL makes another communicator, then b0 comes to its part, then s0
+TEST(CommunicatorsMade, put_no_timeout_off) {
+  const Ranks ranks(2, {.timeout = std::chrono::milliseconds(300)});
+  const Ranks beside(2);
+  const auto x = ones(ranks), y = ones(beside);
+  ranks.synchronize();
+  beside.synchronize();
+  Gate first, second, third;
+  first.hold(ranks.streams[0]);
+  second.hold(ranks.streams[1]);
+  third.hold_by_host_call(beside.streams[0]);
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(beside.streams[r], beside.comms[r], inout(y[r]));
+  std::optional<fake_cuda::HoldCalls> held(made_by);
+  const MakingOfAnother making;
+  EXPECT_TRUE(eventually([&] { return making.is_in_nccl(); }));
+  third.open();
+  EXPECT_TRUE(eventually([&] { return third.begun() == 1; }));
+  first.open();
+  const EndOf end(ranks.streams[0], weir::Errc::collective_timeout);
+  EXPECT_TRUE(eventually([&] { return end.is_over(); }));
+  EXPECT_FALSE(making.is_over());
+  second.open();
+  held.reset();
+  EXPECT_TRUE(eventually([&] { return making.is_over(); }));
+  beside.synchronize();
+  EXPECT_EQ(y[1].to_host(), std::vector<int>(8, 2));
+  EXPECT_TRUE(fails_with(weir::Errc::collective_timeout, [&] { ranks.streams[1].synchronize(); }));
 }
 
 //  s0: |A| mark, where a word is waited for      B, of split(), on other streams: whole, and not made yet      then s1: |A|
