@@ -189,6 +189,14 @@ struct Node {
   std::vector<std::vector<Node>> bodies;  ///< of a conditional node
 };
 
+/// What a host function of a graph worked in one launch of that, by sim::host_work() or measured. Scenario files have them in
+/// `x-host-work`.
+struct NodeWork {
+  Name node = none;  ///< its path
+  double ns = 0;
+  friend bool operator==(const NodeWork&, const NodeWork&) = default;
+};
+
 /// What else belongs to a command.
 struct Details {
   std::span<const Use> uses = {};
@@ -245,6 +253,8 @@ class Recording {
   /// What is known only later: how long a command lasted, and what a host function gave.
   void set_cost(std::size_t place, const recorded::Cost& cost);
   void add_give(std::size_t place, recorded::Name name);
+  /// The same of what a host function of a graph worked in the launch at `place`. Throws invalid_value where there is no launch_graph.
+  void add_work(std::size_t place, const recorded::NodeWork& work);
   /// The same of what only a check of collectives needs: of a launch or external all of it; of a node of a graph that is built its
   /// communicator and name; of a wait for a stream nothing but that it is a collective's. Throws invalid_value for others.
   void set_collective(std::size_t place, const recorded::Collective& made, std::size_t node = recorded::none);
@@ -254,11 +264,12 @@ class Recording {
   SourceLocation where(std::size_t place, const char* file) const;
 
   std::size_t use_count(const recorded::Command& command) const { return command.use_count; }
-  /// What is kept beside a command: its uses, its cost, what it gives, and its graph's nodes.
+  /// What is kept beside a command: its uses, its cost, what it gives, its graph's nodes, and what these worked.
   recorded::Use use(const recorded::Command& command, std::size_t number) const;
   std::optional<recorded::Cost> cost(const recorded::Command& command) const;
   std::span<const recorded::Name> gives(const recorded::Command& command) const;
   std::span<const recorded::Node> nodes(const recorded::Command& command) const;
+  std::span<const recorded::NodeWork> works(const recorded::Command& command) const;
   std::optional<recorded::Collective> collective(const recorded::Command& command) const;
 
  private:

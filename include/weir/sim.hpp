@@ -41,6 +41,12 @@ std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where);
 /// How long a host function of a simulated device has worked, by host_work() inside it or measured. 0 if it is not over, said
 /// nothing, or is one of a graph. For observers. Any thread.
 std::chrono::nanoseconds worked_in(CommandId host_function);
+struct WorkedNode {
+  std::uint32_t node;  ///< its place in GraphInfo::nodes
+  std::chrono::nanoseconds time;
+};
+/// The same of those of a graph in one launch of it, but for those in conditional nodes: which worked, and how long. Any thread.
+std::vector<WorkedNode> worked_in_nodes(CommandId launch);
 
 /// The profiles inside the library: "h200", ...
 std::vector<std::string> profile_names();

@@ -90,6 +90,13 @@ std::uint32_t Graphs::current(std::uint32_t name) {
   return graph.made;
 }
 
+std::uint32_t Graphs::node(std::uint32_t graph, std::uint32_t path) const {
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return none;
+  const auto place = found->second.places.find(std::string_view(recording_.text(path)));
+  return place == found->second.places.end() ? none : place->second;
+}
+
 Graphs::Built* Graphs::changed(const recorded::Command& command, std::uint32_t& node) {
   const auto graph = graphs_.find(command.target);
   if (graph == graphs_.end()) return nullptr;

@@ -31,6 +31,8 @@ class Graphs {
   bool captured(const recorded::Command& command, std::size_t place);
   /// The graph of that name as it is now, for a launch; sim::model::none if it was never made.
   std::uint32_t current(std::uint32_t name);
+  /// The node of that path in current(); sim::model::none if there is none.
+  std::uint32_t node(std::uint32_t graph, std::uint32_t path) const;
   /// Whether a graph has nodes whose runs depend on values.
   bool conditional() const { return conditional_; }
 

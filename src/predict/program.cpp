@@ -131,11 +131,20 @@ class Translator {
         const std::uint32_t graph = graphs_.current(command.target);
         if (graph != none) nodes_ += made_.program.graphs[graph].size();
         if (nodes_ > most_nodes) throw std::string("the launches of graphs run more than 20,000,000 nodes");
-        if (graph != none) put(Action::launch_graph, command, place, graph);
+        if (graph != none) launch(graph, command, place);
         return;
       }
       default: return;  // no device hears of it
     }
+  }
+
+  void launch(std::uint32_t graph, const recorded::Command& command, std::size_t place) {
+    for (const recorded::NodeWork& work : recording_.works(command)) {
+      const std::uint32_t node = graphs_.node(command.target, work.node);
+      if (node == none) continue;
+      made_.program.works.push_back({static_cast<std::uint32_t>(made_.program.calls.size()), node, work.ns / 1000});
+    }
+    put(Action::launch_graph, command, place, graph);
   }
 
   void query(const recorded::Command& command, std::size_t place) {

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,8 +62,19 @@ class RecordingSink final : public recorded::Sink {
     if (const recorded::Running::One* const one = running_.find(host_function))
       recording.add_give(one->place, hand_off);
   }
+  void launched(std::size_t place, CommandId launch,
+                const std::shared_ptr<const std::vector<recorded::Name>>& paths) override {
+    launches_.emplace(launch, Launched{place, paths});
+    for_works_ += bytes_for(*paths);
+  }
   /// `ns`: 0 if it was skipped behind a failure.
   void ran(CommandId id, double ns) {
+    if (const auto launch = launches_.find(id); launch != launches_.end()) {
+      for_works_ -= bytes_for(*launch->second.paths);
+      add_works(id, launch->second);
+      launches_.erase(launch);
+      return;
+    }
     const recorded::Running::One one = running_.take(id);
     if (one.id != 0 && !one.lasts) add_work(one);
     if (one.id == 0 || !one.lasts || ns <= 0) return;
@@ -74,12 +87,25 @@ class RecordingSink final : public recorded::Sink {
     running_.for_each([this](const recorded::Running::One& one) {
       if (!one.lasts) add_work(one);
     });
+    for (const auto& [id, launch] : launches_) add_works(id, launch);
   }
-  std::size_t bytes() const { return recording.bytes() + running_.bytes(); }
+  std::size_t bytes() const { return recording.bytes() + running_.bytes() + for_works_; }
 
   Recording recording;
 
  private:
+  struct Launched {
+    std::size_t place;
+    std::shared_ptr<const std::vector<recorded::Name>> paths;
+  };
+  /// What it takes until its functions have run, and what these may say then.
+  static std::size_t bytes_for(const std::vector<recorded::Name>& paths) {
+    return 8 * sizeof(void*) + paths.size() * 2 * sizeof(recorded::NodeWork);
+  }
+  void add_works(CommandId id, const Launched& launch) {
+    for (const sim::WorkedNode& one : sim::worked_in_nodes(id))
+      recording.add_work(launch.place, {(*launch.paths)[one.node], static_cast<double>(one.time.count())});
+  }
   /// A simulated device's function lasts at least as long as its body worked.
   void add_work(const recorded::Running::One& one) {
     const auto ns = static_cast<double>(sim::worked_in(one.id).count());
@@ -100,6 +126,8 @@ class RecordingSink final : public recorded::Sink {
   }
 
   recorded::Running running_;
+  std::unordered_map<CommandId, Launched> launches_;  ///< of graphs with host functions, which have not ended
+  std::size_t for_works_ = 0;
   std::vector<bool> simulated_;  ///< by devices
   bool times_;
 };

@@ -114,6 +114,12 @@ std::vector<Graphs::Memory> own_memory(const GraphInfo& graph) {
   return own;
 }
 
+bool has_functions(const GraphInfo& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const GraphNodeInfo& node) {
+    return node.op != nullptr && std::holds_alternative<HostCall>(*node.op);
+  });
+}
+
 }  // namespace
 
 Name Graphs::name(std::uint64_t graph) const {
@@ -126,25 +132,34 @@ std::uint32_t Graphs::device(std::uint64_t graph) const {
   return found == graphs_.end() ? 0 : found->second.device;
 }
 
+std::shared_ptr<const std::vector<Name>> Graphs::paths_to_functions(std::uint64_t graph) const {
+  const auto found = graphs_.find(graph);
+  return found == graphs_.end() || !found->second.functions ? nullptr : found->second.paths;
+}
+
 void Graphs::build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in) {
   const std::string name = "g" + std::to_string(graph.id);
-  Built built{names.text(name), device, std::vector<Name>(graph.nodes.size(), none),
-              std::vector<bool>(graph.nodes.size(), true), own_memory(graph)};
-  Builder(sink, names, graph, name, device, fill_in, built.paths).build();
+  Built built{names.text(name),
+              device,
+              std::make_shared<std::vector<Name>>(graph.nodes.size(), none),
+              has_functions(graph),
+              std::vector<bool>(graph.nodes.size(), true),
+              own_memory(graph)};
+  Builder(sink, names, graph, name, device, fill_in, *built.paths).build();
   const Built& kept = graphs_.insert_or_assign(graph.id, std::move(built)).first->second;
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!graph.nodes[i].enabled && kept.paths[i] != none) change(sink, graph.id, i, false, {});
+    if (!graph.nodes[i].enabled && (*kept.paths)[i] != none) change(sink, graph.id, i, false, {});
   }
 }
 
 void Graphs::change(Sink& sink, std::uint64_t graph, std::uint32_t node, bool enabled, const Node& now) {
   const auto found = graphs_.find(graph);
-  if (found == graphs_.end() || node >= found->second.paths.size()) return;
+  if (found == graphs_.end() || node >= found->second.paths->size()) return;
   Built& built = found->second;
   Command made;
   made.target_kind = Target::graph;
   made.target = built.name;
-  made.name = built.paths[node];
+  made.name = (*built.paths)[node];
   if (built.enabled[node] != enabled) {
     built.enabled[node] = enabled;
     made.op = Op::enable_node;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +24,8 @@ class Graphs {
   bool knows(std::uint64_t graph) const { return graphs_.count(graph) != 0; }
   Name name(std::uint64_t graph) const;
   std::uint32_t device(std::uint64_t graph) const;
+  /// Of its nodes; null if none of them is a host function.
+  std::shared_ptr<const std::vector<Name>> paths_to_functions(std::uint64_t graph) const;
   /// Adds build_graph, once for each child graph and once for the graph itself.
   void build(Sink& sink, Names& names, const GraphInfo& graph, std::uint32_t device, const FillIn& fill_in);
   /// Adds enable_node, or update_node with what the node does now.
@@ -41,7 +44,8 @@ class Graphs {
   struct Built {
     Name name;
     std::uint32_t device;
-    std::vector<Name> paths;  ///< of its nodes
+    std::shared_ptr<std::vector<Name>> paths;  ///< of its nodes
+    bool functions;                            ///< host functions are among them
     std::vector<bool> enabled;
     std::vector<Memory> memory;
   };

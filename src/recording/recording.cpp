@@ -115,6 +115,7 @@ struct Recording::State {
   std::deque<std::vector<recorded::Name>> gives;
   recorded::Chunks<recorded::Collective> collectives;
   std::deque<std::vector<recorded::Node>> graphs;
+  std::deque<std::vector<recorded::NodeWork>> works;
 
   template <class T>
   std::uint32_t add(std::vector<T>& list, const T& value) {
@@ -248,6 +249,22 @@ void Recording::add_give(std::size_t place, recorded::Name name) {
   state.gives[command.extra].push_back(name);
 }
 
+void Recording::add_work(std::size_t place, const recorded::NodeWork& work) {
+  State& state = *state_;
+  if (place >= state.commands.size() || state.commands[place].op != recorded::Op::launch_graph) {
+    throw Error(Errc::invalid_value, "weir::Recording::add_work", "command " + std::to_string(place),
+                "it is no launch of a graph", {});
+  }
+  recorded::Command& command = state.commands[place];
+  if (command.extra == recorded::none) {
+    state.budget.take(sizeof(state.works[0]));
+    state.works.emplace_back();
+    command.extra = static_cast<std::uint32_t>(state.works.size() - 1);
+  }
+  state.budget.take(2 * sizeof(work));  // it doubles
+  state.works[command.extra].push_back(work);
+}
+
 void Recording::set_collective(std::size_t place, const recorded::Collective& made, std::size_t node) {
   State& state = *state_;
   recorded::Command* const command = place < state.commands.size() ? &state.commands[place] : nullptr;
@@ -340,6 +357,10 @@ std::span<const recorded::Name> Recording::gives(const recorded::Command& comman
 std::span<const recorded::Node> Recording::nodes(const recorded::Command& command) const {
   if (command.op != recorded::Op::build_graph || command.extra == recorded::none) return {};
   return state_->graphs[command.extra];
+}
+std::span<const recorded::NodeWork> Recording::works(const recorded::Command& command) const {
+  if (command.op != recorded::Op::launch_graph || command.extra == recorded::none) return {};
+  return state_->works[command.extra];
 }
 std::optional<recorded::Collective> Recording::collective(const recorded::Command& command) const {
   if (!recorded::may_be_collective(command.op) || command.extra == recorded::none) return std::nullopt;

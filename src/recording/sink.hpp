@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <weir/observer.hpp>
 #include <weir/recording.hpp>
@@ -35,6 +37,9 @@ class Sink {
   virtual bool forget_event(std::uint32_t /*place*/) { return false; }
   /// Some bytes of a range of host memory end, and the rest stays: a recording has no words for that.
   virtual void part_gone(const Command& /*free*/, std::uint64_t /*begin*/, std::uint64_t /*end*/) {}
+  /// The launch of a graph at `place`, which has host functions; `paths` are those of its nodes.
+  virtual void launched(std::size_t /*place*/, CommandId /*launch*/,
+                        const std::shared_ptr<const std::vector<Name>>& /*paths*/) {}
   /// A host function gives, now that it runs.
   virtual void gave(CommandId host_function, Name hand_off) = 0;
 };

@@ -271,6 +271,10 @@ void Translator::add(const weir::Command& command) {
   if (std::holds_alternative<weir::Collective>(command.op) && command.graph == 0) part = collective(command);
   const std::size_t place = sink_.add(made, {.uses = uses, .cost = cost, .collective = part}, command.id);
   if (sink_.keeps()) repeats_.note(command, made, uses, place, objects_.memory(), !simulated);
+  if (const auto* launch = std::get_if<GraphLaunch>(&command.op);
+      launch != nullptr && simulated && command.graph == 0) {
+    if (const auto paths = graphs_.paths_to_functions(launch->id)) sink_.launched(place, command.id, paths);
+  }
   if (made.op == Op::free && command.graph == 0) objects_.ended(made.target);
 }
 

@@ -72,6 +72,10 @@ class Writer {
       text_ += ",\n";
       list("x-collectives", parts_.size(), [this](std::size_t i) { collective(parts_[i]); });
     }
+    if (!works_.empty()) {
+      text_ += ",\n";
+      list("x-host-work", works_.size(), [this](std::size_t i) { work(*works_[i].work, works_[i].place); });
+    }
     text_ += "}\n";
     sink_(text_);
   }
@@ -266,6 +270,14 @@ class Writer {
     for (std::size_t node = 0; node < nodes.size(); ++node) {
       if (nodes[node].communicator != 0) parts_.push_back({i, written_, node});
     }
+    for (const NodeWork& work : recording_.works(command)) works_.push_back({&work, written_});
+  }
+  void work(const NodeWork& work, std::uint64_t place) {
+    text_ += '{';
+    number("command", place);
+    text_member("node", work.node);
+    number("ns", work.ns);
+    text_ += '}';
   }
   void collective(const Part& part) {
     const Command& command = recording_.command(part.command);
@@ -409,6 +421,11 @@ class Writer {
   std::uint64_t part_ = 0;     ///< of a command that is several in files
   std::uint64_t written_ = 0;  ///< commands, in the file
   std::vector<Part> parts_;
+  struct Work {
+    const NodeWork* work;
+    std::uint64_t place;  ///< of its launch, in the file
+  };
+  std::vector<Work> works_;
   std::map<Name, std::uint64_t> scopes_in_parts_;
 };
 

@@ -170,6 +170,27 @@ Op Decoder::op_in(const At& path, std::string_view rest, Name graph) const {
   }
 }
 
+void Decoder::host_work(const At& at) {
+  at.only({"command", "node", "ns"});
+  if (!complete_[program]) throw NotYet{};
+  const At which = at.member("command");
+  const std::uint64_t place = which.count();
+  if (place >= recording_.size()) {
+    which.fault("the program has " + std::to_string(recording_.size()) + " commands");
+  }
+  const Command& command = recording_.command(place);
+  if (command.op != Op::launch_graph) which.fault("it is no launch of a graph");
+  const At path = at.member("node");
+  const Name node = text(path);
+  if (functions_.count({command.target, node}) == 0) {
+    const bool is_one = op_of(path, command.target) == Op::host_function;
+    // A graph that was made again may have had it before.
+    if (!is_one && !graph_made_again_) path.fault("this node is no host function");
+    functions_.emplace(command.target, node);
+  }
+  recording_.add_work(place, {node, at.member("ns").duration()});
+}
+
 void Decoder::update_node(const At& at, Draft& draft) {
   Command& command = draft.command;
   at.only({"id", "op", "thread", "file", "line", "graph", "node", "uses", "to", "from"});

@@ -46,6 +46,7 @@ void Decoder::list_ends(std::string_view member) {
 
 std::size_t Decoder::room() const {
   std::size_t used = recording_.bytes() + later_bytes_ + graphs_.bytes() + scopes_.bytes();
+  used += functions_.size() * 6 * sizeof(void*);
   for (const PlaceOf& places : places_) used += places.bytes();
   return used > recording_.limit() ? 0 : recording_.limit() - used;
 }
@@ -101,6 +102,7 @@ void Decoder::read(Section section, const At& at) {
     case events: return event(at);
     case buffers: return buffer(at);
     case collectives: return collective(at);
+    case works: return host_work(at);
     default: return command(at);
   }
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <weir/recording.hpp>
@@ -33,9 +35,9 @@ class Decoder final : public Members {
 
  private:
   /// In the order in which they refer to each other.
-  enum Section { devices, threads, streams, events, buffers, program, collectives, section_count };
-  static constexpr std::string_view section_names[section_count] = {"devices", "threads", "streams",      "events",
-                                                                    "buffers", "program", "x-collectives"};
+  enum Section { devices, threads, streams, events, buffers, program, collectives, works, section_count };
+  static constexpr std::string_view section_names[section_count] = {
+      "devices", "threads", "streams", "events", "buffers", "program", "x-collectives", "x-host-work"};
   struct Later {
     std::size_t index;
     Value value;
@@ -95,6 +97,7 @@ class Decoder final : public Members {
   Cost cost(const At& at) const;
   recorded::Collective call_of_rank(const At& at);
   void collective(const At& at);
+  void host_work(const At& at);
   /// Its number, and what people call it.
   std::uint64_t communicator(const At& at, Name& name);
   Name text(const At& at) { return recording_.intern(at.string()); }
@@ -123,6 +126,7 @@ class Decoder final : public Members {
   PlaceOf graphs_;  ///< by the command that made it
   PlaceOf scopes_;  ///< open ones
   bool graph_made_again_ = false;
+  std::set<std::pair<Name, Name>> functions_;  ///< of graphs, by their paths: those that were looked up
 };
 
 }  // namespace weir::scenario

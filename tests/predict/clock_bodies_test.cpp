@@ -9,9 +9,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <weir/observer.hpp>
 #include <weir/recorder.hpp>
+#include <weir/recording.hpp>
 #include <weir/sim.hpp>
 #include <weir/weir.hpp>
 
@@ -333,6 +335,56 @@ TEST(SimulatedBodies, are_in_recordings_as_long_as_they_were) {
     EXPECT_NEAR(us, 8000, 200);
     EXPECT_NEAR(weir::sim::predict(recorder.finish(), {.gains = false, .own_copies = true}).makespan_us, us, 0.01);
   }
+}
+
+namespace {
+
+/// Launches of a graph whose functions work for another time in each, one of them in a child; another graph is gone by the end.
+void run_graphs(weir::Device device, weir::StreamRef s) {
+  std::atomic<int> runs{0};
+  const weir::Graph child =
+      weir::capture(s, [&] { weir::host_call(s, [&runs] { weir::sim::host_work(milliseconds(runs.load())); }); });
+  weir::GraphBuilder builder(device);
+  const weir::Node first = builder.host_call([&runs] { weir::sim::host_work(milliseconds(++runs)); });
+  const weir::Node none = builder.host_call([] {});
+  builder.depends(none, first);
+  const weir::Node inner = builder.graph(child);
+  builder.depends(inner, none);
+  const weir::Graph graph = builder.build();
+  weir_test::Gate gate;
+  gate.hold_by_host_call(s);
+  for (int i = 0; i < 3; ++i) {
+    graph.launch(s);
+    launch_1ms(s);
+  }
+  {
+    const weir::Graph gone = weir::capture(s, [&] { function_of(s, milliseconds(4)); });
+    gone.launch(s);
+  }
+  gate.open();
+  s.synchronize();
+}
+
+}  // namespace
+
+TEST(SimulatedBodies, of_graphs_are_in_recordings_of_each_launch) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("weir bodies " + std::to_string(getpid()) + ".json");
+  for (const bool times : {false, true}) {
+    const weir::Device device = weir::device("sim:h200");
+    const weir::Stream s(device);
+    const auto begin = start(device);
+    weir::Recorder recorder({.times = times});
+    run_graphs(device, s);
+    const double us = us_since(begin, device);
+    EXPECT_NEAR(us, (2 * (1 + 2 + 3) + 3 + 4) * 1000, 1500);
+    const weir::Recording recording = recorder.finish();
+    EXPECT_NEAR(weir::sim::predict(recording, {.gains = false, .own_copies = true}).makespan_us, us, 0.01);
+    weir::save(recording, file);
+    const weir::Recording read = weir::load_recording(file);
+    EXPECT_NEAR(weir::sim::predict(read, {.gains = false, .own_copies = true}).makespan_us, us, 0.01);
+  }
+  std::filesystem::remove(file);
 }
 
 // A stream that has failed runs none, and the rest goes on.

@@ -65,8 +65,10 @@ class RandomProgram {
     for (int i = 0; i < 4; ++i) events_.emplace_back(device);
     recorded_.resize(events_.size());
     graph_ = weir::capture(owned_[0], [&] {
-      for (int i = 0; i < 3; ++i)
+      for (int i = 0; i < 3; ++i) {
+        if (i == 1) weir::host_call(owned_[0], [this] { work_in_graph(); });
         weir::launch(weir::Extent{.size = elements, .name = "random"}, Work{}, weir::inout(arrays_[0]));
+      }
     });
     device.synchronize();
   }
@@ -111,6 +113,11 @@ class RandomProgram {
     }
   }
 
+  /// For another time in each launch: those of one graph come one behind the other.
+  void work_in_graph() {
+    if (works_) weir::sim::host_work(std::chrono::microseconds(7 * ++graph_runs_ % 40));
+  }
+
   void step() {
     const std::size_t i = random_() % streams_.size();
     Used& used = streams_[i];
@@ -146,7 +153,7 @@ class RandomProgram {
       case 8:
         if (i != 0) return weir::sim::host_work(std::chrono::microseconds(random_() % 20));
         graph_.launch(stream);
-        return came(used, 3);
+        return came(used, 4);
       default:
         if (random_() % 8 != 0) return;
         if (works_) return stream.synchronize();
@@ -166,6 +173,7 @@ class RandomProgram {
   std::vector<std::set<std::size_t>> recorded_;
   std::vector<std::set<std::size_t>> behind_;
   weir::Graph graph_;
+  std::atomic<unsigned> graph_runs_{0};
 };
 
 struct Timed {

@@ -44,6 +44,7 @@ inline constexpr const char* everything =
   {"op": "update_node", "graph": "built", "node": "sw[2]/y", "to": "a"}, {"op": "update_node", "graph": "built", "node": "ch/k0", "uses": ["a"]},
   {"op": "enable_node", "graph": "built", "node": "wh[0]/z", "enabled": false}, {"op": "launch_graph", "graph": "built", "stream": "s"},
   {"op": "drop", "graph": "built"}, {"op": "drop", "stream": "n"}, {"op": "drop", "event": "f"}, {"op": "free", "buffer": "b", "stream": "s"},
-  {"op": "free", "buffer": "u"}]})";
+  {"op": "free", "buffer": "u"}],
+"x-host-work": [{"command": 33, "node": "hf", "ns": 2500.5}, {"command": 33, "node": "hf", "ns": 0}]})";
 
 }  // namespace recording_test

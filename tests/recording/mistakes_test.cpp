@@ -194,6 +194,25 @@ std::vector<Mistake> mistakes() {
        "x-collectives[0].rank");
   call("unknown member of a collective",
        R"({"command": 0, "communicator": 1, "number": 1, "rank": 0, "ranks": 2, "root": 0})", "x-collectives[0].root");
+  // ---- what host functions of graphs work
+  const auto work = [&](const char* name, const std::string& members, const char* path) {
+    add(name,
+        scenario({.program = R"({"op": "build_graph", "graph": "g", "nodes": [{"name": "f", "op": "host_function"},
+                                {"name": "k", "op": "empty"}]}, {"op": "launch_graph", "graph": "g", "stream": "s"})",
+                  .more = R"("x-host-work": [)" + members + "]"}),
+        path);
+  };
+  work("work is a number", "1", "x-host-work[0]");
+  work("work in no launch", R"({"node": "f", "ns": 1})", "x-host-work[0].command");
+  work("work in a launch beyond all", R"({"command": 2, "node": "f", "ns": 1})", "x-host-work[0].command");
+  work("work in another command", R"({"command": 0, "node": "f", "ns": 1})", "x-host-work[0].command");
+  work("work of no node", R"({"command": 1, "node": "n", "ns": 1})", "x-host-work[0].node");
+  work("work of another node", R"({"command": 1, "node": "k", "ns": 1})", "x-host-work[0].node");
+  work("work below 0", R"({"command": 1, "node": "f", "ns": -1})", "x-host-work[0].ns");
+  work("work without a time", R"({"command": 1, "node": "f"})", "x-host-work[0].ns");
+  work("unknown member of work", R"({"command": 1, "node": "f", "ns": 1, "us": 1})", "x-host-work[0].us");
+  work("work after another one", R"({"command": 1, "node": "f", "ns": 1}, {"command": 1, "node": "k", "ns": 1})",
+       "x-host-work[1].node");
   return all;
 }
 

@@ -25,9 +25,6 @@ namespace {
 using detail::LockGuard;
 using model::none;
 
-/// Commands that give hand-offs are known by their ends; only the last ones, which have not been forgotten, matter.
-constexpr std::size_t most_functions = 100'000;
-
 class Clock final : public detail::DeviceClock, public detail::FunctionClock, ClockState {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -64,8 +61,17 @@ class Clock final : public detail::DeviceClock, public detail::FunctionClock, Cl
 
   std::chrono::nanoseconds worked_in(CommandId function) {
     const LockGuard guard(mutex_);
-    const auto found = worked_in_.find(function);
+    const auto found = worked_in_.find({function, none});
     return found == worked_in_.end() ? std::chrono::nanoseconds(0) : found->second;
+  }
+
+  std::vector<WorkedNode> worked_in_nodes(CommandId launch) {
+    const LockGuard guard(mutex_);
+    std::vector<WorkedNode> nodes;
+    for (auto one = worked_in_.lower_bound({launch, 0}); one != worked_in_.end() && one->first.first == launch; ++one) {
+      if (one->first.second != none) nodes.push_back({one->first.second, one->second});
+    }
+    return nodes;
   }
 
   Snapshot snapshot(int device) {
@@ -325,15 +331,6 @@ class Clock final : public detail::DeviceClock, public detail::FunctionClock, Cl
   }
 
  private:
-  void keep_work_of(const detail::HostFunction& function) WEIR_NEEDS(mutex_) {
-    const auto found = working_.find(&function);
-    const std::chrono::nanoseconds time = found->second;
-    working_.erase(found);
-    if (time.count() <= 0 || function.command == 0) return;
-    if (worked_in_.size() >= most_functions) worked_in_.erase(worked_in_.begin());
-    worked_in_[function.command] = time;
-  }
-
   void wait_in_models(const HostWait& wait, std::uint32_t thread) WEIR_NEEDS(mutex_) {
     switch (wait.kind) {
       case HostWait::Kind::all: return wait_in_all(thread);
@@ -373,12 +370,8 @@ class Clock final : public detail::DeviceClock, public detail::FunctionClock, Cl
 
   void tell_body(const detail::HostFunction& function, std::chrono::nanoseconds time, bool over) {
     const LockGuard guard(mutex_);
-    const double us = std::chrono::duration<double, std::micro>(time).count();
     for (const auto& model : models_) {
-      if (!model->worked(function, us, over, clocks_)) continue;
-      working_[&function] += time;
-      if (over) keep_work_of(function);
-      return collect(*model);
+      if (model->worked(function, time, over, clocks_)) return collect(*model);
     }
   }
 
@@ -458,6 +451,7 @@ std::optional<recorded::Cost> cost_of(const Launch& launch) { return the_clock()
 std::optional<recorded::Cost> cost_of(const Op& op, SourceLocation where) { return the_clock().cost_of(op, where); }
 
 std::chrono::nanoseconds worked_in(CommandId host_function) { return the_clock().worked_in(host_function); }
+std::vector<WorkedNode> worked_in_nodes(CommandId launch) { return the_clock().worked_in_nodes(launch); }
 
 void set_cost(std::string_view kernel, const recorded::Cost& cost, SourceLocation where) {
   const auto refuse = [&](const char* why) {

@@ -130,12 +130,19 @@ class ClockState {
     if (us > 0) work_in_models(place, us);
   }
   void collect(OnlineModel& model) WEIR_NEEDS(mutex_) {
+    for (const OnlineModel::Worked& one : model.take_worked()) {
+      if (worked_in_.size() >= most_functions) worked_in_.erase(worked_in_.begin());
+      worked_in_[{one.command, one.node}] = one.time;
+    }
     for (auto& [command, place] : model.take_finished()) {
       if (const auto found = functions_.find(command); found != functions_.end()) found->second.place = place;
       if (const auto found = places_.find(command); found != places_.end()) found->second.place = std::move(place);
     }
   }
 
+  /// Commands that give hand-offs are known by their ends; only the last ones, which have not been forgotten, matter. So with
+  /// bodies that are over.
+  static constexpr std::size_t most_functions = 100'000;
   /// Thirty years: what steady_clock can tell, whatever lasts longer in the model.
   static constexpr double longest_us = 1e15;
 
@@ -150,9 +157,8 @@ class ClockState {
   std::vector<PollingLoop> loops_ WEIR_GUARDED_BY(mutex_);  ///< of the threads
   std::unordered_map<std::uint64_t, Given> given_ WEIR_GUARDED_BY(mutex_);
   std::unordered_map<CommandId, Known> functions_ WEIR_GUARDED_BY(mutex_);
-  /// What bodies that are not over have worked so far, and what others did: the last ones.
-  std::unordered_map<const detail::HostFunction*, std::chrono::nanoseconds> working_ WEIR_GUARDED_BY(mutex_);
-  std::map<CommandId, std::chrono::nanoseconds> worked_in_ WEIR_GUARDED_BY(mutex_);
+  /// What bodies of host functions worked, by command and, of graphs, node, or none: the last ones.
+  std::map<std::pair<CommandId, std::uint32_t>, std::chrono::nanoseconds> worked_in_ WEIR_GUARDED_BY(mutex_);
   bool times_watched_ WEIR_GUARDED_BY(mutex_) = false;
   std::unordered_map<CommandId, Known> places_ WEIR_GUARDED_BY(mutex_);  ///< whose times somebody will ask for
   std::vector<WithoutTime> ran_ WEIR_GUARDED_BY(mutex_);                 ///< for real, but not yet by this clock

@@ -2,6 +2,7 @@
 // numbers of the model.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -78,7 +79,8 @@ class OnlineModel {
 
   /// The body of one that was submitted, or is in a graph that was launched, says that it works so much more, or is over.
   /// False if it is of no device of this profile.
-  bool worked(const detail::HostFunction& function, double us, bool over, std::vector<double>& clocks);
+  bool worked(const detail::HostFunction& function, std::chrono::nanoseconds time, bool over,
+              std::vector<double>& clocks);
   /// Calls are kept until a body is over: the clocks of threads are not what they will be.
   bool late() const { return !steps_.empty(); }
   /// Then the thread's time, as if bodies said no more, and else 0.
@@ -89,6 +91,14 @@ class OnlineModel {
   void work(double us, std::uint32_t thread, std::vector<double>& clocks);
   /// What commands became whose place was not known.
   std::vector<std::pair<CommandId, Place>> take_finished() { return std::exchange(finished_, {}); }
+  /// A host function that is over, or in which nothing more counts: how long it worked.
+  struct Worked {
+    CommandId command;
+    std::uint32_t node;  ///< its number in the graph that the command launches, or none
+    std::chrono::nanoseconds time;
+  };
+  /// Those that worked.
+  std::vector<Worked> take_worked() { return std::exchange(worked_, {}); }
 
   /// When all that the stream was given has ended, even if the clocks are not there yet.
   double end_of_stream(StreamId stream);
@@ -171,6 +181,13 @@ class OnlineModel {
     Bodies bodies = {};
   };
 
+  /// A host function that is not over.
+  struct Body {
+    std::uint32_t call;
+    std::uint32_t node;  ///< of the model's graph, or none
+    Worked worked;       ///< so far
+  };
+
   Place make(model::Call call, Step step, std::vector<double>& clocks);
   Place take(Step step, std::vector<double>& clocks);
   void go_on(std::vector<double>& clocks);
@@ -178,6 +195,7 @@ class OnlineModel {
   bool start(Step& step);
   Place finish(const Step& step, std::vector<double>& clocks, bool last);
   void forget();
+  void keep_work(const Body& body);
   void never_called(const detail::HostFunction& function);
   static std::uint32_t last_command(const model::Simulation& simulation);
   void grow();
@@ -208,8 +226,9 @@ class OnlineModel {
   std::deque<Step> steps_;  ///< that are not taken yet; the first one may have begun
   bool begun_ = false;
   std::vector<std::pair<CommandId, Place>> finished_;
-  /// Those that are not over, in the order of their launches: call, and node or none.
-  std::unordered_map<const detail::HostFunction*, std::deque<std::pair<std::uint32_t, std::uint32_t>>> bodies_;
+  /// In the order of their launches.
+  std::unordered_map<const detail::HostFunction*, std::deque<Body>> bodies_;
+  std::vector<Worked> worked_;
   std::unique_ptr<model::Simulation> guess_;
   std::size_t guessed_ = 0;  ///< steps that it took
   std::unordered_map<CommandId, std::uint32_t> guessed_functions_;

@@ -37,7 +37,8 @@ Place OnlineModel::make(model::Call call, Step step, std::vector<double>& clocks
   step.question = call.action == Action::query_stream || call.action == Action::query_event;
   for (const auto& [node, function] : step.bodies) {
     simulation_.expect(number, node);
-    bodies_[function].emplace_back(number, node);
+    const std::uint32_t known = node != none && step.numbers != nullptr ? (*step.numbers)[node] : none;
+    bodies_[function].push_back({number, node, {step.command, known, {}}});
   }
   return take(std::move(step), clocks);
 }
@@ -170,18 +171,29 @@ double OnlineModel::time_of(std::uint32_t thread) {
 }
 
 void OnlineModel::settle(std::vector<double>& clocks) {
+  for (const auto& [function, bodies] : bodies_) {
+    for (const Body& one : bodies) keep_work(one);
+  }
   bodies_.clear();
   simulation_.assume();
   go_on(clocks);
 }
 
-bool OnlineModel::worked(const detail::HostFunction& function, double us, bool over, std::vector<double>& clocks) {
+void OnlineModel::keep_work(const Body& body) {
+  if (body.worked.time.count() > 0) worked_.push_back(body.worked);
+}
+
+bool OnlineModel::worked(const detail::HostFunction& function, std::chrono::nanoseconds time, bool over,
+                         std::vector<double>& clocks) {
   const auto found = bodies_.find(&function);
   if (found == bodies_.end()) return false;
-  const auto [call, node] = found->second.front();
-  simulation_.worked(call, node, us, over);
+  Body& body = found->second.front();
+  const double us = std::chrono::duration<double, std::micro>(time).count();
+  simulation_.worked(body.call, body.node, us, over);
+  body.worked.time += time;
   if (us > 0) guess_.reset();
   if (!over) return true;
+  keep_work(body);
   found->second.pop_front();
   if (found->second.empty()) bodies_.erase(found);
   go_on(clocks);
@@ -191,7 +203,7 @@ bool OnlineModel::worked(const detail::HostFunction& function, double us, bool o
 void OnlineModel::never_called(const detail::HostFunction& function) {
   const auto found = bodies_.find(&function);
   if (found == bodies_.end()) return;
-  for (const auto& [call, node] : found->second) simulation_.worked(call, node, 0, true);
+  for (const Body& one : found->second) simulation_.worked(one.call, one.node, 0, true);
   bodies_.erase(found);
 }
 

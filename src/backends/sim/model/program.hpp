@@ -86,6 +86,13 @@ struct Stream {
   enum class Kind : std::uint8_t { blocking, non_blocking, legacy } kind = Kind::blocking;
 };
 
+/// What a host function of a graph works in one launch of that, at least.
+struct NodeWork {
+  std::uint32_t call = none;
+  std::uint32_t node = none;
+  double us = 0;
+};
+
 /// In the order of the calls.
 struct Program {
   std::uint32_t devices = 1;
@@ -97,6 +104,7 @@ struct Program {
   std::vector<Graph> graphs;
   std::vector<Call> calls;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> gives;  ///< task of a host function, hand-off; by tasks
+  std::vector<NodeWork> works;
 };
 
 /// Why a command did not begin earlier.

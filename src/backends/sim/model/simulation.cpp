@@ -53,6 +53,11 @@ void Simulation::at(double time, What what, std::uint32_t subject, std::uint32_t
 }
 
 Result Simulation::run() {
+  for (const NodeWork& one : program_.works) {
+    Body& body = bodies_[{one.call, one.node}];
+    body.us += one.us;
+    body.over = true;
+  }
   make_calls();
   while (step()) {
   }
