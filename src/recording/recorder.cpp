@@ -69,12 +69,7 @@ class RecordingSink final : public recorded::Sink {
   }
   /// `ns`: 0 if it was skipped behind a failure.
   void ran(CommandId id, double ns) {
-    if (const auto launch = launches_.find(id); launch != launches_.end()) {
-      for_works_ -= bytes_for(*launch->second.paths);
-      add_works(id, launch->second);
-      launches_.erase(launch);
-      return;
-    }
+    if (!launches_.empty() && ran_launch(id)) return;
     const recorded::Running::One one = running_.take(id);
     if (one.id != 0 && !one.lasts) add_work(one);
     if (one.id == 0 || !one.lasts || ns <= 0) return;
@@ -101,6 +96,15 @@ class RecordingSink final : public recorded::Sink {
   /// What it takes until its functions have run, and what these may say then.
   static std::size_t bytes_for(const std::vector<recorded::Name>& paths) {
     return 8 * sizeof(void*) + paths.size() * 2 * sizeof(recorded::NodeWork);
+  }
+  /// False if it is none whose functions may have worked.
+  bool ran_launch(CommandId id) {
+    const auto launch = launches_.find(id);
+    if (launch == launches_.end()) return false;
+    for_works_ -= bytes_for(*launch->second.paths);
+    add_works(id, launch->second);
+    launches_.erase(launch);
+    return true;
   }
   void add_works(CommandId id, const Launched& launch) {
     for (const sim::WorkedNode& one : sim::worked_in_nodes(id))

@@ -101,6 +101,37 @@ TEST(SimulatedFunctions, foreign_work_and_functions_of_graphs_too) {
   EXPECT_LT(us_since(again, device), 100);
 }
 
+// What their functions will have said has its room kept: recordings take no more than their limit, and end without an error.
+TEST(SimulatedGraphs, of_working_functions_are_recorded_within_the_limit) {
+  constexpr int launches = 3000;
+  const weir::Device device = weir::device("sim:h200");
+  const weir::Stream s(device);
+  const weir::Graph graph =
+      weir::capture(s, [&] { weir::host_call(s, [] { weir::sim::host_work(std::chrono::microseconds(3)); }); });
+  s.synchronize();
+  const auto works_of = [&](std::size_t limit, bool times, bool at_once) {
+    weir::Recorder recorder({.limit = limit, .times = times});
+    for (int i = 0; i < launches; ++i) {
+      graph.launch(s);
+      if (!at_once && i % 100 == 0) s.synchronize();
+    }
+    s.synchronize();
+    const weir::Recording recording = recorder.finish();
+    EXPECT_LE(recording.bytes(), limit);
+    std::size_t works = 0;
+    for (std::size_t i = 0; i < recording.size(); ++i) works += recording.works(recording.command(i)).size();
+    return works;
+  };
+  for (const bool times : {false, true}) {
+    for (const bool at_once : {false, true}) {
+      EXPECT_EQ(works_of(weir::Recording::default_limit, times, at_once), static_cast<std::size_t>(launches));
+      const std::size_t some = works_of(300'000, times, at_once);
+      EXPECT_GT(some, 0u);
+      EXPECT_LT(some, static_cast<std::size_t>(launches));
+    }
+  }
+}
+
 // Its launches come one after the other, whatever their streams, and what the host has waited for is over.
 TEST(SimulatedGraphs, of_one_profile_run_in_order_in_streams_of_another) {
   const weir::Device device = weir::device("sim:h200"), other = weir::device("sim:cc30");
