@@ -77,12 +77,15 @@ class RecordingSink final : public recorded::Sink {
     cost.ns = ns;
     recording.set_cost(one.place, cost);
   }
-  /// What bodies of host functions said: of the other ones.
+  /// What bodies of host functions said: of the other ones, as far as there is room.
   void finish() {
-    running_.for_each([this](const recorded::Running::One& one) {
-      if (!one.lasts) add_work(one);
-    });
-    for (const auto& [id, launch] : launches_) add_works(id, launch);
+    try {
+      running_.for_each([this](const recorded::Running::One& one) {
+        if (!one.lasts) add_work(one);
+      });
+      for (const auto& [id, launch] : launches_) add_works(id, launch);
+    } catch (const Error&) {  // the commands are worth more
+    }
   }
   std::size_t bytes() const { return recording.bytes() + running_.bytes() + for_works_; }
 
