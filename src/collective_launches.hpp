@@ -28,4 +28,12 @@ class LaunchingTransport : public CollectiveTransport {
   virtual std::vector<WaitingLaunch> waiting_launches() = 0;
 };
 
+/// Nodes are kernels of the host's. Where launches of graphs are calls, the core puts a part of its own before each, which run()
+/// orders among those of the calls.
+class GatedTransport : public CollectiveTransport {
+ public:
+  /// False: a launch waits for what its own stream has alone.
+  virtual bool launches_are_calls() const = 0;
+};
+
 }  // namespace weir::detail

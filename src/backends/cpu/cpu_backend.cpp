@@ -147,7 +147,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<detail::CollectiveTransport> open_transport(const std::vector<int>& devices) override {
     std::vector<CpuDevice*> theirs;
     for (const int device : devices) theirs.push_back(&at(device));
-    return std::make_unique<CpuTransport>(std::move(theirs));
+    return std::make_unique<CpuTransport>(std::move(theirs), false);
   }
   /// The device of one that stands behind another backend's.
   CpuDevice& behind() { return devices_.front(); }
@@ -220,7 +220,7 @@ Backend& device_behind(Backend& front, int index, std::size_t memory) { return *
 std::unique_ptr<detail::CollectiveTransport> transport_behind(const std::vector<Backend*>& behind) {
   std::vector<CpuDevice*> devices;
   for (Backend* one : behind) devices.push_back(&static_cast<CpuBackend*>(one)->behind());
-  return std::make_unique<CpuTransport>(std::move(devices));
+  return std::make_unique<CpuTransport>(std::move(devices), true);
 }
 
 }  // namespace weir::cpu

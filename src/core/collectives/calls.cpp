@@ -21,7 +21,7 @@ constexpr std::chrono::hours longest_timeout{24 * 365};  // times of the clock c
 std::size_t lane_of(const CommunicatorState& communicator, int rank, const CollectiveRequest& request) {
   if (!is_pair(request.kind)) return 0;
   const std::vector<int> ends = ranks_of(request, rank, communicator.size());
-  return 1 + static_cast<std::size_t>(ends[0]) * communicator.size() + static_cast<std::size_t>(ends[1]);
+  return lane_of_pair(ends, communicator.size());
 }
 
 std::size_t larger_bytes(const CollectiveRequest& request) {
@@ -99,6 +99,8 @@ CommunicatorState::CommunicatorState(const std::vector<Device>& devices, const C
                     ": collectives run among CPU devices, GPUs, or simulated devices of one profile, of one process",
                 where);
   }
+  const auto* const by_gates = dynamic_cast<const GatedTransport*>(transport.get());
+  gated = by_gates != nullptr && by_gates->launches_are_calls();
 }
 
 CommunicatorState::CommunicatorState(Device device, std::size_t size, const CommunicatorOptions& options,
@@ -134,16 +136,6 @@ std::string CommunicatorState::table() const {
 
 void CommunicatorState::refuse(int rank, const char* operation, SourceLocation where) {
   throw Error(failure->code, operation, describe(rank), "the communicator failed before: " + failure->text, where);
-}
-
-template <class F>
-void CommunicatorState::for_each_pending(F&& f) {
-  for (Calls* calls : {&complete, &open}) {
-    for (CallReference& call : *calls) f(*call);
-  }
-  for (auto& [pair, calls] : pairs) {
-    for (CallReference& call : calls) f(*call);
-  }
 }
 
 void CommunicatorState::note(Errc code, const std::string& what) {
@@ -269,6 +261,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   Region regions[2];
   std::size_t uses = 0;
   UniqueLock lock(mutex);
+  while (launching) launch_over.wait(lock);
   if (!admit(rank, offer, made != nullptr, regions, uses)) return nullptr;
   if (ranked) {
     lock.unlock();
@@ -317,7 +310,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   complete.push_back(call);
   call->prepare();
   if (watched(commands_watched)) call->tell_order();
-  transport->run(*call, lane_of(*this, rank, request));
+  run_in_lane(*call, lane_of(*this, rank, request));
   return &part;
 }
 
@@ -447,53 +440,6 @@ void CommunicatorState::leave(int rank) noexcept {
   } catch (...) {
     // There is no memory to say so: who waits for this rank hears of it when the time is over.
   }
-}
-
-std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now,
-                                                              Pending& stuck) {
-  using Time = std::chrono::steady_clock::time_point;
-  const LockGuard guard(mutex);
-  forget_what_is_over();
-  if (ranked) return failure ? Time::max() : ranked->look(*this, now);
-  // Who is not ready yet cannot have waited too long before that.
-  bool pending = false;
-  Time next = now + timeout;
-  LocalCall* late = nullptr;
-  for_each_pending([&](LocalCall& call) {
-    if (!call.open()) return;
-    pending = true;
-    if (call.is_being_called()) return;
-    if (call.found_open_again()) {
-      transport->attend(call);
-      call.retain();
-      PendingCall found{shared_from_this(), CallReference(&call)};
-      for (std::size_t i = 0; i < call.parts().size(); ++i) {
-        const CollectivePart& part = call.parts()[i];
-        if (part.queue != nullptr) found.parts.push_back({i, part.queue, part.place});
-      }
-      stuck.calls.push_back(std::move(found));
-    }
-    const auto parts = call.parts();
-    const bool all_came = std::all_of(parts.begin(), parts.end(), [](const CollectivePart& part) {
-      return part.ready_nanoseconds.load(std::memory_order_acquire) != 0;
-    });
-    if (all_came) return;  // nobody is missing: it lasts as long as it lasts
-    for (const CollectivePart& part : parts) {
-      const std::int64_t ready = part.ready_nanoseconds.load(std::memory_order_acquire);
-      if (ready == 0) continue;
-      const Time until = Time(std::chrono::nanoseconds(ready)) + timeout;
-      if (until <= now) late = late == nullptr ? &call : late;
-      next = std::min(next, until);
-    }
-  });
-  const Time next_of_launches = late == nullptr ? look_at_launches(now, stuck) : Time::max();
-  if (failure) return Time::max();
-  next = std::min(next, next_of_launches);
-  if (late == nullptr) return pending ? std::min<Time>(next, now + patience_with_pending) : Time::max();
-  const std::string missing = note_missing(*this, *late);
-  fail(Errc::collective_timeout,
-       "nobody came within " + seconds_of(timeout) + " s of those who are missing: " + missing);
-  return Time::max();
 }
 
 }  // namespace weir::detail

@@ -15,7 +15,12 @@ namespace weir::detail {
 
 namespace {
 
-using SharedWork = std::shared_ptr<const CollectiveWork>;
+/// Of ranks whose transport leaves it to the host's kernels.
+struct CapturedWork {
+  CollectiveWork work;
+  std::shared_ptr<CommunicatorState> communicator;
+};
+using SharedWork = std::shared_ptr<const CapturedWork>;
 
 constexpr std::size_t piece_bytes = 32 * 1024;
 
@@ -32,7 +37,7 @@ constexpr Kernel work_kernel{
     .closure_align = alignof(SharedWork),
     .run =
         [](const void* closure, const KernelRange& range) {
-          const CollectiveWork& work = **static_cast<const SharedWork*>(closure);
+          const CollectiveWork& work = (*static_cast<const SharedWork*>(closure))->work;
           work.run(range.begin * piece_of(work), std::min(range.end * piece_of(work), work.extent()));
         },
     .run_blocks = nullptr,
@@ -180,9 +185,13 @@ bool is_collective(const Launch& launch) {
   return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel;
 }
 
-const CommunicatorState* called_by_launches(const Launch& launch) {
+std::shared_ptr<CommunicatorState> called_by_launches(const Launch& launch) {
+  if (launch.kernel == &work_kernel) {
+    const auto& communicator = (*static_cast<const SharedWork*>(launch.closure))->communicator;
+    return communicator->gated ? communicator : nullptr;
+  }
   const CapturedCollective* const said = captured_collective_of(launch);
-  return said != nullptr ? static_cast<const HandedCollective*>(said)->communicator().get() : nullptr;
+  return said != nullptr ? static_cast<const HandedCollective*>(said)->communicator() : nullptr;
 }
 
 bool is_handed_collective(const FormNode& node) {
@@ -193,34 +202,13 @@ bool is_handed_collective(const FormNode& node) {
 std::vector<std::shared_ptr<CommunicatorState>> communicators_of(const GraphForm& form) {
   std::vector<std::shared_ptr<CommunicatorState>> all;
   for (const FormNode& node : form.nodes) {
-    if (!is_handed_collective(node)) continue;
-    const auto* const said = captured_collective_of(std::get<Launch>(node.payload->op()));
-    const auto& one = static_cast<const HandedCollective*>(said)->communicator();
-    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    const auto* const launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+    const auto one = launch != nullptr ? called_by_launches(*launch) : nullptr;
+    if (one != nullptr && std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
   }
+  // Who launches two at once takes them in one order.
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   return all;
-}
-
-void check_replay(CommunicatorState& communicator, SourceLocation where) {
-  constexpr const char* operation = "weir::Graph::launch";
-  const LockGuard guard(communicator.mutex);
-  const std::string object = "communicator '" + communicator.name + "'";
-  if (communicator.failure) {
-    throw Error(communicator.failure->code, operation, object,
-                "the communicator failed before: " + communicator.failure->text, where);
-  }
-  const auto refuse_beside = [&](const LocalCall& call) {
-    std::string text = "a replay is a call of all its ranks, and some have yet to make one that others have made:";
-    for (std::size_t i = 0; i < call.ranks().size(); ++i) {
-      const auto& offer = call.offer(i);
-      text += "\n  rank " + std::to_string(call.ranks()[i]) + ": " + (offer ? text_of(*offer) : "not called");
-    }
-    throw Error(Errc::collective_mismatch, operation, object, text, where);
-  };
-  if (!communicator.open.empty()) refuse_beside(*communicator.open.front());
-  for (const auto& [pair, calls] : communicator.pairs) {
-    if (!calls.empty()) refuse_beside(*calls.front());
-  }
 }
 
 bool is_captured_still(const CapturedCall& call) {
@@ -356,8 +344,9 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
                      [&] { recorder->driver->capture_collective(capture->form, call.node); });
     }
   } else {
-    const SharedWork work = std::make_shared<const CollectiveWork>(work_of(call.offers));
-    if (work->extent() != 0) complete(work_kernel, &work, (work->extent() + piece_of(*work) - 1) / piece_of(*work));
+    const SharedWork one = std::make_shared<const CapturedWork>(CapturedWork{work_of(call.offers), shared_from_this()});
+    const std::size_t extent = one->work.extent(), piece = piece_of(one->work);
+    if (extent != 0) complete(work_kernel, &one, (extent + piece - 1) / piece);
   }
   --capture->open_collectives;
   captured.erase(found);

@@ -20,14 +20,11 @@ struct CapturedCall {
 /// Whether the node's launch is a collective's, whose extent follows from its arrays.
 bool is_collective(const Launch& launch);
 /// The communicator of one of which a launch of its graph is a call of all ranks; null: it is none.
-const CommunicatorState* called_by_launches(const Launch& launch);
+std::shared_ptr<CommunicatorState> called_by_launches(const Launch& launch);
 /// Whether the node is a collective that the transport's own library does.
 bool is_handed_collective(const FormNode& node);
-/// The communicators of such nodes.
+/// All those of which a launch of the graph is a call, in the order of their ids.
 std::vector<std::shared_ptr<CommunicatorState>> communicators_of(const GraphForm& form);
-/// A graph with collectives of all its ranks is about to be launched: throws if it has failed, or some rank has yet to call
-/// what others have called.
-void check_replay(CommunicatorState& communicator, SourceLocation where);
 /// Whether its capture goes on.
 bool is_captured_still(const CapturedCall& call);
 

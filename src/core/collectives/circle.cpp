@@ -53,7 +53,9 @@ std::vector<std::vector<std::size_t>> waits_of(const Pending& pending) {
     for (std::size_t call = 0; call < calls.size(); ++call) {
       if (!has(launches[i], *calls[call].communicator)) continue;
       // Read last: one that is not whole by now was not when the launch was made.
-      const std::uint64_t order = calls[call].call->lane_number.load(std::memory_order_acquire);
+      const LocalCall& one = *calls[call].call;
+      const std::uint64_t order =
+          calls[call].communicator->gated ? one.order() : one.lane_number.load(std::memory_order_acquire);
       const bool later = order == 0 || order > launches[i].launch.order;
       waits[later ? call : own].push_back(later ? own : call);
     }

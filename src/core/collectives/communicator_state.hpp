@@ -17,12 +17,14 @@
 #include <weir/collectives.hpp>
 
 #include "backend.hpp"
+#include "collective_launches.hpp"
 #include "core/collectives/work.hpp"
 #include "core/runtime.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
 
+class LaunchGate;
 class LocalCall;
 class RankedState;
 class StagedOperands;
@@ -48,6 +50,10 @@ inline bool is_pair(CollectiveKind kind) { return kind == CollectiveKind::send |
 std::vector<int> ranks_of(const CollectiveRequest& request, int rank, std::size_t size);
 /// Where `rank` is among them.
 std::size_t index_of(const CollectiveRequest& request, int rank);
+/// Of a sender and a receiver: what they do is in order, and in none with what others do.
+inline std::size_t lane_of_pair(const std::vector<int>& ends, std::size_t size) {
+  return 1 + static_cast<std::size_t>(ends[0]) * size + static_cast<std::size_t>(ends[1]);
+}
 inline const char* name_of(CollectiveKind kind) { return operation_of(kind) + sizeof("weir::") - 1; }
 /// What all ranks of a call have to agree on, and where it was called.
 std::string text_of(const Offer& offer);
@@ -94,6 +100,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   const std::string name;
   const std::chrono::nanoseconds timeout;
   std::unique_ptr<CollectiveTransport> transport;
+  bool gated = false;                   ///< launches of graphs with its collectives are calls of all ranks, by gates
   std::shared_ptr<RankedState> ranked;  ///< what there is of the others, where they are other processes; else null
 
   /// A rank's calls are made one after the other, and go into their streams without `mutex`: the driver may wait for room there (R3)
@@ -105,6 +112,18 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Calls complete WEIR_GUARDED_BY(mutex);  ///< all have called; the first ones that are over go at the next call
   std::map<std::size_t, Calls> pairs WEIR_GUARDED_BY(mutex);  ///< sends, or receives, without their other half, by pair
   std::vector<std::shared_ptr<CapturedCall>> captured WEIR_GUARDED_BY(mutex);
+  /// Where the last launch of a graph with its collectives is, for the lanes whose next call has yet to come behind it.
+  struct LastLaunch {
+    std::uint64_t number = 0;  ///< 0: there was none
+    Queue* queue = nullptr;
+    std::uint64_t place = 0;
+    std::uint32_t reports_seen = 0;
+  };
+  LastLaunch last_launch WEIR_GUARDED_BY(mutex);
+  std::map<std::size_t, std::uint64_t> lanes_behind
+      WEIR_GUARDED_BY(mutex);                     ///< the number of the last that each waits for
+  bool launching WEIR_GUARDED_BY(mutex) = false;  ///< one is on its way into its stream: calls wait until it is there
+  std::condition_variable_any launch_over;
   std::optional<Failure> failure WEIR_GUARDED_BY(mutex);
   std::shared_ptr<CommunicatorState> survivors WEIR_GUARDED_BY(mutex);
   std::vector<int> survivors_of WEIR_GUARDED_BY(mutex);  ///< the ranks here that became its ranks
@@ -129,6 +148,14 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// The communicator fails if it cannot. Without any lock of it but the rank's `calling`.
   void take_out(StagedOperands& staged);
   void leave(int rank) noexcept;
+  /// Of a graph with its collectives, a call of all ranks: from here to end_launch() no rank calls. Throws if it has failed, or
+  /// some rank has yet to call what others have called.
+  void begin_launch(SourceLocation where);
+  /// What comes into the stream next comes behind all calls before; `order` as LocalCall has it.
+  void hold_launch(StreamRef stream, std::uint64_t order, SourceLocation where);
+  /// What the stream has by now comes before all calls behind it.
+  void note_launch(StreamRef stream, SourceLocation where) noexcept;
+  void end_launch() noexcept;
   /// Why it fails, unless it has: who comes to it from here on has this failure.
   void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
   /// Fails all that is pending, and everything later.
@@ -158,6 +185,11 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);
   void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
   void forget_what_is_over() WEIR_NEEDS(mutex);
+  /// All have called: behind the last launch.
+  void run_in_lane(LocalCall& call, std::size_t lane) WEIR_NEEDS(mutex);
+  void check_replay(SourceLocation where) WEIR_NEEDS(mutex);
+  void hold_lane(std::size_t lane, StreamRef stream, std::uint64_t order, SourceLocation where);
+  std::vector<WaitingLaunch> waiting_launches() WEIR_NEEDS(mutex);
   /// Fails it if a launch waits too long for a call of it; otherwise when one may have.
   std::chrono::steady_clock::time_point look_at_launches(std::chrono::steady_clock::time_point now, Pending& stuck)
       WEIR_NEEDS(mutex);
@@ -180,6 +212,10 @@ class LocalCall : public CollectiveCall {
   void run(std::size_t begin, std::size_t end) noexcept override { work_.run(begin, end); }
 
   std::uint64_t number() const { return number_; }
+  /// Of a communicator that is `gated`: rises with the calls that became whole, and the launches, of all of them. 0: not whole.
+  std::uint64_t order() const { return order_.load(std::memory_order_acquire); }
+  void set_order(std::uint64_t order) { order_.store(order, std::memory_order_release); }
+  virtual const LaunchGate* as_gate() const { return nullptr; }
   /// Where the rank's part is.
   std::size_t index_of(int rank) const;
   const std::vector<int>& ranks() const { return ranks_; }
@@ -205,19 +241,32 @@ class LocalCall : public CollectiveCall {
 
  protected:
   ~LocalCall() override = default;
+  const std::shared_ptr<CommunicatorState> communicator_;
+  /// What the part's stream fails with, where the call has failed so.
+  virtual std::shared_ptr<const Error> error_of(std::size_t index, Errc code, const std::string& text) const;
 
  private:
   void let_go(std::size_t index, Errc code, const std::string& text) noexcept;
 
-  const std::shared_ptr<CommunicatorState> communicator_;
   const std::uint64_t number_;
   const std::vector<int> ranks_;
   std::unique_ptr<CollectivePart[]> parts_;
   std::vector<std::optional<Offer>> offers_;
   std::vector<bool> there_;
   CollectiveWork work_;
+  std::atomic<std::uint64_t> order_{0};
   bool found_open_ = false;
 };
+
+template <class F>
+void CommunicatorState::for_each_pending(F&& f) {
+  for (Calls* calls : {&complete, &open}) {
+    for (CallReference& call : *calls) f(*call);
+  }
+  for (auto& [pair, calls] : pairs) {
+    for (CallReference& call : calls) f(*call);
+  }
+}
 
 /// A Communicator's.
 struct Member {

@@ -28,18 +28,20 @@ std::chrono::steady_clock::time_point CommunicatorState::look_at_launches(std::c
                                                                           Pending& stuck) {
   using Time = std::chrono::steady_clock::time_point;
   Time next = Time::max();
-  auto* const launching = dynamic_cast<LaunchingTransport*>(transport.get());
-  if (launching == nullptr) return next;
-  for (const WaitingLaunch& launch : launching->waiting_launches()) {
+  for (const WaitingLaunch& launch : waiting_launches()) {
     auto& all = stuck.launches;
     auto found = std::find_if(all.begin(), all.end(),
                               [&](const PendingLaunch& one) { return one.launch.launch == launch.launch; });
     if (found == all.end()) found = all.insert(all.end(), PendingLaunch{launch});
-    found->communicators.push_back(shared_from_this());
+    // Of a gate in each of several lanes the first stands for all.
+    if (found->communicators.empty() || found->communicators.back().get() != this) {
+      found->communicators.push_back(shared_from_this());
+    }
     if (launch.ready_nanoseconds == 0) continue;
     // Where there is none, it waits for another communicator's.
     const auto before = std::find_if(complete.begin(), complete.end(), [&](const CallReference& call) {
-      const std::uint64_t order = call->lane_number.load(std::memory_order_relaxed);
+      if (call->as_gate() != nullptr) return false;
+      const std::uint64_t order = gated ? call->order() : call->lane_number.load(std::memory_order_relaxed);
       const auto parts = call->parts();
       return call->open() && order != 0 && order < launch.order &&
              std::any_of(parts.begin(), parts.end(), [](const CollectivePart& part) {

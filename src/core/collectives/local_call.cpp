@@ -59,13 +59,17 @@ void LocalCall::set_there(std::size_t index, const std::optional<CommunicatorSta
   if (over() && failure) let_go(index, failure->code, failure->text);
 }
 
+std::shared_ptr<const Error> LocalCall::error_of(std::size_t index, Errc code, const std::string& text) const {
+  return std::make_shared<const Error>(code, operation_of(offers_[index]->request.kind),
+                                       communicator_->describe(ranks_[index]), text, offers_[index]->where);
+}
+
 /// With a failure of its own, or with this one.
 void LocalCall::let_go(std::size_t index, Errc code, const std::string& text) noexcept {
   CollectivePart& part = parts_[index];
   if (!part.failure) {
     try {
-      part.failure = std::make_shared<const Error>(code, operation_of(offers_[index]->request.kind),
-                                                   communicator_->describe(ranks_[index]), text, offers_[index]->where);
+      part.failure = error_of(index, code, text);
     } catch (...) {
       part.failure = failure_of({code, "weir: a collective", "another rank", {}, "a communicator", {}}, nullptr);
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/collectives/circle.hpp"
+#include "core/ranks/ranked_state.hpp"
 
 namespace weir::detail {
 
@@ -98,6 +99,53 @@ void watch(const std::shared_ptr<CommunicatorState>& communicator) { Watcher::in
 void watch_from_now(const CommunicatorState& communicator) {
   Watcher::instance().look_by(Clock::now() +
                               std::min<std::chrono::nanoseconds>(communicator.timeout, patience_with_pending));
+}
+
+std::chrono::steady_clock::time_point CommunicatorState::look(std::chrono::steady_clock::time_point now,
+                                                              Pending& stuck) {
+  using Time = std::chrono::steady_clock::time_point;
+  const LockGuard guard(mutex);
+  forget_what_is_over();
+  if (ranked) return failure ? Time::max() : ranked->look(*this, now);
+  // Who is not ready yet cannot have waited too long before that.
+  bool pending = false;
+  Time next = now + timeout;
+  LocalCall* late = nullptr;
+  for_each_pending([&](LocalCall& call) {
+    if (!call.open()) return;
+    pending = true;
+    if (call.as_gate() != nullptr || call.is_being_called()) return;
+    if (call.found_open_again()) {
+      transport->attend(call);
+      call.retain();
+      PendingCall found{shared_from_this(), CallReference(&call)};
+      for (std::size_t i = 0; i < call.parts().size(); ++i) {
+        const CollectivePart& part = call.parts()[i];
+        if (part.queue != nullptr) found.parts.push_back({i, part.queue, part.place});
+      }
+      stuck.calls.push_back(std::move(found));
+    }
+    const auto parts = call.parts();
+    const bool all_came = std::all_of(parts.begin(), parts.end(), [](const CollectivePart& part) {
+      return part.ready_nanoseconds.load(std::memory_order_acquire) != 0;
+    });
+    if (all_came) return;  // nobody is missing: it lasts as long as it lasts
+    for (const CollectivePart& part : parts) {
+      const std::int64_t ready = part.ready_nanoseconds.load(std::memory_order_acquire);
+      if (ready == 0) continue;
+      const Time until = Time(std::chrono::nanoseconds(ready)) + timeout;
+      if (until <= now) late = late == nullptr ? &call : late;
+      next = std::min(next, until);
+    }
+  });
+  const Time next_of_launches = late == nullptr ? look_at_launches(now, stuck) : Time::max();
+  if (failure) return Time::max();
+  next = std::min(next, next_of_launches);
+  if (late == nullptr) return pending ? std::min<Time>(next, now + patience_with_pending) : Time::max();
+  const std::string missing = note_missing(*this, *late);
+  fail(Errc::collective_timeout,
+       "nobody came within " + seconds_of(timeout) + " s of those who are missing: " + missing);
+  return Time::max();
 }
 
 }  // namespace weir::detail

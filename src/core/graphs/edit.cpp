@@ -316,6 +316,7 @@ void Graph::update(const Graph& other, SourceLocation where) {
   } catch (const Error& error) {
     refuse_change("graph on " + graph.on->name, operation, where, error);
   }
+  graph.note_communicators();
   for (const NodeChange& change : changes) observe_change(graph, change.node);
 }
 

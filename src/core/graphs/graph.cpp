@@ -6,6 +6,7 @@
 
 #include "core/checks.hpp"
 #include "core/collectives/captured_call.hpp"
+#include "core/collectives/launch_gate.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/memory/users.hpp"
@@ -39,7 +40,7 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
   graph->device = device.index;
   graph->on = &device;
   graph->form = std::move(form);
-  graph->communicators = communicators_of(graph->form);
+  graph->note_communicators();
   graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
   if (watched(Watch::graphs)) {
     const LockGuard guard(graph->edit_mutex);
@@ -143,16 +144,9 @@ std::shared_ptr<const CoreGraph::Uses> observe_launch(CoreGraph& graph) {
   for (EventState* event : uses->records) event->records.fetch_add(1, std::memory_order_relaxed);
   return uses;
 }
-}  // namespace
 
-void Graph::launch(StreamRef stream, SourceLocation where) const {
+void launch_in(CoreGraph& graph, StreamRef stream, StreamState& state, SourceLocation where) {
   constexpr const char* operation = "weir::Graph::launch";
-  CoreGraph& graph = graph_of(*this, operation, where);
-  StreamState& state = state_of(stream, operation, where);
-  if (state.device->backend != graph.backend) {
-    throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
-  }
-  for (const auto& communicator : graph.communicators) check_replay(*communicator, where);
   if (stream.id() != graph.last_stream.load(std::memory_order_relaxed)) graph.note_launch(state, stream.id());
   Command command;
   command.where = where;
@@ -166,9 +160,44 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
   submit(stream, command, operation);
 }
 
+/// A call of all ranks of its communicators, unless it becomes a node.
+[[gnu::noinline]] void launch_collectives(CoreGraph& graph, StreamRef stream, StreamState& state,
+                                          SourceLocation where) {
+  std::vector<std::shared_ptr<CommunicatorState>> communicators;
+  {
+    const LockGuard guard(graph.launched_mutex);
+    communicators = graph.communicators;
+  }
+  if (state.recorder.load(std::memory_order_relaxed) != nullptr) {
+    std::erase_if(communicators, [](const auto& one) { return one->gated; });
+  }
+  LaunchAmongCalls among(communicators, stream, where);
+  launch_in(graph, stream, state, where);
+  among.launched();
+}
+}  // namespace
+
+void Graph::launch(StreamRef stream, SourceLocation where) const {
+  constexpr const char* operation = "weir::Graph::launch";
+  CoreGraph& graph = graph_of(*this, operation, where);
+  StreamState& state = state_of(stream, operation, where);
+  if (state.device->backend != graph.backend) {
+    throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
+  }
+  if (graph.has_collectives.load(std::memory_order_acquire)) return launch_collectives(graph, stream, state, where);
+  launch_in(graph, stream, state, where);
+}
+
 void Graph::launch(SourceLocation where) const {
   const CoreGraph& graph = graph_of(*this, "weir::Graph::launch", where);
   launch(get_stream(Device(graph.on), where), where);
+}
+
+void detail::CoreGraph::note_communicators() {
+  auto all = communicators_of(form);
+  const LockGuard guard(launched_mutex);
+  communicators = std::move(all);
+  has_collectives.store(!communicators.empty(), std::memory_order_release);
 }
 
 void detail::CoreGraph::note_launch(StreamState& stream, StreamId id) {

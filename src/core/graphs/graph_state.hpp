@@ -34,9 +34,11 @@ struct EditStream {
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
   std::uint64_t family = 0;  ///< what handles of its nodes name: that of the graph that it is a clone of, or its own id
-  std::vector<std::shared_ptr<CommunicatorState>> communicators;  ///< whose ranks each launch is a call of
   std::atomic<StreamId> last_stream{0};
   mutable Mutex launched_mutex;
+  /// Whose ranks each launch is a call of.
+  std::vector<std::shared_ptr<CommunicatorState>> communicators WEIR_GUARDED_BY(launched_mutex);
+  std::atomic<bool> has_collectives{false};  ///< there are any
   /// Arrays that leave the graph must outlive the work of these.
   std::vector<QueuePlace> launched_on WEIR_GUARDED_BY(launched_mutex);
 
@@ -54,6 +56,8 @@ struct CoreGraph final : GraphState {
   std::vector<std::unique_ptr<EditStream>> edit_streams WEIR_GUARDED_BY(edit_mutex);
 
   void note_launch(StreamState& stream, StreamId id);
+  /// The form has other nodes, or others do what they do.
+  void note_communicators();
 };
 
 /// Throws invalid_handle for a graph that was moved from.

@@ -30,7 +30,7 @@ GraphNodeInfo node_info(const FormNode& node, std::string_view name) {
     info.op = &node.payload->op();
     const auto* const launch = std::get_if<Launch>(info.op);
     info.collective = launch != nullptr && is_collective(*launch);
-    if (const auto* const called = launch != nullptr ? called_by_launches(*launch) : nullptr) {
+    if (const auto called = launch != nullptr ? called_by_launches(*launch) : nullptr) {
       info.communicator = called->id;
       info.communicator_name = called->name;
     }

@@ -13,7 +13,8 @@ namespace {
 Queue* given() { return reinterpret_cast<Queue*>(std::uintptr_t{1}); }
 }  // namespace
 
-CpuTransport::CpuTransport(std::vector<CpuDevice*> devices) : devices_(std::move(devices)) {
+CpuTransport::CpuTransport(std::vector<CpuDevice*> devices, bool simulated)
+    : devices_(std::move(devices)), simulated_(simulated) {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const auto before = devices_.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(devices_.begin(), before, devices_[i]) == before && i != 0) {

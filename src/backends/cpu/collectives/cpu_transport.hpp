@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "collective_launches.hpp"
 
 namespace weir::cpu {
 
@@ -13,12 +14,14 @@ class CpuDevice;
 class CpuQueue;
 
 /// Its queues, one a lane, hold a record for each collective, which waits for all parts' places. Calls keep it alive.
-class CpuTransport final : public detail::CollectiveTransport {
+class CpuTransport final : public detail::GatedTransport {
  public:
-  explicit CpuTransport(std::vector<CpuDevice*> devices);
+  /// `simulated`: behind devices of a model, which knows of no part before a launch.
+  CpuTransport(std::vector<CpuDevice*> devices, bool simulated);
   ~CpuTransport() override;
 
   std::string_view name() const override { return "shared memory"; }
+  bool launches_are_calls() const override { return !simulated_; }
   void run(detail::CollectiveCall& call, std::size_t lane) override;
   void let_go(detail::CollectivePart& part) noexcept override { give(part); }
 
@@ -30,6 +33,7 @@ class CpuTransport final : public detail::CollectiveTransport {
   static CpuQueue& open_queue(CpuDevice& device);
 
   std::vector<CpuDevice*> devices_;
+  const bool simulated_;
   std::vector<CpuQueue*> lanes_;  ///< null until they are used
   std::vector<CpuQueue*> helpers_;
 };
