@@ -113,7 +113,7 @@ TEST_F(CheckedCollectives, of_a_rank_may_use_the_same_memory_in_any_streams) {
   EXPECT_EQ(checker.errors(), 0u) << to_text(checker.report());
 }
 
-//  device 0: s0 |A|graph: B|   t0 |B|        device 1: s1 |B|A|     on GPUs, where a launch is a call of all ranks
+//  device 0: s0 |A|graph: B|   t0 |B|        device 1: s1 |B|A|     a launch is a call of all ranks
 TEST_F(CheckedCollectives, that_wait_for_a_launch_in_a_circle_are_told_with_its_line) {
   const auto x = a.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
   a.synchronize();  // a launch comes behind its own stream alone, and rank 1's array was written in the other one

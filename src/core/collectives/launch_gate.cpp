@@ -147,13 +147,11 @@ void CommunicatorState::note_launch(StreamRef stream, SourceLocation where) noex
   try {
     auto* const mark = new LaunchGate(shared_from_this(), stream, where);
     const CallReference call(mark);
+    const CollectivePart& part = mark->parts()[0];
+    transport->let_go(mark->parts()[0]);  // it holds up nobody
     mark->enter();
-    CollectivePart& part = mark->parts()[0];
-    {
-      const LockGuard guard(mutex);
-      last_launch = {last_launch.number + 1, part.queue, part.place, part.reports_seen};
-    }
-    transport->let_go(part);  // it holds up nobody
+    const LockGuard guard(mutex);
+    last_launch = {last_launch.number + 1, part.queue, part.place, part.reports_seen};
   } catch (...) {
     const LockGuard guard(mutex);
     try {

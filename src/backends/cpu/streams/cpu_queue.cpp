@@ -50,7 +50,11 @@ void CpuQueue::follow(Queue& other, StreamId) {
   if (&queue != this && !queue.passed(last)) append_wait(queue, last, Origin{});  // housekeeping is no command
 }
 
+/// That of the command, or of the one that nothing but formalities up to the command stand behind.
 bool CpuQueue::replay_is_over(std::uint64_t sequence) const {
+  if (formalities_to_.load(std::memory_order_acquire) >= sequence) {
+    sequence = formalities_from_.load(std::memory_order_relaxed) - 1;
+  }
   if (replay_.load(std::memory_order_acquire) != sequence) return false;
   const CpuQueue* const timeline = replay_timeline_.load(std::memory_order_acquire);
   const std::uint64_t number = replay_number_.load(std::memory_order_acquire);

@@ -290,6 +290,8 @@ void CpuQueue::submit_collective(const Command& command, detail::CollectivePart&
   }
   part.queue = this;
   part.call->retain();
+  // It was let go before: a mark of its place.
+  if (part.parked.load(std::memory_order_relaxed) != nullptr) note_formality();
   publish_record(reinterpret_cast<std::byte*>(record) + record->bytes());
   guard.unlock_and_park();
 }
