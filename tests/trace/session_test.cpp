@@ -197,7 +197,7 @@ TEST(TraceSession, says_since_when_the_host_waited_and_for_what) {
     EXPECT_EQ(timeline.streams.at(timeline.commands.at(told.command).stream).id, s.id()) << what;
     return told.begin < held.end;
   };
-  for (const Case& one : cases) EXPECT_TRUE(weir_test::eventually([&] { return waits_in_time(one); })) << one.what;
+  for (const Case& one : cases) ASSERT_TRUE(weir_test::eventually([&] { return waits_in_time(one); })) << one.what;
 }
 
 TEST(TraceSession, has_what_still_runs_as_pending) {
