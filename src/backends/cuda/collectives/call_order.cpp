@@ -190,11 +190,13 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& part = *static_cast<NcclPart*>(parts[i].own.get());
     const FailureState& failures = part.failures();
+    // Before the question for a failure: a place that fails between the two is one or the other.
+    const bool in_doubt = failures.in_doubt_beyond(part.behind, waiting.transport->tag());
     if (auto failure = failures.failure_at(part.behind)) {
       post(worker(), [call = CallRef(call), i, failure = std::move(failure)] { call->fail_part(i, failure); });
       return Answer::is_over;
     }
-    if (failures.in_doubt_beyond(part.behind, waiting.transport->tag())) return Answer::waits;
+    if (in_doubt) return Answer::waits;
   }
   if (waiting.transport->ranks()->calls.size() >= most_with_nccl) return Answer::is_full;
   try {
@@ -219,6 +221,9 @@ CallOrder::Answer CallOrder::try_to_launch(LateReplay& replay) {
     replay.drop(nullptr);
     return Answer::is_over;
   }
+  // What NCCL has may end early, too, and nothing in a graph heeds that.
+  constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
+  const bool in_doubt = part.failures().in_doubt_beyond(part.behind, nobodys_tag);  // first, as above
   if (auto failure = part.failures().failure_at(part.behind)) {
     replay.drop(std::move(failure));
     return Answer::is_over;
@@ -229,9 +234,7 @@ CallOrder::Answer CallOrder::try_to_launch(LateReplay& replay) {
     replay.drop(replay.communicator_failed());
     return Answer::is_over;
   }
-  // What NCCL has may end early, too, and nothing in a graph heeds that.
-  constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
-  if (part.failures().in_doubt_beyond(part.behind, nobodys_tag)) return Answer::waits;
+  if (in_doubt) return Answer::waits;
   replay.launch(last_);
   return Answer::handed;
 }
