@@ -157,6 +157,7 @@ void run_complete(std::vector<std::shared_ptr<Batch>> complete) {
 
 void arrive(const std::shared_ptr<Kernel>& kernel) {
   release(kernel->batch.get());
+  release(kernel->op.get());  // an abort may end it before this returns: what comes behind is behind what was before
   const Hidden hidden;
   std::vector<std::shared_ptr<Batch>> complete;
   {
