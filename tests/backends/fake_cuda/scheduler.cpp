@@ -97,8 +97,11 @@ void word_loop() {
     std::erase_if(all.words, look);
     for (const OpRef& op : reached) {
       Op* address = op.get();
+      std::vector<void*> earlier;
+      for (const OpRef& before : op->behind) earlier.push_back(before.get());
       {
         const Shown shown;
+        for (void* one : earlier) acquire(one);
         release(address);
       }
       finish(op);
