@@ -36,8 +36,9 @@ class Signals {
 
   /// A signal for the next command of a queue with these failures.
   std::unique_ptr<CudaSignal> make(FailureState& failures, SourceLocation where);
-  /// So many words are ready, and made again before the last one is taken.
-  static constexpr std::size_t words = 64;
+  /// So many words are ready, and made again before the last one is taken. While a thread waits for room none can be made (R214), and
+  /// streams that are full hold a thousand (R3): a thread that found none then would wait for what only its own calls let go on.
+  static constexpr std::size_t words = 4096;
   void fill(SourceLocation where);
   /// A word by itself, whose `awaited` is what is to be awaited.
   SignalWord& take_word(SourceLocation where);
