@@ -21,9 +21,11 @@ struct Problem {
       : x(weir::empty<double>(weir::pinned, n)),
         y(weir::empty<double>(weir::pinned, n)),
         z(weir::zeros<double>(weir::pinned, n)) {
+    // By views: a checker is told of each element that is named.
+    const auto xs = x.host_view(), ys = y.host_view();
     for (std::size_t i = 0; i < n; ++i) {
-      x[i] = 0.1 * static_cast<double>(i);
-      y[i] = 1.0 / static_cast<double>(i + 1);
+      xs[i] = 0.1 * static_cast<double>(i);
+      ys[i] = 1.0 / static_cast<double>(i + 1);
     }
   }
   weir::Array<double> x, y, z;
@@ -54,7 +56,7 @@ std::vector<double> add_on(weir::Device device, std::size_t n, std::size_t strea
     }
     for (const weir::Stream& stream : streams) stream.synchronize();
   }
-  return host_values(problem.z);
+  return problem.z.to_host();
 }
 
 }  // namespace
