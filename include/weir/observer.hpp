@@ -162,8 +162,8 @@ struct Refusal {
 /// Work failed. Streams that inherit a failure are told of the same Error object.
 struct Failure {
   StreamId stream;  ///< the stream that has failed
-  StreamId
-      from;  ///< from which it inherits the failure; 0 if its own work failed, or what it waits for in another process
+  /// From which it inherits the failure; 0 if its own work failed, or what it waits for in another process.
+  StreamId from;
   const Error& error;
 };
 

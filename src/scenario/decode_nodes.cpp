@@ -172,14 +172,9 @@ Op Decoder::op_in(const At& path, std::string_view rest, Name graph) const {
 
 void Decoder::host_work(const At& at) {
   at.only({"command", "node", "ns"});
-  if (!complete_[program]) throw NotYet{};
-  const At which = at.member("command");
-  const std::uint64_t place = which.count();
-  if (place >= recording_.size()) {
-    which.fault("the program has " + std::to_string(recording_.size()) + " commands");
-  }
+  const std::uint64_t place = place_in_program(at);
   const Command& command = recording_.command(place);
-  if (command.op != Op::launch_graph) which.fault("it is no launch of a graph");
+  if (command.op != Op::launch_graph) at.fault_at("command", "it is no launch of a graph");
   const At path = at.member("node");
   const Name node = text(path);
   if (functions_.count({command.target, node}) == 0) {

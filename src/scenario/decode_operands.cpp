@@ -154,15 +154,19 @@ recorded::Collective Decoder::call_of_rank(const At& at) {
   return made;
 }
 
-/// What the program does not say of one of its commands.
+/// Of what the program does not say of one of its commands: which it is.
+std::uint64_t Decoder::place_in_program(const At& at) const {
+  if (!complete_[program]) throw NotYet{};
+  const std::uint64_t place = at.member("command").count();
+  if (place >= recording_.size()) {
+    at.fault_at("command", "the program has " + std::to_string(recording_.size()) + " commands");
+  }
+  return place;
+}
+
 void Decoder::collective(const At& at) {
   if (at.value().kind != Value::Kind::object) at.only({});
-  if (!complete_[program]) throw NotYet{};
-  const At which = at.member("command");
-  const std::uint64_t place = which.count();
-  if (place >= recording_.size()) {
-    which.fault("the program has " + std::to_string(recording_.size()) + " commands");
-  }
+  const std::uint64_t place = place_in_program(at);
   const Command& command = recording_.command(place);
   if (command.op == Op::launch || command.op == Op::external) {
     recording_.set_collective(place, call_of_rank(at));
@@ -180,7 +184,7 @@ void Decoder::collective(const At& at) {
   } else {
     at.only({"command"});
     const bool orders = command.op == Op::wait && command.target_kind == Target::stream;
-    if (!orders) which.fault("it is no launch, external, wait for a stream or graph that is built");
+    if (!orders) at.fault_at("command", "it is no launch, external, wait for a stream or graph that is built");
     recording_.set_collective(place, {});
   }
 }

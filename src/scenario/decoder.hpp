@@ -96,6 +96,7 @@ class Decoder final : public Members {
   std::uint32_t allocated_buffer(const At& at, Draft& draft) const;
   Cost cost(const At& at) const;
   recorded::Collective call_of_rank(const At& at);
+  std::uint64_t place_in_program(const At& at) const;
   void collective(const At& at);
   void host_work(const At& at);
   /// Its number, and what people call it.

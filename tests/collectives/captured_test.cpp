@@ -20,16 +20,6 @@ using weir::in;
 using weir::inout;
 using weir::out;
 
-template <class F>
-weir::Graph captured(const Ranks& ranks, F&& calls) {
-  ranks.synchronize();
-  weir::capture_begin(ranks.streams[0]);
-  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[r].wait(ranks.streams[0]);
-  calls();
-  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[0].wait(ranks.streams[r]);
-  return weir::capture_end(ranks.streams[0]);
-}
-
 TEST(CollectivesCaptured, replays_and_plain_calls_follow_each_other) {
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);

@@ -21,16 +21,6 @@ struct AddOne {
   WEIR_KERNEL void operator()(std::size_t, weir::View<int> x) const { x[0] += 1; }
 };
 
-template <class F>
-weir::Graph captured(const Ranks& ranks, F&& calls) {
-  ranks.synchronize();
-  weir::capture_begin(ranks.streams[0]);
-  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[r].wait(ranks.streams[0]);
-  calls();
-  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[0].wait(ranks.streams[r]);
-  return weir::capture_end(ranks.streams[0]);
-}
-
 std::vector<weir::Stream> streams_of(std::size_t ranks) {
   std::vector<weir::Stream> streams;
   for (std::size_t r = 0; r < ranks; ++r) streams.emplace_back(device_of(r), weir::StreamOptions{.blocking = false});

@@ -79,4 +79,15 @@ struct Ranks {
   std::vector<weir::Communicator> comms;
 };
 
+/// What the ranks call, in their streams: all of these are captured by the first one.
+template <class F>
+weir::Graph captured(const Ranks& ranks, F&& calls) {
+  ranks.synchronize();
+  weir::capture_begin(ranks.streams[0]);
+  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[r].wait(ranks.streams[0]);
+  calls();
+  for (std::size_t r = 1; r < ranks.size(); ++r) ranks.streams[0].wait(ranks.streams[r]);
+  return weir::capture_end(ranks.streams[0]);
+}
+
 }  // namespace weir_test

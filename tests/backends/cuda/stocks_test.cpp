@@ -14,6 +14,7 @@
 #include <weir/weir.hpp>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
@@ -101,6 +102,21 @@ TEST_F(StocksOfThreadsThatWait, have_streams_left) {
   take(Stocks::streams + 10);
   EXPECT_TRUE(ends_beside_a_full_stream([&] { take(8); }));
   for (cudaStream_t stream : taken) stocks.give_stream(stream, true, 0);
+}
+
+// A thread that calls collectives takes one for each, and may be who lets the full stream go on.
+TEST_F(StocksOfThreadsThatWait, have_words_for_two_streams_that_are_full) {
+  weir::cuda::Signals& signals = weir::cuda::Signals::instance();
+  signals.fill({});
+  std::vector<weir::cuda::SignalWord*> taken;
+  const LateHousekeeping late;
+  EXPECT_TRUE(ends_beside_a_full_stream([&] {
+    for (int i = 0; i < 2 * 1024; ++i) taken.push_back(&signals.take_word({}));
+  }));
+  for (weir::cuda::SignalWord* word : taken) {
+    word->reached = word->awaited;
+    signals.give_word(*word);
+  }
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ bool DeviceClock::ask(CudaDevice& device) noexcept {
     std::swap(base_, question_);
     base_timer_ = Duration(times.end) + kernel_to_event;
     base_late_ = seen - asked_;
-    asks_again_ = seen - asked_ > close_answer && seen - first_asked_ < longest_answer;
+    asks_again_ = base_late_ > close_answer && seen - first_asked_ < longest_answer;
   }
   question_ = {};
   return !asks_again_;

@@ -72,9 +72,8 @@ class DeviceClock {
  private:
   ClockMapping timer_;
   StockEvent base_;                      ///< the driver tells how long after it others were reached
-  ClockMapping::Duration base_timer_{};  ///< what the timer was then, or up to this earlier:
-  ClockMapping::Duration
-      base_late_{};  ///< the kernel and the event were apart where a thread lost its core between them
+  ClockMapping::Duration base_timer_{};  ///< what the timer was then, if nothing came between kernel and event
+  ClockMapping::Duration base_late_{};   ///< by how much it may have been more
   Time asked_{};
   Time first_asked_{};  ///< of questions of which each but the last had an answer that was not close
   bool asks_again_ = false;
