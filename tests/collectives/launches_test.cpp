@@ -51,8 +51,7 @@ TEST(CollectivesLaunches, come_behind_calls_before_and_before_calls_behind_whate
     }
     graph.launch(ranks.streams[0]);
     for (std::size_t r = 0; r < size; ++r) weir::all_reduce(u[r], ranks.comms[r], inout(x[r]));
-    EXPECT_FALSE(ranks.streams[0].done());
-    EXPECT_FALSE(u[size - 1].done());
+    EXPECT_TRUE(stays(device_of(0), [&] { return !ranks.streams[0].done() && !u[size - 1].done(); }));
     gate.open();
     const int ranks_here = static_cast<int>(size);
     for (std::size_t r = 0; r < size; ++r) {
@@ -82,12 +81,34 @@ TEST(CollectivesLaunches, that_their_stream_holds_hold_later_calls_in_others) {
     graph.launch(ranks.streams[0]);
     graph.launch(ranks.streams[0]);
     for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(u[r], ranks.comms[r], inout(x[r]));
-    EXPECT_FALSE(u[1].done());
+    EXPECT_TRUE(stays(device_of(1), [&] { return !u[1].done(); }));
     gate.open();
     u[0].synchronize();
     u[1].synchronize();
     EXPECT_EQ(x[1].to_host(), std::vector<int>(8, 14));
   }
+}
+
+//  s0: |graph: sum [held] x = 7|        u: |sum|
+TEST(CollectivesLaunches, hold_later_calls_in_others_until_they_end) {
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const std::vector<weir::Stream> u = streams_of(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  Gate gate;
+  const weir::Graph graph = captured(ranks, [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+    gate.hold_by_host_call(ranks.streams[0]);
+    ranks.streams[1].wait(ranks.streams[0]);
+    for (std::size_t r = 0; r < 2; ++r) weir::fill(ranks.streams[r], x[r], 7);
+  });
+  graph.launch(ranks.streams[0]);
+  ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(u[r], ranks.comms[r], inout(x[r]));
+  EXPECT_TRUE(stays(device_of(1), [&] { return !u[0].done() && !u[1].done(); }));
+  gate.open();
+  for (const weir::Stream& stream : u) stream.synchronize();
+  for (std::size_t r = 0; r < 2; ++r) EXPECT_EQ(x[r].to_host(), std::vector<int>(8, 14));
 }
 
 //  t: |held|x = 5|send to the other|        s0: |graph: sum, x = 7|        u: |send back|
@@ -110,7 +131,7 @@ TEST(CollectivesLaunches, come_behind_sends_before_and_before_sends_behind) {
   graph.launch(ranks.streams[0]);
   weir::send(u[1], ranks.comms[1], in(x[1]), 0);
   weir::receive(u[0], ranks.comms[0], out(x[0]), 1);
-  EXPECT_FALSE(u[0].done());
+  EXPECT_TRUE(stays(device_of(0), [&] { return !ranks.streams[0].done() && !u[0].done(); }));
   gate.open();
   u[0].synchronize();
   EXPECT_EQ(y[1].to_host(), std::vector<int>(8, 10));
