@@ -159,7 +159,7 @@ struct Refusal {
   bool told;
 };
 
-/// Work failed. Streams that inherit a failure are told of the same Error object.
+/// Work failed. Streams that inherit a failure are told of the same Error object, and may be told before the stream it is from.
 struct Failure {
   StreamId stream;  ///< the stream that has failed
   /// From which it inherits the failure; 0 if its own work failed, or what it waits for in another process.

@@ -1,6 +1,7 @@
 // Failures that travel along waits across backends: a part of waits_across.hpp.
 #pragma once
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -68,9 +69,12 @@ class ToldFailures final : public weir::Observer {
     const std::lock_guard lock(mutex_);
     pairs_.emplace_back(failure.stream, failure.from);
   }
+  /// Sorted by stream: one that inherits may be told before the one that it has the failure from.
   std::vector<Pair> all() {
     const std::lock_guard lock(mutex_);
-    return pairs_;
+    std::vector<Pair> sorted = pairs_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
   }
 
  private:
