@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <variant>
 
+#include <weir/detail/durations.hpp>
 #include <weir/shape.hpp>
 #include <weir/source_location.hpp>
 
@@ -191,6 +192,14 @@ struct Command {
   /// Streams whose earlier commands this one is implicitly ordered after: by the rules of default streams (C8) and, for a free,
   /// every stream that was given the memory.
   std::span<const StreamId> behind = {};
+  mutable std::chrono::steady_clock::time_point asked_at = {};  ///< of called(); the epoch before
+
+  /// When the call was made, right before the command enters its stream. Nobody reads the clock before the first observer asks, on
+  /// the thread of the call; later ones, and the backend that takes the command's time, have the same answer.
+  std::chrono::steady_clock::time_point called() const {
+    if (asked_at == std::chrono::steady_clock::time_point()) asked_at = std::chrono::steady_clock::now();
+    return asked_at;
+  }
 };
 
 namespace detail {

@@ -238,7 +238,7 @@ class Session::State final : public Observer {
     if (command.stream == 0) return;  // memory of the host
     Tape::Writer& writer = tape_.writer();
     TapeRecord& record = writer.next();
-    const std::int64_t begin = now();
+    const std::int64_t begin = nanoseconds(command.called());
     record.begin = begin;
     record.id = command.id;
     record.stream = command.stream;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t most_texts = std::size_t{1} << 18;
 constexpr std::size_t large_page = std::size_t{2} << 20;
+constexpr std::size_t small_page = 4096;  // or larger
 
 std::atomic<std::uint64_t> next_tape{1};
 
@@ -42,7 +43,9 @@ struct WritersOfThread {
 
 Tape::Tape(std::size_t limit)
     : number_(next_tape.fetch_add(1, std::memory_order_relaxed)),
-      most_pieces_(std::max<std::size_t>(2, limit / sizeof(Piece))) {}
+      most_pieces_(std::max<std::size_t>(2, limit / sizeof(Piece))) {
+  touch_first_slab();
+}
 Tape::~Tape() = default;
 
 Tape::Writer& Tape::writer() {
@@ -124,22 +127,32 @@ void Tape::remember_ends(const Piece& piece) {
 
 void Tape::Free::operator()(void* slab) const { std::free(slab); }
 
-/// By large pages, where the system has them: the program's threads would meet each small one for the first time, which costs a record
-/// as much as writing it.
 Tape::Piece* Tape::new_piece() {
-  if (pieces_left_ == 0) {
-    const std::size_t wanted = std::max(most_pieces_, pieces_.size() + 1) - pieces_.size();
-    const std::size_t count = std::min(wanted, large_page / sizeof(Piece));
-    const bool whole = (count + 1) * sizeof(Piece) > large_page;
-    std::unique_ptr<void, Free> slab(whole ? std::aligned_alloc(large_page, large_page)
-                                           : std::malloc(count * sizeof(Piece)));
-    if (slab == nullptr) throw std::bad_alloc();
-    if (whole) madvise(slab.get(), large_page, MADV_HUGEPAGE);
-    slabs_.push_back(std::move(slab));
-    pieces_left_ = count;
-  }
+  if (pieces_left_ == 0) add_slab();
   --pieces_left_;
   return new (static_cast<char*>(slabs_.back().get()) + pieces_left_ * sizeof(Piece)) Piece;
+}
+
+/// By large pages, where the system has them: the program's threads would meet each small one for the first time, which costs a record
+/// as much as writing it.
+void Tape::add_slab() {
+  const std::size_t wanted = std::max(most_pieces_, pieces_.size() + 1) - pieces_.size();
+  const std::size_t count = std::min(wanted, large_page / sizeof(Piece));
+  const bool whole = (count + 1) * sizeof(Piece) > large_page;
+  std::unique_ptr<void, Free> slab(whole ? std::aligned_alloc(large_page, large_page)
+                                         : std::malloc(count * sizeof(Piece)));
+  if (slab == nullptr) throw std::bad_alloc();
+  if (whole) madvise(slab.get(), large_page, MADV_HUGEPAGE);
+  slabs_.push_back(std::move(slab));
+  pieces_left_ = count;
+}
+
+/// The first commands would pay for the first large page, which lasts for thousands.
+void Tape::touch_first_slab() {
+  const detail::LockGuard lock(mutex_);
+  add_slab();
+  auto* const bytes = static_cast<volatile char*>(slabs_.back().get());
+  for (std::size_t at = 0; at < pieces_left_ * sizeof(Piece); at += small_page) bytes[at] = 0;
 }
 
 Text Tape::intern(std::string_view text) {

@@ -110,6 +110,8 @@ class Tape {
   std::shared_ptr<Writer> take_writer();
   Piece* next_piece(Writer& writer);
   Piece* new_piece() WEIR_NEEDS(mutex_);
+  void add_slab() WEIR_NEEDS(mutex_);
+  void touch_first_slab();
   void remember_ends(const Piece& piece) WEIR_NEEDS(mutex_);
   static void leave_out_what_ended(Contents& contents, EndedByStream ended);
 

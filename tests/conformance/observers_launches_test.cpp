@@ -1,6 +1,7 @@
 // Launches without names or options take a short way past observers: they are told as all other commands are.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <variant>
@@ -110,6 +111,66 @@ TEST_P(ObservedLaunches, are_told_with_what_is_theirs_and_nothing_of_the_one_bef
     EXPECT_EQ(told[5].uses[0].access, weir::Access::read_write);
     if (watch == weir::Watch::commands) continue;
     for (const auto& one : told) EXPECT_TRUE(eventually([&] { return all.ran_of(one.id) == 1; }));
+  }
+}
+
+/// Asks when calls were made, or looks whether others did.
+class AsksForMoments : public weir::Observer {
+ public:
+  using Moment = std::chrono::steady_clock::time_point;
+  explicit AsksForMoments(bool asks, weir::Watch watch) : asks_(asks) { weir::attach(*this, watch); }
+  ~AsksForMoments() override { weir::detach(*this); }
+  void submitted(const weir::Command& c) override {
+    const Moment moment = asks_ ? c.called() : c.asked_at;
+    again = again && (!asks_ || c.called() == moment);
+    moments.push_back(moment);
+  }
+  void ran(weir::CommandId, weir::StreamId, weir::Span span) override {
+    const std::lock_guard lock(mutex_);
+    spans_.push_back(span);
+  }
+  std::vector<weir::Span> spans() {
+    const std::lock_guard lock(mutex_);
+    return spans_;
+  }
+  std::vector<Moment> moments;
+  bool again = true;  ///< the same at each question
+
+ private:
+  const bool asks_;
+  std::mutex mutex_;
+  std::vector<weir::Span> spans_;
+};
+
+TEST_P(ObservedLaunches, are_told_with_the_moment_of_their_call_which_is_one_for_all_observers) {
+  using Clock = std::chrono::steady_clock;
+  const weir::Stream s(device(), {.blocking = false});
+  const auto x = weir::zeros<int>(s, 100);
+  s.synchronize();
+  for (const weir::Watch watch : {weir::Watch::commands, weir::Watch::commands | weir::Watch::times}) {
+    AsksForMoments nobody_has_asked(false, watch), first(true, watch), second(true, watch);
+    std::vector<Clock::time_point> around{Clock::now()};
+    for (int i = 0; i < 3; ++i) {
+      // By a way of its own, and by that of all commands.
+      i == 2 ? weir::fill(s, x, 1) : weir::launch(s, 100, ToldOnce{}, weir::inout(x));
+      around.push_back(Clock::now());
+    }
+    s.synchronize();
+    EXPECT_EQ(nobody_has_asked.moments, std::vector<Clock::time_point>(3));
+    EXPECT_EQ(first.moments, second.moments);
+    EXPECT_TRUE(first.again);
+    ASSERT_EQ(first.moments.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_GE(first.moments[i], around[i]) << i;
+      EXPECT_LE(first.moments[i], around[i + 1]) << i;
+    }
+    if (watch == weir::Watch::commands) continue;
+    ASSERT_TRUE(eventually([&] { return first.spans().size() == 3; }));
+    for (std::size_t i = 0; i < 3; ++i) {
+      const weir::Span span = first.spans()[i];
+      const bool is_real = span.source != weir::Span::Source::simulated;
+      EXPECT_TRUE(!is_real || span.begin >= first.moments[i]) << i;
+    }
   }
 }
 

@@ -317,7 +317,8 @@ std::vector<CudaDevice::QueueEnd> CudaDevice::mark_ends(const char* operation, S
     try {
       FailureState& failures = queue->failures();
       const std::uint64_t place = failures.place();
-      ends.push_back({queue, &failures, place, queue->mark_end(operation, where)});
+      CommandTimes::End times = queue->times().end();
+      ends.push_back({queue, &failures, place, std::move(times), queue->mark_end(operation, where)});
     } catch (const Error&) {
       if (throws) throw;
     }
@@ -344,6 +345,7 @@ void CudaDevice::wait_for(const std::vector<QueueEnd>& ends, const char* operati
   const DeviceScope scope(index_);
   for (const QueueEnd& end : ends) {
     if (end.mark) check(wait_for(end.mark.event()), operation, name_, where);
+    end.times.reached();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/memory/staged_copy.hpp"
 #include "backends/cuda/streams/capture_gate.hpp"
+#include "backends/cuda/streams/command_times.hpp"
 #include "backends/cuda/streams/device_clock.hpp"
 #include "backends/cuda/streams/end_mark.hpp"
 #include "backends/cuda/streams/failures.hpp"
@@ -195,6 +196,7 @@ class CudaDevice {
     CudaQueue* queue;
     FailureState* failures;  ///< the queue's at that time
     std::uint64_t place;     ///< of its failures: later ones are of work that is not waited for
+    CommandTimes::End times;
     EndMark mark;
   };
   std::vector<QueueEnd> mark_ends(const char* operation, SourceLocation where, bool throws);

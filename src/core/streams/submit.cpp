@@ -104,6 +104,7 @@ bool submit_plain_launch_told(StreamRef stream, const Kernel& kernel, const void
   command.id = seat->new_id();
   command.stream = stream.id();
   command.where = site.where;
+  command.asked_at = {};
   command.uses = std::span<const Region>(site.uses, kernel.regions);
   auto& launch = *std::get_if<Launch>(&command.op);
   launch.kernel = &kernel;

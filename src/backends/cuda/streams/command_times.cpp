@@ -15,62 +15,23 @@
 #include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/threads.hpp"
+#include "backends/cuda/streams/timed_rooms.hpp"
 
 namespace weir::cuda {
 
 using Clock = std::chrono::steady_clock;
 using How = TimedCommand::How;
 
-namespace {
-
-/// Room for commands: taken as they come, and kept for other batches.
-class Rooms {
- public:
-  static constexpr std::size_t size = 64;
-  using Room = std::array<TimedCommand, size>;
-
-  static Rooms& instance() {
-    static auto& rooms = *new Rooms;
-    return rooms;
-  }
-  std::unique_ptr<Room> take() {
-    {
-      const detail::LockGuard guard(mutex_);
-      if (!free_.empty()) {
-        std::unique_ptr<Room> room = std::move(free_.back());
-        free_.pop_back();
-        return room;
-      }
-    }
-    return std::make_unique<Room>();
-  }
-  /// Whose commands are as if they were new.
-  void give(std::unique_ptr<Room> room) noexcept {
-    const detail::LockGuard guard(mutex_);
-    if (free_.size() < kept) free_.push_back(std::move(room));
-  }
-
- private:
-  static constexpr std::size_t kept = 64;
-
-  Rooms() { free_.reserve(kept); }
-
-  detail::Mutex mutex_;
-  std::vector<std::unique_ptr<Room>> free_ WEIR_GUARDED_BY(mutex_);
-};
-
-}  // namespace
-
 /// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
 class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
  public:
-  static constexpr std::size_t size = TimesMemory::block_size;
+  static constexpr std::size_t size = TimesMemory::batch_size;
 
   TimedBatch(CudaQueue& queue, std::shared_ptr<TimedBatch> before)
       : queue_(queue),
         owner_(queue.owner()),
         before_(std::move(before)),
-        kernels_(queue.device().times_memory().take()) {}
+        kernels_(queue.device().times_memory().take_for_batch()) {}
 
   bool has_kernels() const { return kernels_.on_device != nullptr; }
 
@@ -107,6 +68,13 @@ class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
   // Any thread.
 
   bool told() const noexcept { return told_.load(std::memory_order_acquire); }
+  bool has_settled(std::size_t count) const noexcept { return settled_.load(std::memory_order_acquire) == count; }
+  /// The host has waited for that many.
+  void note_over(std::size_t count) noexcept {
+    std::size_t known = known_over_.load(std::memory_order_relaxed);
+    while (known < count && !known_over_.compare_exchange_weak(known, count, std::memory_order_release)) {
+    }
+  }
   /// Somebody waits for what is over by now.
   void want() noexcept { wanted_.store(true, std::memory_order_relaxed); }
   /// What the driver says of the stream as far as it was added; not ready, too, if some of it is being submitted.
@@ -146,6 +114,7 @@ class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
       rooms_;                       ///< a command is its submitter's until it is settled
   std::size_t final_count_ = size;  ///< once it is not the newest
   std::atomic<std::size_t> settled_{0};
+  std::atomic<std::size_t> known_over_{0};
   detail::Mutex mutex_;
   StockEvent behind_ WEIR_GUARDED_BY(mutex_);  ///< of a full batch
   std::size_t settled_before_ = 0;             ///< when it was asked last
@@ -163,6 +132,8 @@ cudaError_t TimedBatch::state(std::size_t& count) noexcept {
   const std::size_t settled = settled_.load(std::memory_order_acquire);
   count = queue_.times().count_of(*this);
   if (settled < count) return cudaErrorNotReady;
+  // The stream may be at something of the library's own, as the end of memory, which says nothing of commands.
+  if (known_over_.load(std::memory_order_acquire) >= count) return cudaSuccess;
   cudaEvent_t behind = nullptr;
   {
     const detail::LockGuard guard(mutex_);
@@ -259,7 +230,7 @@ void TimedBatch::report() noexcept {
     // It is not told when they ran.
   }
   TimesMemory& memory = queue_.device().times_memory();
-  memory.give(kernels_);
+  memory.give_by_batch(kernels_);
   for (std::size_t i = 0; i < all_; ++i) {
     TimedCommand& one = command(i);
     if (one.replay != nullptr) {
@@ -451,6 +422,7 @@ void CommandTimes::begin_batch(CudaQueue& queue) {
   batch_ = std::move(made);
   count_ = 0;
   closed_ = false;
+  any_.store(true, std::memory_order_relaxed);
 }
 
 std::size_t CommandTimes::count_of(const TimedBatch& batch) noexcept {
@@ -487,6 +459,17 @@ void CommandTimes::tell_what_is_over() noexcept {
   } catch (...) {
     // Without memory for the lists it is told later.
   }
+}
+
+CommandTimes::End CommandTimes::end() noexcept {
+  if (!any_.load(std::memory_order_relaxed)) return {};
+  const detail::LockGuard guard(mutex_);
+  if (!batch_->has_settled(count_)) return {};
+  return {batch_, count_};
+}
+
+void CommandTimes::End::reached() const noexcept {
+  if (batch != nullptr) batch->note_over(count);
 }
 
 void CommandTimes::begin_anew() noexcept {

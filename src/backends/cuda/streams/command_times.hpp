@@ -105,6 +105,15 @@ class CommandTimes {
   TimedPlace add_kernel(CudaQueue& queue) noexcept;
   /// The queue has another owner.
   void begin_anew() noexcept;
+  /// Where the queue's commands ended when the host began to wait for them.
+  struct End {
+    std::shared_ptr<TimedBatch> batch = nullptr;
+    std::size_t count = 0;
+    /// The host has waited: they are over, whatever the stream has got since.
+    void reached() const noexcept;
+  };
+  /// Empty, too, while another thread submits one.
+  End end() noexcept;
   /// Of all queues: what is over by now is told when this returns.
   static void tell_what_is_over() noexcept;
 
@@ -121,6 +130,7 @@ class CommandTimes {
   /// The newest batch has a place for one more.
   void make_room(CudaQueue& queue) WEIR_NEEDS(mutex_);
 
+  std::atomic<bool> any_{false};  ///< a batch
   detail::Mutex mutex_;
   std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first
   std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;              ///< of the newest

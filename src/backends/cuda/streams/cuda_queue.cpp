@@ -273,9 +273,11 @@ void CudaQueue::wait_for_all(const char* operation, SourceLocation where) {
     return;
   }
   const cudaStream_t queue = stream(where);
+  const CommandTimes::End end = times_.end();
   const cudaError_t answer =
       in_context([&] { return driver().synchronize_stream(queue); }, [&] { return cudaStreamSynchronize(queue); });
   check(answer, operation, label_, where);
+  end.reached();
   CudaGraph::collect();
 }
 

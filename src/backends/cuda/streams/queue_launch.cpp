@@ -1,7 +1,6 @@
 // Kernels: the hot path is one call of the driver's, with nothing allocated and nothing asked.
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <limits>
 
 #include <weir/kernel.hpp>
@@ -93,7 +92,7 @@ bool CudaQueue::launch_noted(const Command& command, const Launch& launch) {
   const RoomCall room;
   used_.store(true, std::memory_order_relaxed);
   TimedCommand& timed = place.command();
-  timed.submitted = std::chrono::steady_clock::now();
+  timed.submitted = command.called();
   timed.id = command.id;
   timed.stream = owner();
   timed.how = TimedCommand::How::kernel;

@@ -1,5 +1,4 @@
 // Observed commands: when they ran.
-#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -58,7 +57,7 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   place_ = queue.times().add(queue);
   if (!place_) return;
   TimedCommand& timed = place_.command();
-  timed.submitted = std::chrono::steady_clock::now();
+  timed.submitted = command.called();
   timed.id = command.id;
   timed.stream = queue.owner();
   timed.how = how_of(command);

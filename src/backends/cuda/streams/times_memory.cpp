@@ -9,7 +9,8 @@
 namespace weir::cuda {
 
 void TimesMemory::fill(SourceLocation where) {
-  constexpr std::size_t count = block_size * block_count;
+  constexpr std::size_t of_batches = batch_size * batch_count;
+  constexpr std::size_t count = of_batches + block_size * block_count;
   constexpr std::size_t bytes = count * sizeof(detail::KernelTimes);
   constexpr const char* starting = "weir: starting a device";
   void* on_device = nullptr;
@@ -28,20 +29,28 @@ void TimesMemory::fill(SourceLocation where) {
   check(answer, starting, device_.name(), where);
   stamp_ = static_cast<detail::KernelTimes*>(on_host) + count;
   const detail::LockGuard guard(mutex_);
+  for_batches_.reserve(batch_count);
   free_.reserve(block_count);
   of_graphs_.reserve(block_count);
-  for (std::size_t first = 0; first < count; first += block_size) {
-    free_.push_back(
-        {static_cast<detail::KernelTimes*>(on_device) + first, static_cast<detail::KernelTimes*>(on_host) + first});
-  }
+  const auto block_at = [&](std::size_t first) -> Block {
+    return {static_cast<detail::KernelTimes*>(on_device) + first, static_cast<detail::KernelTimes*>(on_host) + first};
+  };
+  for (std::size_t first = 0; first < of_batches; first += batch_size) for_batches_.push_back(block_at(first));
+  for (std::size_t first = of_batches; first < count; first += block_size) free_.push_back(block_at(first));
 }
 
-TimesMemory::Block TimesMemory::take() noexcept {
+TimesMemory::Block TimesMemory::take_for_batch() noexcept {
   const detail::LockGuard guard(mutex_);
-  if (free_.empty()) return {};
-  const Block block = free_.back();
-  free_.pop_back();
+  if (for_batches_.empty()) return {};
+  const Block block = for_batches_.back();
+  for_batches_.pop_back();
   return block;
+}
+
+void TimesMemory::give_by_batch(Block block) noexcept {
+  if (block.on_device == nullptr) return;
+  const detail::LockGuard guard(mutex_);
+  for_batches_.push_back(block);
 }
 
 std::vector<TimesMemory::Block> TimesMemory::take(std::size_t count) {
@@ -68,11 +77,11 @@ cudaError_t TimesMemory::stamp(cudaEvent_t behind) noexcept {
 }
 
 std::vector<TimesMemory::Block> TimesMemory::take_for_graph(std::size_t count) {
-  constexpr std::size_t left_to_launches = block_count / 4;
+  constexpr std::size_t left_to_replays = block_count / 4;
   std::vector<Block> taken;
   taken.reserve(count);
   const detail::LockGuard guard(mutex_);
-  if (of_graphs_.size() + free_.size() < count + left_to_launches) return {};
+  if (of_graphs_.size() + free_.size() < count + left_to_replays) return {};
   while (taken.size() < count) {
     std::vector<Block>& from = of_graphs_.empty() ? free_ : of_graphs_;
     taken.push_back(from.back());
