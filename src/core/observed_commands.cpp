@@ -226,7 +226,7 @@ void observe_order(StreamRef stream, std::span<const StreamId> behind, SourceLoc
   command.where = where;
   command.op = Wait{nullptr, 0};
   command.behind = behind;
-  const LockGuard guard(stream.state()->entering);
+  const TellingBeside beside(stream.state()->entering);
   tell(Watch::commands, [&](Observer& observer) { observer.submitted(command); });
 }
 

@@ -191,14 +191,18 @@ TEST(CollectivesCaptured, a_launch_behind_ranks_that_have_yet_to_call_hangs_nobo
   const Ranks ranks(2);
   const auto others = weir::communicators(devices_of(2));
   const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  const auto y = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 3; });
   const weir::Graph graph = captured(ranks, [&] {
     for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
   });
-  weir::all_reduce(ranks.streams[0], others[0], inout(x[0]));
+  weir::all_reduce(ranks.streams[0], others[0], inout(y[0]));
   graph.launch(ranks.streams[0]);
-  weir::all_reduce(ranks.streams[1], others[1], inout(x[1]));
+  weir::all_reduce(ranks.streams[1], others[1], inout(y[1]));
   ranks.synchronize();
-  EXPECT_EQ(x[0].to_host(), ints(8, 4));
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(x[r].to_host(), ints(8, 2));
+    EXPECT_EQ(y[r].to_host(), ints(8, 6));
+  }
 }
 
 TEST(CollectivesCaptured, an_update_does_not_reach_a_launch_that_waits) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include <unistd.h>
 
@@ -47,8 +48,7 @@ TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
 }
 
 /// A driver holds whoever enqueues a thousand commands behind a wait (R3): the other ranks' threads must not wait with it.
-TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
-  WEIR_NEEDS_RANKS(2u);
+void call_with_a_rank_far_ahead() {
   const Ranks ranks(2);
   constexpr int count = 3000;
   const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return static_cast<int>(r); });
@@ -75,6 +75,28 @@ TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
   ahead.join();
   ranks.synchronize();
   for (const auto& each : x) EXPECT_EQ(each.to_host(), ints(8, 1));
+}
+
+TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
+  WEIR_NEEDS_RANKS(2u);
+  call_with_a_rank_far_ahead();
+}
+
+// Each call tells the other rank's stream, too: of the order that the collective makes.
+TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling_while_observers_are_told) {
+  WEIR_NEEDS_RANKS(2u);
+  struct Counts final : weir::Observer {
+    void submitted(const weir::Command& command) override {
+      if (std::holds_alternative<weir::Collective>(command.op)) ++calls;
+      if (std::holds_alternative<weir::Wait>(command.op)) ++orders;
+    }
+    std::atomic<int> calls{0}, orders{0};
+  } counts;
+  weir::attach(counts, weir::Watch::commands);
+  call_with_a_rank_far_ahead();
+  weir::detach(counts);
+  EXPECT_EQ(counts.calls, 6000);
+  EXPECT_GE(counts.orders, 6000);
 }
 
 // What has one place in each stream is behind what stands there, whatever the unit's other streams have come to.

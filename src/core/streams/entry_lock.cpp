@@ -31,4 +31,19 @@ void EntryLock::let_teller_finish() const {
   for (int tries = 0; word_.load(std::memory_order_acquire) == first; ++tries) wait_a_little(tries);
 }
 
+void EntryLock::let_teller_beside_finish() const {
+  for (int tries = 0; beside_.load(std::memory_order_seq_cst); ++tries) wait_a_little(tries);
+}
+
+void EntryLock::lock_beside() {
+  for (int tries = 0;; ++tries) {
+    if (!beside_.exchange(true, std::memory_order_seq_cst)) {
+      // Whoever takes the lock sees the mark, or is seen here.
+      if ((word_.load(std::memory_order_seq_cst) & state) != telling) return;
+      beside_.store(false, std::memory_order_release);
+    }
+    wait_a_little(tries);
+  }
+}
+
 }  // namespace weir::detail
