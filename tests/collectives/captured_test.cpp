@@ -60,8 +60,6 @@ TEST(CollectivesCaptured, what_a_rank_puts_behind_its_part_comes_behind_the_coll
   }
 }
 
-std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
-
 TEST(CollectivesCaptured, every_kind_does_what_it_does_outside) {
   WEIR_NEEDS_RANKS(2u);
   const Ranks ranks(2);

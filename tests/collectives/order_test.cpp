@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <variant>
 
 #include <unistd.h>
 
@@ -23,8 +22,6 @@ using std::chrono::steady_clock;
 using weir::in;
 using weir::inout;
 using weir::out;
-
-std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
 
 //  s0: x=1 [gate] |all_reduce| x+=...    s1: |all_reduce|
 TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
@@ -45,58 +42,6 @@ TEST(CollectivesOrder, it_follows_all_ranks_streams_and_holds_them) {
   ranks.synchronize();
   EXPECT_EQ(x[0].to_host(), ints(8, 6));
   EXPECT_EQ(after.value(0) + after.value(1), 2);
-}
-
-/// A driver holds whoever enqueues a thousand commands behind a wait (R3): the other ranks' threads must not wait with it.
-void call_with_a_rank_far_ahead() {
-  const Ranks ranks(2);
-  constexpr int count = 3000;
-  const auto x = ranks.arrays<int>(8, [](std::size_t r, std::size_t) { return static_cast<int>(r); });
-  ranks.synchronize();
-  if (!on_cpu()) {  // else calls behind each other would take one place in their stream
-    for (const weir::Stream& stream : ranks.streams) EXPECT_NE(stream.native(), nullptr);
-  }
-  const auto call_all = [&](std::size_t r, std::atomic<int>& called) {
-    for (int i = 0; i < count; ++i) {
-      weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]), weir::Maximum{});
-      ++called;
-    }
-  };
-  std::atomic<int> called{0}, called_then{0};
-  std::thread ahead([&] { call_all(0, called); });
-  // Until it is through, or waits, for which no driver has room for fewer. A driver makes nothing for others then (R214): this
-  // thread asks for nothing.
-  for (int quiet = 0, before = 0; called < 400 || quiet < 20000; std::this_thread::yield()) {
-    const int now = called;
-    quiet = now == before ? quiet + 1 : 0;
-    before = now;
-  }
-  call_all(1, called_then);
-  ahead.join();
-  ranks.synchronize();
-  for (const auto& each : x) EXPECT_EQ(each.to_host(), ints(8, 1));
-}
-
-TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling) {
-  WEIR_NEEDS_RANKS(2u);
-  call_with_a_rank_far_ahead();
-}
-
-// Each call tells the other rank's stream, too: of the order that the collective makes.
-TEST(CollectivesOrder, a_rank_that_is_far_ahead_keeps_no_other_from_calling_while_observers_are_told) {
-  WEIR_NEEDS_RANKS(2u);
-  struct Counts final : weir::Observer {
-    void submitted(const weir::Command& command) override {
-      if (std::holds_alternative<weir::Collective>(command.op)) ++calls;
-      if (std::holds_alternative<weir::Wait>(command.op)) ++orders;
-    }
-    std::atomic<int> calls{0}, orders{0};
-  } counts;
-  weir::attach(counts, weir::Watch::commands);
-  call_with_a_rank_far_ahead();
-  weir::detach(counts);
-  EXPECT_EQ(counts.calls, 6000);
-  EXPECT_GE(counts.orders, 6000);
 }
 
 // What has one place in each stream is behind what stands there, whatever the unit's other streams have come to.

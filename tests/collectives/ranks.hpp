@@ -47,6 +47,8 @@ inline std::vector<weir::Device> devices_of(std::size_t ranks) {
     GTEST_SKIP() << "needs " << (count) << " devices, and " << most_ranks() << " are here"; \
   }
 
+inline std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
+
 /// Rank i is device i, as far as there are that many.
 struct Ranks {
   explicit Ranks(std::size_t count, const weir::CommunicatorOptions& options = {}) {

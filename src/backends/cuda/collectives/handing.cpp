@@ -165,7 +165,8 @@ void Handing::come_behind_all() {
     target.beside = !target.direct || (!nothing && ((reads(share) && needs_staging(request.in, reduced)) ||
                                                     ((writes(share) || request.kind == CollectiveKind::broadcast) &&
                                                      needs_staging(request.out, reduced))));
-    if (target.direct && !target.part->marked()) target.part->mark(queue.mark_place(where_));
+    if (target.direct && !target.part->marked())
+      target.part->mark(queue.mark_place(target.part->times != nullptr, where_));
     target.stream = target.beside ? target.lane->stream(where_) : queue.stream_behind_deferred();
     if (!target.part->marked()) mark_in_lane(target);
   }
@@ -193,7 +194,7 @@ void Handing::mark_in_lane(Target& target) {
   wait_in(target.stream, target.part->before_row()->get(), device, where_);
   const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
   if (before.end != nullptr) wait_in(target.stream, before.end->get(), device, where_);
-  auto place = std::make_shared<StockEvent>(target.lane->device(), false, where_);
+  auto place = std::make_shared<StockEvent>(target.lane->device(), target.part->times != nullptr, where_);
   check(record_in(target.stream, place->get(), device), handing, target.lane->label(), where_);
   target.part->mark(std::move(place));
 }
@@ -240,12 +241,28 @@ NcclResult Handing::call_nccl(const Target& target, const CollectiveShare& share
       share, {ranks.comms[target.rank], target.rank, ranks.comms.size(), target.from, target.to, target.stream});
 }
 
+/// Before the stream goes on: who has waited for that may be told when it ran.
+void Handing::note_times(const Target& target) noexcept {
+  const NcclPart& part = *target.part;
+  if (part.times == nullptr || !part.ready->timed()) return;
+  try {
+    CudaDevice& device = target.lane->device();
+    auto end = std::make_shared<StockEvent>(device, true, where_);
+    const cudaError_t answer = record_in(target.stream, end->get(), device.index());
+    note(answer);
+    if (answer == cudaSuccess) part.times->set(part.ready, std::move(end));
+  } catch (...) {
+    // It is not told when it ran.
+  }
+}
+
 /// What every stream goes on behind.
 void Handing::go_on() {
   staging_.take_out();
   for (Target& target : targets_) {
     NcclPart& part = *target.part;
     CudaDevice& device = target.lane->device();
+    note_times(target);
     if (!target.direct) check(write_word(target.stream, part, device.index()), handing, target.lane->label(), where_);
     target.end = std::make_shared<StockEvent>(device, false, where_);
     check(record_in(target.stream, target.end->get(), device.index()), handing, target.lane->label(), where_);

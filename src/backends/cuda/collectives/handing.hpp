@@ -55,6 +55,7 @@ class Handing {
   void call_nccl();
   NcclResult call_nccl(const Target& target, const detail::CollectiveShare& share);
   void go_on();
+  void note_times(const Target& target) noexcept;
   void watch_ends();
 
   LastHanded& last_;

@@ -80,7 +80,7 @@ NcclPart::~NcclPart() {
 }
 
 void NcclPart::hold(SourceLocation where) {
-  if (!marked()) mark(queue_.mark_place(where));
+  if (!marked()) mark(queue_.mark_place(times != nullptr, where));
   hold({this}, ready, where);
 }
 

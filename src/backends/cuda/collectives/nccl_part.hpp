@@ -18,6 +18,7 @@ namespace weir::cuda {
 struct NcclRanks;
 
 class CudaQueue;
+class PartTimes;
 class FailureState;
 
 class NcclPart {
@@ -53,6 +54,8 @@ class NcclPart {
   bool marked() const { return marked_.load(std::memory_order_acquire); }
   /// What NCCL has of its communicator; null where ranks are processes.
   std::shared_ptr<NcclRanks> ranks;
+  /// Where to note when it ran; null: nowhere.
+  std::shared_ptr<PartTimes> times;
   /// Somebody looks at the call again when its stream has come to it.
   std::atomic<bool> watched{false};
   /// Somebody is about to look whether its stream has come to it.

@@ -25,14 +25,15 @@ NcclPart& part_of(const detail::CollectivePart& part) { return *static_cast<Nccl
 
 }  // namespace
 
-void CudaQueue::submit_collective(const Command& command, detail::CollectivePart& part) {
+void CudaQueue::submit_collective(const Command& command, detail::CollectivePart& part,
+                                  std::shared_ptr<PartTimes> times) {
   const SourceLocation where = command.where;
   check_no_foreign_capture(collective, where);
   ensure_flag(where);
-  // Commands of others may come behind it without a word to us, and of what is observed the end is marked at once.
-  const bool watched = command.id != 0 || handle_known_.load(std::memory_order_relaxed);
+  // Commands of others may come behind it without a word to us.
+  const bool known = handle_known_.load(std::memory_order_relaxed);
   const bool told = part.call->is_told();
-  const bool at_once = legacy_ || wrapped() || watched || told;
+  const bool at_once = legacy_ || wrapped() || known || told;
   const std::shared_ptr<NcclRanks> ranks = told ? nullptr : static_cast<NcclTransport&>(part.call->transport()).ranks();
   if (at_once && ranks != nullptr) make_unless_made(*ranks, where);
   const NcclPart* const leader = part.placed && part.leader != nullptr ? &part_of(*part.leader) : nullptr;
@@ -41,6 +42,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   try {
     own = std::make_shared<NcclPart>(*this);  // its place is as late as it is in the row
     own->ranks = ranks;
+    own->times = std::move(times);
     if (leader != nullptr) {
       own->behind = leader->behind;
     } else {
@@ -50,6 +52,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
     part.own = own;
     part.queue = this;
     if (at_once) hold_all_deferred(where);
+    if (!at_once && own->times != nullptr) mark_first_deferred(where);  // from there on it waits for other ranks
     if (told) tell_arrival(part);
   } catch (...) {
     std::erase(deferred_.parts, own);
@@ -145,7 +148,7 @@ NcclPart* CudaQueue::mark_first_deferred(SourceLocation where) {
     if (part->over()) continue;
     if (first == nullptr) {
       first = part.get();
-      if (!first->marked()) first->mark(mark_place(where));
+      if (!first->marked()) first->mark(mark_place(first->times != nullptr, where));
     }
     if (part->behind != first->behind) break;
     if (!part->marked()) part->mark(first->ready);
@@ -166,9 +169,9 @@ void CudaQueue::hold_all_deferred(SourceLocation where) {
   deferred_.parts.clear();
 }
 
-std::shared_ptr<StockEvent> CudaQueue::mark_place(SourceLocation where) {
+std::shared_ptr<StockEvent> CudaQueue::mark_place(bool timed, SourceLocation where) {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
-  auto event = std::make_shared<StockEvent>(device_, false, where);
+  auto event = std::make_shared<StockEvent>(device_, timed, where);
   const cudaError_t answer = in_context([&] { return driver().record_event(event->get(), queue); },
                                         [&] { return cudaEventRecord(event->get(), queue); });
   check(answer, collective, label_, where);

@@ -201,9 +201,7 @@ cudaError_t TimedBatch::ask() noexcept {
     const cudaError_t answer = ask_whether_over();
     if (answer != cudaSuccess) return answer;
     over_ = true;
-    asks_ = any([](const TimedCommand& one) {
-      return one.how == How::kernel || one.how == How::events || one.how == How::nodes;
-    });
+    asks_ = any([](const TimedCommand& one) { return one.how != How::no_time && one.how != How::host; });
     fetching_ = fetch();
   }
   if (asks_ && !queue_.device().clock().ask(queue_.device())) return cudaErrorNotReady;
@@ -314,6 +312,11 @@ Span TimedBatch::span_of(std::size_t number) {
   }
   if (one.how == How::events && one.begin && one.end) {
     return in_order(clock.between(one.submitted, one.seen, one.begin.get(), one.end.get()));
+  }
+  if (one.how == How::part && one.part != nullptr) {
+    const PartTimes::Events events = one.part->events();
+    if (events.begin != nullptr)
+      return in_order(clock.between(one.submitted, one.seen, events.begin->get(), events.end->get()));
   }
   if (one.how == How::host && one.host != nullptr) {
     const Clock::rep end = one.host->end.load(std::memory_order_acquire);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <weir/detail/device_code.hpp>
@@ -45,6 +46,30 @@ struct HostTimes {
   };
 };
 
+/// Of a rank's part of a collective, which may be given to the device long after its call: then by who gives it.
+class PartTimes {
+ public:
+  /// Two events that are timed: the stream has come to the part, and the device is through. Once, before the stream goes on.
+  void set(std::shared_ptr<StockEvent> begin, std::shared_ptr<StockEvent> end) noexcept {
+    const detail::LockGuard guard(mutex_);
+    begin_ = std::move(begin);
+    end_ = std::move(end);
+  }
+  struct Events {
+    std::shared_ptr<StockEvent> begin;  ///< null: it failed, or nobody knows when it ran
+    std::shared_ptr<StockEvent> end;
+  };
+  Events events() noexcept {
+    const detail::LockGuard guard(mutex_);
+    return {begin_, end_};
+  }
+
+ private:
+  detail::Mutex mutex_;
+  std::shared_ptr<StockEvent> begin_ WEIR_GUARDED_BY(mutex_);
+  std::shared_ptr<StockEvent> end_ WEIR_GUARDED_BY(mutex_);
+};
+
 /// Of a replay of a graph: what its kernels noted, copied behind it.
 struct ReplayTimes {
   std::shared_ptr<const std::vector<std::uint32_t>> nodes;  ///< by place in the blocks
@@ -58,6 +83,7 @@ struct TimedCommand {
     kernel,
     host,
     events,
+    part,  ///< of a collective among GPUs of this process
     nodes  ///< a replay of kernels that all note their times
   };
 
@@ -68,6 +94,7 @@ struct TimedCommand {
   bool refused = false;                        ///< the call threw
   std::chrono::steady_clock::time_point seen;  ///< over; the poller's
   std::shared_ptr<HostTimes> host;
+  std::shared_ptr<PartTimes> part;
   std::unique_ptr<ReplayTimes> replay;
   StockEvent begin;  ///< of two events; without, nobody knows when it ran
   StockEvent end;

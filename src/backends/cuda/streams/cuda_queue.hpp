@@ -148,7 +148,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   /// Marks the places of the first parts, unless somebody is at work on them; they stay deferred.
   void try_mark_deferred() noexcept;
   /// An event behind everything but the deferred parts.
-  std::shared_ptr<StockEvent> mark_place(SourceLocation where);
+  /// `timed`: when its place is reached can be asked.
+  std::shared_ptr<StockEvent> mark_place(bool timed, SourceLocation where);
   /// The stream waits until the word has come to the count.
   void wait_for_word(const SignalWord& word, std::uint32_t count, SourceLocation where);
   void come_behind(cudaEvent_t event, const char* operation, SourceLocation where);
@@ -241,7 +242,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   void close_times(TimedBatch& full, SourceLocation where) noexcept;
 
   // collectives/queue_collective.cpp
-  void submit_collective(const Command& command, detail::CollectivePart& part);
+  void submit_collective(const Command& command, detail::CollectivePart& part, std::shared_ptr<PartTimes> times);
   void take_deferred(const NcclPart* leader, bool at_once, SourceLocation where);
   void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
   void hold_all_deferred(SourceLocation where);
@@ -336,6 +337,8 @@ class Watched {
   /// Where the kernel, or the host function, is to note it; null: nowhere.
   detail::KernelTimes* kernel() const;
   std::shared_ptr<HostTimes> host() const;
+  /// Where who gives a part of a collective to the device is to note it; null: nowhere.
+  std::shared_ptr<PartTimes> part() const;
   explicit operator bool() const { return static_cast<bool>(place_); }
   /// A graph is about to be launched. `by_nodes`: it is nothing but kernels that note their times.
   void begin_replay(bool by_nodes) noexcept;

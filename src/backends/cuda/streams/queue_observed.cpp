@@ -19,9 +19,10 @@ How how_of(const Command& command) {
   if (const auto* launch = std::get_if<Launch>(&command.op))
     return is_global(*launch->kernel) ? How::events : How::kernel;
   if (std::holds_alternative<HostCall>(command.op)) return How::host;
+  if (const auto* collective = std::get_if<Collective>(&command.op))
+    return collective->part->call->is_told() ? How::events : How::part;
   const bool works = std::holds_alternative<Copy>(command.op) || std::holds_alternative<Fill>(command.op) ||
-                     std::holds_alternative<External>(command.op) || std::holds_alternative<GraphLaunch>(command.op) ||
-                     std::holds_alternative<Collective>(command.op);
+                     std::holds_alternative<External>(command.op) || std::holds_alternative<GraphLaunch>(command.op);
   return works ? How::events : How::no_time;
 }
 
@@ -40,9 +41,10 @@ StockEvent recorded(CudaDevice& device, cudaStream_t stream, SourceLocation wher
 }
 
 /// Null without memory.
-std::shared_ptr<HostTimes> host_times() noexcept {
+template <class Times>
+std::shared_ptr<Times> make_times() noexcept {
   try {
-    return std::make_shared<HostTimes>();
+    return std::make_shared<Times>();
   } catch (...) {
     return nullptr;
   }
@@ -53,7 +55,6 @@ std::shared_ptr<HostTimes> host_times() noexcept {
 Watched::Watched(CudaQueue& queue, const Command& command)
     : queue_(queue), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
   if (command.id == 0 || queue.capture() != nullptr) return;
-  const cudaStream_t stream = queue.stream(where_);
   place_ = queue.times().add(queue);
   if (!place_) return;
   TimedCommand& timed = place_.command();
@@ -64,9 +65,10 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   // Where many kernels are on their way, their block has no room to note times.
   if (timed.how == How::kernel && place_.kernel() == nullptr) timed.how = How::events;
   if (timed.how == How::events && !std::holds_alternative<GraphLaunch>(command.op)) {
-    timed.begin = recorded(queue.device(), stream, where_);
+    timed.begin = recorded(queue.device(), queue.stream(where_), where_);
   }
-  if (timed.how == How::host) timed.host = host_times();
+  if (timed.how == How::host) timed.host = make_times<HostTimes>();
+  if (timed.how == How::part) timed.part = make_times<PartTimes>();
 }
 
 Watched::~Watched() {
@@ -80,6 +82,7 @@ detail::KernelTimes* Watched::kernel() const {
 }
 
 std::shared_ptr<HostTimes> Watched::host() const { return place_ ? place_.command().host : nullptr; }
+std::shared_ptr<PartTimes> Watched::part() const { return place_ ? place_.command().part : nullptr; }
 
 void Watched::begin_replay(bool by_nodes) noexcept {
   if (!place_) return;
@@ -124,6 +127,7 @@ void Watched::end() {
 }
 
 void CudaQueue::close_times(TimedBatch& full, SourceLocation where) noexcept {
+  if (deferred_.any()) return;  // they stay so: the stream is asked instead
   try {
     StockEvent behind(device_, false, where);
     const DeviceScope scope(device_.index());

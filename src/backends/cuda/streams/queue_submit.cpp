@@ -37,7 +37,7 @@ void CudaQueue::submit(const Command& command) {
       [&](const GraphLaunch& launch) {
         static_cast<CudaGraph*>(launch.graph->executable)->launch(*this, command.where, watched);
       },
-      [&](const Collective& op) { submit_collective(command, *op.part); });
+      [&](const Collective& op) { submit_collective(command, *op.part, watched.part()); });
   watched.end();
 }
 

@@ -94,6 +94,7 @@ class StockEvent {
 
   cudaEvent_t get() const { return event_; }
   explicit operator bool() const { return event_ != nullptr; }
+  bool timed() const { return timed_; }
 
  private:
   CudaDevice* device_ = nullptr;
