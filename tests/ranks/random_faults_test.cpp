@@ -375,8 +375,8 @@ class RandomFaults : public testing::TestWithParam<Case> {
     const std::string out = ranks_test::output_of(
         "export WEIR_TEST_GATES=" + gates.string() + " WEIR_TEST_FAULT=" + name +
         " WEIR_RANK_SILENCE=" + (one.fault == Fault::stopped ? "1" : "30") + (seed % 5 == 0 ? " WEIR_CHECK=1" : "") +
-        "; timeout 60 " + launcher + " " + ranks_test::own_program() +
-        " --gtest_brief=1 --gtest_filter=RandomScene.*; test $? -ne 124 && echo the job has ended");
+        "; timeout 45 " + launcher + " " + ranks_test::own_program() +
+        " --gtest_brief=1 --gtest_filter=RandomScene.* 2>&1; test $? -ne 124 && echo the job has ended");
     std::string said;
     for (const auto& file : std::filesystem::directory_iterator(gates)) {
       if (file.path().filename().string().starts_with("said-")) {
@@ -394,7 +394,7 @@ class RandomFaults : public testing::TestWithParam<Case> {
       EXPECT_NE(out.find(rank + " saw " + one.code), std::string::npos) << rank << " in\n" << out;
       const bool idle = out.find(rank + " has no memory of its calls, and its stream is idle") != std::string::npos;
       const bool kept = out.find(rank + " has still memory of its calls, and its stream is idle") != std::string::npos;
-      EXPECT_TRUE(idle || (memory_may_be_kept_ && kept)) << rank << " in\n" << out;
+      EXPECT_TRUE(idle || (by_mpi_ && kept)) << rank << " in\n" << out;
     }
     static const std::regex saw("saw (\\w+) after (\\d+) ms");
     for (std::sregex_iterator it(out.begin(), out.end(), saw), end; it != end; ++it) {
@@ -418,14 +418,23 @@ class RandomFaults : public testing::TestWithParam<Case> {
     for (unsigned seed = first; seed < first + runs; ++seed) {
       const int ranks = 2 + static_cast<int>(seed % 3);
       SCOPED_TRACE("WEIR_RANKS_SEED=" + std::to_string(seed));
-      weir_test::watch_anew();
-      expect(GetParam(), seed, ranks, run(GetParam(), seed, launcher(std::to_string(ranks))));
+      std::string out;
+      for (int tries = 0; tries < 5 && (tries == 0 || ended_by_mpi(out)); ++tries) {
+        weir_test::watch_anew();
+        out = run(GetParam(), seed, launcher(std::to_string(ranks)));
+      }
+      expect(GetParam(), seed, ranks, out);
       if (HasFailure()) return;
     }
     RecordProperty("longest_ms", std::to_string(longest_.count()));
   }
 
-  bool memory_may_be_kept_ = false;
+  /// UCX, which MPICH uses, now and then ends a process of its own accord whose peer died amid a message (docs/collectives.md).
+  bool ended_by_mpi(const std::string& out) const {
+    return by_mpi_ && out.find("ucs_fatal_error") != std::string::npos;
+  }
+
+  bool by_mpi_ = false;
   std::chrono::milliseconds longest_{0};
 };
 
@@ -454,14 +463,14 @@ INSTANTIATE_TEST_SUITE_P(, FaultsAtRandom, testing::ValuesIn(cases),
 #ifdef WEIR_TEST_MPI_LAUNCHER
 class FaultsAtRandomOfMpi : public RandomFaults {};
 TEST_P(FaultsAtRandomOfMpi, every_survivor_gets_an_error_that_fits) {
-  memory_may_be_kept_ = true;
+  by_mpi_ = true;  // which may write to memory of a call that failed: it is kept
   play([](const std::string& ranks) {
     // MPICH's launcher ends the job of a process that a signal ends, whatever it is told: it sees shells that end well.
     const std::string program = std::string_view(WEIR_TEST_MPI_LAUNCHER).find("mpich") != std::string_view::npos
                                     ? R"( sh -c 'trap "" USR1; "$0" "$@"; true')"
                                     : "";
-    return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n " + ranks +
-           program;
+    return "env UCX_TLS=^cma OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " WEIR_TEST_MPI_LAUNCHER " -n " +
+           ranks + program;
   });
 }
 INSTANTIATE_TEST_SUITE_P(, FaultsAtRandomOfMpi, testing::ValuesIn(cases),
