@@ -1,5 +1,4 @@
 // In which order collectives run, and who waits for whom.
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
