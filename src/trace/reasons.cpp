@@ -1,5 +1,6 @@
 // Why commands did not begin earlier: what each had to wait for last, and what a device's idle time was spent on.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -7,7 +8,9 @@
 #include <utility>
 
 #include "trace/bounds.hpp"
+#include "trace/busy.hpp"
 #include "trace/collectives.hpp"
+#include "trace/gaps.hpp"
 #include "trace/intervals.hpp"
 #include "trace/slow_copies.hpp"
 #include "trace/words.hpp"
@@ -23,13 +26,6 @@ constexpr std::int64_t of_wake =
 
 /// What commands share, and wait for each other for. On the CPU that are the workers, for all kinds of work.
 using EngineOfDevice = std::pair<std::uint32_t, Lane>;
-
-/// When an engine was busy.
-struct Busy {
-  std::vector<Interval> all;
-  std::vector<std::int64_t> before;  ///< of each, for how long it was busy until then
-  std::vector<std::int64_t> since;   ///< of each, since when without a pause that is longer than the device's own
-};
 
 /// The longest of the times that it held something, and when all of them could have been saved.
 struct Cause {
@@ -76,9 +72,6 @@ class Explainer {
   auto ends_after() const {
     return [this](std::int64_t moment, std::uint32_t other) { return moment < command(other).end; };
   }
-  static auto begins_after() {
-    return [](std::int64_t moment, const Interval& it) { return moment < it.begin; };
-  }
 
   void find_meetings() {
     meetings_ = meetings(timeline_);
@@ -94,56 +87,32 @@ class Explainer {
   }
   /// When each device was idle, and each engine busy.
   void find_gaps() {
-    std::map<std::uint32_t, std::vector<Interval>> busy;
     for (std::uint32_t i = 0; i < timeline_.commands.size(); ++i) {
       const Command& one = command(i);
       if (!is_of_device(one)) continue;
-      busy[device_of(one)].push_back({one.begin, one.end});
       by_end_[engine_of(one)].push_back(i);
       by_begin_[device_of(one)].push_back(i);
     }
-    for (auto& [device, intervals] : busy) {
-      const std::vector<Interval> all = joined(std::move(intervals));
-      for (std::size_t i = 1; i < all.size(); ++i) gaps_[{device, all[i].begin}] = all[i - 1].end;
-    }
+    gaps_ = idle_gaps_of_devices(timeline_);
     for (auto& [engine, places] : by_end_) {
       std::vector<Interval> intervals;
       for (const std::uint32_t i : places) intervals.push_back({command(i).begin, command(i).end});
-      busy_[engine] = busy_of(joined(std::move(intervals)), pause_of(command(places.front())));
+      busy_.emplace(engine, Busy(joined(std::move(intervals)), pause_of(command(places.front()))));
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
     }
     for (auto& [device, places] : by_begin_) {
       const auto in = busy_.find({device, Lane::copy_in}), out = busy_.find({device, Lane::copy_out});
       const bool both = in != busy_.end() && out != busy_.end();
-      if (both && common(in->second.all, out->second.all) == 0) one_for_copies_.insert(device);
+      if (both && common(in->second.all(), out->second.all()) == 0) one_for_copies_.insert(device);
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).begin < command(b).begin; });
     }
   }
-  static Busy busy_of(std::vector<Interval> all, std::int64_t pause) {
-    Busy made;
-    std::int64_t before = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      made.before.push_back(before);
-      before += all[i].end - all[i].begin;
-      const bool goes_on = i > 0 && all[i].begin - all[i - 1].end <= pause;
-      made.since.push_back(goes_on ? made.since.back() : all[i].begin);
-    }
-    made.all = std::move(all);
-    return made;
-  }
-  /// For how long an engine was busy until a moment.
-  static std::int64_t busy_until(const Busy& busy, std::int64_t moment) {
-    const auto after = std::upper_bound(busy.all.begin(), busy.all.end(), moment, begins_after());
-    if (after == busy.all.begin()) return 0;
-    const auto at = std::prev(after);
-    return busy.before[static_cast<std::size_t>(at - busy.all.begin())] + std::min(moment, at->end) - at->begin;
-  }
-  /// Since when an engine that is busy at a moment has been, but for short pauses.
-  static std::int64_t busy_since(const Busy& busy, std::int64_t moment) {
-    const auto after = std::upper_bound(busy.all.begin(), busy.all.end(), moment, begins_after());
-    return busy.since[static_cast<std::size_t>(after - busy.all.begin()) - 1];
+  /// Since when its device was idle when it began; never, if that was at work.
+  std::int64_t idle_since(const Command& one) const {
+    const auto gap = gaps_.find({device_of(one), one.begin});
+    return gap == gaps_.end() ? std::numeric_limits<std::int64_t>::max() : gap->second;
   }
 
   /// First it could not begin, or was not asked for yet; then what it needs was not free.
@@ -164,21 +133,24 @@ class Explainer {
       // Asked for earlier, it would have stood behind the same work of its engine.
       const bool by_engine = held && held->reason != Reason::work_queue;
       const std::int64_t until =
-          by_engine ? busy_since(busy_.at(engine_of(command(held->by))), command(held->by).begin) : one.call;
+          by_engine ? busy_.at(engine_of(command(held->by))).since(command(held->by).begin) : one.call;
       behind_host(place, bound.end, std::min(until, one.call));
     }
     if (held) add(std::move(*held));
-    if (told_ == told) begun_slowly(place, ready);
+    if (told_ == told) begun_slowly(place, ready, bound);
+    if (told_ == told && one.begin - idle_since(one) >= least && of_little_) tell(std::move(*of_little_));
+    of_little_.reset();
   }
 
-  /// Nothing held it, and yet the device did nothing until then.
-  void begun_slowly(std::uint32_t place, std::int64_t ready) {
+  /// Nothing held it, or a record of its stream that nothing is known to have held, and yet the device did nothing until then.
+  void begun_slowly(std::uint32_t place, std::int64_t ready, const Bound& bound) {
     const Command& one = command(place);
-    const std::uint32_t device = device_of(one);
-    const auto gap = gaps_.find({device, one.begin});
-    const bool is_first = command(by_begin_.at(device).front()).begin == one.begin;
-    if (ready < 0 || (gap == gaps_.end() && !is_first)) return;
-    Held held = begun(place, none, is_first ? ready : std::max(ready, gap->second), one.begin);
+    if (ready < 0) return;
+    Held held = begun(place, none, std::max(ready, idle_since(one)), one.begin);
+    if (one.begin - held.begin < least && bound.command != none && command(bound.command).lane == Lane::order) {
+      held.by = bound.command;
+      held.begin = std::max(one.call, idle_since(one));
+    }
     held.reason = Reason::slow_start;
     held.file = one.file;
     held.line = one.line;
@@ -231,9 +203,9 @@ class Explainer {
     const std::int64_t end = command(by).end;
     if (by == place || end <= ready || one.begin - end > pause_of(one)) return std::nullopt;
     const Busy& busy = busy_.at(engine);
-    const std::int64_t since = std::max(ready, busy_since(busy, command(by).begin));
+    const std::int64_t since = std::max(ready, busy.since(command(by).begin));
     Held held = begun(place, by, since, one.begin);
-    held.saves = busy_until(busy, end) - busy_until(busy, since);
+    held.saves = busy.until(end) - busy.until(since);
     // A worker of the CPU that was slow to begin was not kept by what ended meanwhile.
     if (is_of_cpu(one) && 2 * held.saves < one.begin - ready) return std::nullopt;
     const std::int32_t urgent = timeline_.streams[command(by).stream].priority;  // the lower, the more
@@ -256,9 +228,7 @@ class Explainer {
   std::optional<Held> behind_queue(std::uint32_t place, std::int64_t ready) const {
     const Command& one = command(place);
     if (is_of_cpu(one)) return std::nullopt;
-    const std::vector<Interval>& busy = busy_.at(engine_of(one)).all;
-    const auto next = std::upper_bound(busy.begin(), busy.end(), one.begin, begins_after());
-    const std::int64_t idle_until = std::prev(next)->begin;
+    const std::int64_t idle_until = busy_.at(engine_of(one)).since_without_pause(one.begin);
     if (idle_until < ready + least) return std::nullopt;
     const auto& places = by_begin_.at(device_of(one));
     auto at =
@@ -283,27 +253,26 @@ class Explainer {
   /// several waits before the call each is told, and the device's idle time is those waits' in which it passed.
   void behind_host(std::uint32_t place, std::int64_t since, std::int64_t until) {
     const Command& one = command(place);
-    const auto gap = gaps_.find({device_of(one), one.begin});
-    const std::int64_t idle_since = gap == gaps_.end() ? until : std::min(std::max(gap->second, since), until);
-    const std::int64_t late = until - idle_since;
+    const std::int64_t idle = std::min(std::max(idle_since(one), since), until);
+    const std::int64_t late = until - idle;
     if (is_on_copy_engine(timeline_, one)) since = std::max(since, engine_idle_since(place));
     const HostWait* wait = longest_wait(place, since, until);
     const std::int64_t waited = wait == nullptr ? 0 : saved_without(*wait, one, since, until);
-    const bool in_gap = wait != nullptr && 2 * overlap(*wait, idle_since, until) > late;
+    const bool in_gap = wait != nullptr && 2 * overlap(*wait, idle, until) > late;
     if (late > waited && !in_gap) {
-      wait = wait_at(place, idle_since);
+      wait = wait_at(place, idle);
       if (wait != nullptr && 2 * (wait->end - wait->begin) <= late) wait = nullptr;
     }
     std::vector<const HostWait*> others = waits_before_call(place, since, until);
     std::erase(others, wait);
     std::int64_t in_others = 0;
-    for (const HostWait* other : others) in_others += std::max<std::int64_t>(overlap(*other, idle_since, until), 0);
+    for (const HostWait* other : others) in_others += std::max<std::int64_t>(overlap(*other, idle, until), 0);
     if (wait == nullptr && 2 * in_others <= late) {
       others.clear();
       in_others = 0;
     }
     const bool by_gap = late >= waited;
-    const std::int64_t begin = by_gap ? idle_since : std::max(wait->begin, since);
+    const std::int64_t begin = by_gap ? idle : std::max(wait->begin, since);
     Held held = begun(place, none, begin, one.begin);
     held.saves = by_gap ? std::max(late - in_others, wait == nullptr ? 0 : waited) : waited;
     if (wait != nullptr) {
@@ -320,7 +289,7 @@ class Explainer {
     }
     if (by_gap) return;
     // The wait is the dearer, but the device was idle after it, too, while the host did something of its own.
-    const std::int64_t over = std::clamp(wait->end, idle_since, until);
+    const std::int64_t over = std::clamp(wait->end, idle, until);
     const std::int64_t own = until - over - in_others;
     if (own < of_wake) return;
     Held rest = begun(place, none, over, one.begin);
@@ -444,7 +413,13 @@ class Explainer {
 
   /// What one line causes again and again is one. Commands that it held at the same time had that time once.
   void add(Held held) {
-    if (held.saves < least) return;
+    if (held.saves >= least) {
+      tell(std::move(held));
+    } else if (held.saves > (of_little_ ? of_little_->saves : 0)) {
+      of_little_ = std::move(held);
+    }
+  }
+  void tell(Held held) {
     ++told_;
     const auto [at, is_new] = all_.try_emplace(key_of(held), Cause{held, {}, {}});
     auto& [known, saved, copies] = at->second;
@@ -474,7 +449,7 @@ class Explainer {
   Bounds bounds_;
   std::vector<Meeting> meetings_;
   std::map<std::uint32_t, std::int64_t> came_;  ///< of parts of collectives: when the last rank came
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> gaps_;  ///< device and end to begin
+  std::map<GapEnd, std::int64_t> gaps_;
   std::map<EngineOfDevice, std::vector<std::uint32_t>> by_end_;
   std::map<EngineOfDevice, Busy> busy_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_begin_;  ///< of each device
@@ -484,6 +459,7 @@ class Explainer {
   std::vector<std::int64_t> call_before_;  ///< of each command: its thread's call before; -1 if there was none
   bool one_thread_ = true;                 ///< called all commands
   std::uint64_t told_ = 0;                 ///< gaps, until now
+  std::optional<Held> of_little_;          ///< of the command looked at, the dearest that is not worth telling alone
   std::map<Key, Cause> all_;
 };
 
