@@ -1,6 +1,7 @@
 // Integers that the host and the kernels of every device can read and write while work is running.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <thread>
@@ -45,10 +46,13 @@ WEIR_KERNEL inline bool wait_for_word(const int* word) {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   } while (now - begin < 20'000'000'000ull);
 #else
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < limit) {
+  // The longer it has waited, the less often it looks: many held kernels would take all cores from what is tested.
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::chrono::nanoseconds waited{0}; waited < std::chrono::seconds(20);) {
     if (load_word(word) != 0) return true;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    std::this_thread::sleep_for(
+        std::clamp<std::chrono::nanoseconds>(waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
+    waited = std::chrono::steady_clock::now() - begin;
   }
 #endif
   return load_word(word) != 0;
