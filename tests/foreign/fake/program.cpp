@@ -20,6 +20,16 @@
 
 namespace {
 
+bool is_forked = false;
+
+}  // namespace
+
+/// Asked by LeakSanitizer as a process ends. In a forked child it would wait for ever for the allocator's lock, if a thread had it
+/// that the child has not got.
+extern "C" int __lsan_is_turned_off() { return is_forked ? 1 : 0; }
+
+namespace {
+
 void* library(const char* variable, int flags) {
   const char* const path = std::getenv(variable);
   void* const made = path == nullptr ? nullptr : dlopen(path, flags);
@@ -127,6 +137,9 @@ int main(int argc, char** argv) {
     std::raise(SIGKILL);
   }
   if (what == "starts_another") return start_another(argv[0]);
-  if (what == "forks" && fork() == 0) std::exit(0);  // it has the parent's handlers, and none of its threads
+  if (what == "forks" && fork() == 0) {
+    is_forked = true;
+    std::exit(0);  // it has the parent's handlers, and none of its threads
+  }
   return what == "fails" ? 5 : 0;
 }
