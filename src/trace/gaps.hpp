@@ -50,26 +50,26 @@ using GapEnd = std::pair<std::uint32_t, std::int64_t>;
 inline std::map<GapEnd, std::int64_t> idle_gaps_of_devices(const Timeline& timeline) {
   std::map<std::uint32_t, std::vector<Interval>> busy;
   std::map<std::uint32_t, std::int64_t> calls;
+  std::int64_t first_begin = std::numeric_limits<std::int64_t>::max(), first_call = first_begin;
   for (const Command& one : timeline.commands) {
+    if (!is_work(one)) continue;
+    const std::int64_t call = one.call < 0 ? one.begin : std::min(one.call, one.begin);
+    first_call = std::min(first_call, call);
     if (!is_of_device(one)) continue;
     const std::uint32_t device = timeline.streams[one.stream].device;
     busy[device].push_back({one.begin, one.end});
-    const std::int64_t call = one.call < 0 ? one.begin : std::min(one.call, one.begin);
     const auto first = calls.try_emplace(device, call).first;
     first->second = std::min(first->second, call);
   }
   std::map<GapEnd, std::int64_t> made;
-  std::int64_t first_begin = std::numeric_limits<std::int64_t>::max(), first_call = first_begin;
   for (auto& [device, intervals] : busy) {
     const std::vector<Interval> all = joined(std::move(intervals));
     made[{device, all.front().begin}] = calls.at(device);
     for (std::size_t i = 1; i < all.size(); ++i) made[{device, all[i].begin}] = all[i - 1].end;
     first_begin = std::min(first_begin, all.front().begin);
-    first_call = std::min(first_call, calls.at(device));
   }
-  for (const auto& [device, call] : calls) {
-    const auto first = made.find({device, first_begin});
-    if (first != made.end()) first->second = first_call;
+  for (auto& [gap_end, begin] : made) {
+    if (gap_end.second == first_begin) begin = first_call;
   }
   return made;
 }

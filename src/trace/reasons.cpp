@@ -97,7 +97,7 @@ class Explainer {
     for (auto& [engine, places] : by_end_) {
       std::vector<Interval> intervals;
       for (const std::uint32_t i : places) intervals.push_back({command(i).begin, command(i).end});
-      busy_.emplace(engine, Busy(joined(std::move(intervals)), pause_of(command(places.front()))));
+      busy_.try_emplace(engine, joined(std::move(intervals)), pause_of(command(places.front())));
       std::sort(places.begin(), places.end(),
                 [this](std::uint32_t a, std::uint32_t b) { return command(a).end < command(b).end; });
     }

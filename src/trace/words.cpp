@@ -214,14 +214,14 @@ void add_words(Held& held, const Timeline& timeline) {
       break;
     case Reason::slow_start: {
       const bool on_cpu = is_cpu(timeline, timeline.streams[command.stream].device);
-      const std::string idle = " for " + duration_text(held.end - held.begin);
+      const std::string idle = duration_text(held.end - held.begin);
       if (!by.empty()) {
         held.why = one + " came behind " + by +
-                   " of its stream, which nothing is known to have held: the device was idle" + idle +
+                   " of its stream, which nothing is known to have held: the device was idle for " + idle +
                    " before it, or did work that was enqueued before the recording began";
       } else {
         held.why = one + " was ready and the device idle, and nothing held it: " +
-                   (on_cpu ? "no worker took it" + idle : "the device took" + idle.substr(4) + " to begin it");
+                   (on_cpu ? "no worker took it for " + idle : "the device took " + idle + " to begin it");
       }
       held.change = on_cpu ? "fewer and larger commands; or leave the cores to the workers, if other threads have them"
                            : "submit it while the device is at work, or make many short commands fewer, or a graph";

@@ -38,24 +38,27 @@ class Waiting {
   }
   ~Waiting() { thread_.join(); }
 
-  /// Does not sleep for many looks and longer than any wait polls before it does. It need not get a core: others may have them.
+  /// Runs, or is ready to, at many looks and for longer than any wait polls before it sleeps. It need not get a core.
   bool stays_awake() {
     const auto begin = std::chrono::steady_clock::now();
     for (int looks = 0; looks < 100 || std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(30);
          ++looks) {
-      if (sleeps()) return false;
+      if (state() != 'R') return false;
     }
     return true;
   }
-  bool sleeps() {
+  bool sleeps() { return state() == 'S'; }
+
+ private:
+  /// As proc(5) has it; 0 of a thread that has ended.
+  char state() {
     std::ifstream file("/proc/self/task/" + std::to_string(id_.load()) + "/stat");
     std::string text;
     std::getline(file, text);
     const std::size_t name_ends = text.rfind(')');
-    return name_ends != std::string::npos && text.size() > name_ends + 2 && text[name_ends + 2] == 'S';
+    return name_ends != std::string::npos && text.size() > name_ends + 2 ? text[name_ends + 2] : '\0';
   }
 
- private:
   std::atomic<int> id_{0};
   std::thread thread_;
 };

@@ -18,12 +18,7 @@
 
 #include "fake.hpp"
 
-namespace {
-
-bool is_forked = false;
-
-}  // namespace
-
+static bool is_forked = false;
 /// Asked by LeakSanitizer as a process ends. In a forked child it would wait for ever for the allocator's lock, if a thread had it
 /// that the child has not got.
 extern "C" int __lsan_is_turned_off() { return is_forked ? 1 : 0; }
