@@ -304,6 +304,37 @@ TEST(CollectivesGpus, communicators_come_and_go_while_others_are_at_work) {
   EXPECT_EQ(x[1].to_host(), ints(8, 1));
 }
 
+//  s1: [gate] |A|, which fails      busy, on the same GPU: [another gate]      then others' calls, and a new communicator
+TEST(CollectivesGpus, one_that_failed_holds_up_nobody_while_its_gpus_are_busy) {
+  WEIR_NEEDS_GPUS
+  const Ranks failing(2), others(2);
+  const auto x = failing.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  const auto y = others.arrays<int>(8, [](std::size_t r, std::size_t) { return r; });
+  const weir::Stream busy(device_of(1), {.blocking = false});
+  failing.synchronize();
+  others.synchronize();
+  Gate gate, other;
+  gate.hold(failing.streams[1]);
+  other.hold(busy);
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(failing.streams[r], failing.comms[r], inout(x[r]));
+  failing.comms[0].abort();
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { failing.streams[0].synchronize(); }));
+  gate.open();
+  EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { failing.streams[1].synchronize(); }));
+  EXPECT_TRUE(returns_while_held(other, [&] {
+    for (int round = 0; round < 200; ++round) {
+      for (std::size_t r = 0; r < 2; ++r)
+        weir::all_reduce(others.streams[r], others.comms[r], inout(y[r]), weir::Maximum{});
+      others.synchronize();
+    }
+  }));
+  EXPECT_EQ(y[0].to_host(), ints(8, 1));
+  other.open();
+  const auto again = weir::communicators({device_of(1), device_of(0)});  // frees what failed
+  for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(others.streams[r], again[1 - r], inout(y[r]));
+  EXPECT_EQ(y[1].to_host(), ints(8, 2));
+}
+
 /// A stream has room for about a thousand commands (R3), and the one thread has yet to make the other rank's calls.
 //  s0: |A B send| x 1000, mark      then  s1: |A B receive| x 1000, mark
 TEST(CollectivesGpus, calls_that_wait_one_behind_the_other_take_no_room_in_a_stream) {

@@ -36,16 +36,16 @@ struct Handed {
   std::atomic<std::size_t> remaining;
   std::atomic<int> answer{cudaSuccess};
 
-  Handed(detail::CollectiveCall& its_call, std::shared_ptr<NcclRanks> its_ranks, CallsWithNccl::Behind behind,
-         std::size_t count)
-      : call(its_call), remaining(count), ranks_(std::move(its_ranks)), place_(ranks_->calls.add(std::move(behind))) {}
-  ~Handed() { ranks_->calls.remove(place_); }
+  Handed(detail::CollectiveCall& its_call, std::shared_ptr<NcclRanks> its_ranks, std::size_t count)
+      : call(its_call), remaining(count), ranks_(std::move(its_ranks)) {
+    ranks_->calls.add();
+  }
+  ~Handed() { ranks_->calls.remove(); }
   Handed(const Handed&) = delete;
   Handed& operator=(const Handed&) = delete;
 
  private:
   const std::shared_ptr<NcclRanks> ranks_;
-  const CallsWithNccl::Place place_;
 };
 
 void finish(Handed& handed) {
@@ -276,9 +276,7 @@ void Handing::go_on() {
 }
 
 void Handing::watch_ends() {
-  CallsWithNccl::Behind behind(transport_.ranks()->devices.size());
-  for (const Target& target : targets_) behind[target.rank] = target.part->ready;
-  const auto handed = std::make_shared<Handed>(call_, transport_.ranks(), std::move(behind), targets_.size());
+  const auto handed = std::make_shared<Handed>(call_, transport_.ranks(), targets_.size());
   for (const Target& target : targets_) handed->parts.push_back(target.part);
   for (const Target& target : targets_) {
     std::unique_ptr<Reached> reached = std::make_unique<PartEnd>(handed, target.end);

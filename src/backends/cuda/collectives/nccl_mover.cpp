@@ -164,7 +164,8 @@ void hand_over(NcclRank& rank, detail::CollectiveCall& call, const std::shared_p
   tell_when_over(lane, call, move, share.where);
 }
 
-/// Its kernels are set free: by NCCL's revocation, or by an abort, which frees memory, too, and so waits for what runs on the GPU.
+/// Its kernels are set free; on a thread of its own. What NCCL has of it stays until the process ends: ranks that are other processes
+/// free theirs when they like, and each would wait for its GPU with the driver's lock held.
 void stop(NcclRank& rank) noexcept {
   NcclLibrary::Comm comm = nullptr;
   {
@@ -175,7 +176,20 @@ void stop(NcclRank& rank) noexcept {
   if (comm == nullptr || !Stops::instance().begin()) return;
   if (nccl().CommRevoke != nullptr) {
     nccl().CommRevoke(comm, 0);
-  } else {
+    return Stops::instance().end();
+  }
+  bool held = false;
+  try {
+    held = new AbortHold({&rank.device, comm, rank.rank, rank.scratch}) != nullptr;
+  } catch (...) {
+    // NCCL takes no calls any more: it frees what it can, as soon as the GPU is idle.
+  }
+  if (held) {
+    Stops::instance().end();
+    nccl().CommAbort(comm);
+    return;
+  }
+  {
     const detail::LockGuard guard(group_launches());
     nccl().CommAbort(comm);
   }

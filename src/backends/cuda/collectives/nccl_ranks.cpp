@@ -1,10 +1,7 @@
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 
 #include <atomic>
-#include <iterator>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "backends/cuda/collectives/call_order.hpp"
@@ -17,7 +14,6 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/memory/cuda_pool.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
-#include "backends/cuda/streams/group_launches.hpp"
 
 namespace weir::cuda {
 
@@ -81,121 +77,9 @@ class KeptRanks {
   std::vector<std::shared_ptr<NcclRanks>> kept_ WEIR_GUARDED_BY(mutex_);
 };
 
-/// Quiet communicators that cannot serve again. They are freed when the next one is made, which waits for the GPUs, too.
-class Spent {
- public:
-  static Spent& instance() {
-    static auto& spent = *new Spent;
-    return spent;
-  }
-  void add(std::shared_ptr<NcclRanks> ranks, std::vector<NcclLibrary::Comm> comms) noexcept {
-    try {
-      const detail::LockGuard guard(mutex_);
-      all_.push_back({std::move(ranks), std::move(comms)});
-    } catch (...) {
-      // Without memory they stay.
-    }
-  }
-  /// One whose kernels are in no graph; empty: there is none.
-  std::vector<NcclLibrary::Comm> take() noexcept {
-    const detail::LockGuard guard(mutex_);
-    for (auto one = all_.begin(); one != all_.end(); ++one) {
-      if (one->ranks->in_graphs.load(std::memory_order_acquire) != 0) continue;
-      std::vector<NcclLibrary::Comm> taken = std::move(one->comms);
-      all_.erase(one);
-      return taken;
-    }
-    return {};
-  }
-
- private:
-  struct One {
-    std::shared_ptr<NcclRanks> ranks;
-    std::vector<NcclLibrary::Comm> comms;
-  };
-  detail::Mutex mutex_;
-  std::list<One> all_ WEIR_GUARDED_BY(mutex_);
-};
-
 TaskThread& ender() {
   static auto& thread = *new TaskThread;
   return thread;
-}
-
-/// A communicator that is on its way to quiet. NCCL's revocation sets its kernels free; older ones have the abort alone, and once all
-/// ranks of the process are aborted that frees what they had: the driver waits for the GPUs then, and lets nobody launch. So the last
-/// rank to be aborted is one whose kernel has yet to begin, and its abort waits until it has.
-struct Stop {
-  std::shared_ptr<NcclRanks> ranks;
-  std::vector<NcclLibrary::Comm> comms;
-  std::vector<CallsWithNccl::Behind> calls;
-  std::optional<std::size_t> last = {};   ///< of those that are aborted
-  std::atomic<std::size_t> remaining{0};  ///< of the others
-};
-
-/// Whether the first of the rank's kernels has begun, or is about to. Behind it others may stand, which it does not let begin.
-bool has_begun(const Stop& stop, std::size_t rank) noexcept {
-  const DeviceScope scope(stop.ranks->devices[rank]->index());
-  for (const CallsWithNccl::Behind& behind : stop.calls) {
-    if (behind[rank] == nullptr) continue;
-    const cudaError_t answer = cudaEventQuery(behind[rank]->get());
-    note(answer);
-    return answer != cudaErrorNotReady;
-  }
-  return true;
-}
-
-void abort_last(Stop& stop) noexcept {
-  constexpr std::chrono::milliseconds pause{2};
-  while (!Stops::instance().closed() && !has_begun(stop, *stop.last)) std::this_thread::sleep_for(pause);
-  if (Stops::instance().closed()) return;
-  const detail::LockGuard guard(group_launches());
-  nccl().CommAbort(stop.comms[*stop.last]);
-}
-
-/// Of one rank; whoever is the last of them goes on.
-struct StopOfRank {
-  std::shared_ptr<Stop> stop;
-  std::size_t rank;
-};
-
-void stop_rank(void* argument) noexcept {
-  const std::unique_ptr<StopOfRank> one(static_cast<StopOfRank*>(argument));
-  Stop& stop = *one->stop;
-  NcclCommunicator* const comm = stop.comms[one->rank];
-  stop.last ? nccl().CommAbort(comm) : nccl().CommRevoke(comm, 0);
-  if (stop.remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  stop.last ? abort_last(stop) : Spent::instance().add(stop.ranks, std::move(stop.comms));
-  Stops::instance().end();
-}
-
-/// Waits for what stands before its collectives, so each rank has a thread of its own.
-void stop_all(const std::shared_ptr<Stop>& stop) {
-  const std::size_t size = stop->comms.size();
-  if (nccl().CommRevoke == nullptr) {
-    // The abort frees what kernels in graphs use; so they wait until its ranks' streams come.
-    if (stop->ranks->in_graphs.load(std::memory_order_acquire) != 0) return;
-    stop->last = size - 1;
-    for (std::size_t rank = 0; rank < size; ++rank) {
-      if (!has_begun(*stop, rank)) stop->last = rank;
-    }
-  }
-  stop->remaining.store(stop->last ? size - 1 : size, std::memory_order_relaxed);
-  if (!Stops::instance().begin()) return;
-  if (stop->last && size == 1) {
-    abort_last(*stop);
-    return Stops::instance().end();
-  }
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    if (rank == stop->last) continue;
-    auto one = std::make_unique<StopOfRank>(StopOfRank{stop, rank});
-    try {
-      start_thread([](void* argument) { stop_rank(argument); }, one.get());
-      static_cast<void>(one.release());
-    } catch (...) {
-      stop_rank(one.release());
-    }
-  }
 }
 
 void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner) {
@@ -203,45 +87,33 @@ void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner)
     // Who hands a call over at this moment is through behind this, and nobody begins.
     const detail::LockGuard guard(ranks->in_use);
   }
-  const auto stop = std::make_shared<Stop>();
-  stop->calls = ranks->calls.give_up_after(patience, owner);
-  if (stop->calls.empty()) return;
-  stop->ranks = ranks;
+  if (!ranks->calls.give_up_after(patience, owner)) return;
+  std::vector<FailedRank> failed;
   {
     const detail::LockGuard guard(ranks->in_use);
-    stop->comms = std::exchange(ranks->comms, {});
-  }
-  stop_all(stop);
-}
-
-/// Which waits for what runs on their GPUs, as making new ones does.
-void free_what_is_spent() {
-  Stops::instance();
-  for (auto comms = Spent::instance().take(); !comms.empty(); comms = Spent::instance().take()) {
-    for (NcclCommunicator* comm : comms) {
-      const detail::LockGuard guard(group_launches());
-      nccl().CommDestroy(comm);
+    for (std::size_t r = 0; r < ranks->comms.size(); ++r) {
+      failed.push_back({ranks->devices[r], ranks->comms[r], static_cast<int>(r), ranks->scratch[r]});
     }
+    ranks->comms.clear();
   }
+  set_free(ranks, std::move(failed));
 }
 
 }  // namespace
 
-CallsWithNccl::Place CallsWithNccl::add(Behind behind) {
+void CallsWithNccl::add() noexcept {
   const detail::LockGuard guard(mutex_);
-  calls_.push_back(std::move(behind));
-  return std::prev(calls_.end());
+  ++count_;
 }
 
-void CallsWithNccl::remove(Place place) noexcept {
+void CallsWithNccl::remove() noexcept {
   const detail::LockGuard guard(mutex_);
-  calls_.erase(place);
-  if (calls_.empty()) none_.notify_all();
+  if (--count_ == 0) none_.notify_all();
 }
 
-std::size_t CallsWithNccl::size() const {
+std::size_t CallsWithNccl::size() const noexcept {
   const detail::LockGuard guard(mutex_);
-  return calls_.size();
+  return count_;
 }
 
 void CallsWithNccl::belong_to_another() {
@@ -254,15 +126,14 @@ std::uint64_t CallsWithNccl::owner() const {
   return owner_;
 }
 
-std::vector<CallsWithNccl::Behind> CallsWithNccl::give_up_after(std::chrono::milliseconds time, std::uint64_t owner) {
+bool CallsWithNccl::give_up_after(std::chrono::milliseconds time, std::uint64_t owner) {
   const auto until = std::chrono::steady_clock::now() + time;
   const detail::LockGuard guard(mutex_);
-  while (owner_ == owner && !calls_.empty()) {
+  while (owner_ == owner && count_ != 0) {
     if (none_.wait_until(mutex_, until) == std::cv_status::timeout) break;
   }
-  if (owner_ != owner || calls_.empty()) return {};
-  given_up_ = true;
-  return {calls_.begin(), calls_.end()};
+  if (owner_ != owner || count_ == 0) return false;
+  return given_up_ = true;
 }
 
 bool CallsWithNccl::given_up() const noexcept {
@@ -302,7 +173,7 @@ void make_ranks(NcclRanks& all, SourceLocation where) {
     all.scratch.push_back(lane->device().default_pool().allocate(*lane, scratch_bytes, making, where));
   }
   if (all.comms.empty()) {
-    free_what_is_spent();
+    free_what_failed();
     std::vector<NcclLibrary::Comm> comms(all.devices.size());
     {
       const StackLimits limits(all.devices);

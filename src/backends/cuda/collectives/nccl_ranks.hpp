@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <vector>
 
@@ -28,26 +27,21 @@ constexpr int lane_priority = -4;
 /// Calls that are with NCCL. Thread rule: any thread.
 class CallsWithNccl {
  public:
-  /// What each rank's kernel comes behind in the user's stream; null where a rank has no part.
-  using Behind = std::vector<std::shared_ptr<StockEvent>>;
-  using Place = std::list<Behind>::iterator;
-
-  Place add(Behind behind);
-  void remove(Place place) noexcept;
-  std::size_t size() const;
+  void add() noexcept;
+  void remove() noexcept;
+  std::size_t size() const noexcept;
   /// They are another communicator's from here on.
   void belong_to_another();
   /// Its number.
   std::uint64_t owner() const;
-  /// Waits at most so long for all of the owner's to end. Those that have not are returned, the first first, and given up: their
-  /// communicators are to be stopped.
-  std::vector<Behind> give_up_after(std::chrono::milliseconds time, std::uint64_t owner);
+  /// Waits at most so long for all of the owner's to end. True: some have not, and are given up. Their communicators are to be stopped.
+  bool give_up_after(std::chrono::milliseconds time, std::uint64_t owner);
   bool given_up() const noexcept;
 
  private:
   mutable detail::Mutex mutex_;
   std::condition_variable_any none_;
-  std::list<Behind> calls_ WEIR_GUARDED_BY(mutex_);
+  std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;
   std::uint64_t owner_ WEIR_GUARDED_BY(mutex_) = 0;
   bool given_up_ WEIR_GUARDED_BY(mutex_) = false;
 };

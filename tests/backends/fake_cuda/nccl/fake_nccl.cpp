@@ -2,12 +2,14 @@
 // device runs one of them at a time, and what would hang in NCCL ends the process with a sentence.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <map>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "backends/fake_cuda/nccl/fake_nccl.hpp"
@@ -17,12 +19,20 @@
 
 using namespace fake_cuda;
 
+struct FakeComm;
+
+/// What the ranks of one process have in common.
+struct Clique {
+  std::vector<FakeComm*> ranks;
+  std::size_t gone = 0;  ///< destroyed or aborted
+};
+
 /// A rank.
 struct FakeComm {
   int rank = 0;
   int size = 0;
   int device = 0;
-  int* clique = nullptr;  ///< what its ranks have in common: how many of them were destroyed or aborted
+  Clique* clique = nullptr;
   std::atomic<bool> aborted{false};
   OpRef last = nullptr;
   unsigned long long capture = 0;                         ///< the last one that a kernel went into
@@ -330,14 +340,24 @@ cudaError_t stop(fake_cuda::Call& call, FakeComm* comm) {
   return cudaSuccess;
 }
 
-/// What a clique had is freed with its last rank.
-cudaError_t free_if_last(fake_cuda::Call& call, FakeComm* comm) {
-  if (comm->held.use_count() > 1) hang("it is freed while graphs have its kernels");
+/// What a clique had is freed with its last rank, and the driver waits for all that runs on its GPUs. An abort waits for the end of graphs
+/// with kernels of its ranks before that.
+cudaError_t free_if_last(fake_cuda::Call& call, FakeComm* comm, bool waits_for_graphs) {
+  const auto is_in_graphs = [](const FakeComm* one) { return one->held.use_count() > 1; };
+  const std::vector<FakeComm*>& ranks = comm->clique->ranks;
+  if (!waits_for_graphs && is_in_graphs(comm)) hang("it is destroyed while graphs have its kernels");
   static auto& gone = *new std::list<FakeComm*>;  // kernels that have ended may still be looked at
   gone.push_back(comm);
-  if (++*comm->clique != comm->size) return cudaSuccess;
+  if (++comm->clique->gone != ranks.size()) return cudaSuccess;
+  while (std::any_of(ranks.begin(), ranks.end(), is_in_graphs)) {
+    call.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    call.lock.lock();
+  }
   const Whole whole;
-  for (const OpRef& op : last_ops(comm->device)) wait_for(call, op);
+  for (const FakeComm* one : ranks) {
+    for (const OpRef& op : last_ops(one->device)) wait_for(call, op);
+  }
   return cudaSuccess;
 }
 
@@ -353,8 +373,8 @@ extern "C" {
 int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
   const auto run = [&]() -> cudaError_t {
     FAKE_CALL(ncclCommInitAll, plain, {
-      static auto& cliques = *new std::list<int>;
-      int* const clique = &cliques.emplace_back(0);
+      static auto& cliques = *new std::list<Clique>;
+      Clique* const clique = &cliques.emplace_back();
       for (int i = 0; i < count; ++i) {
         for (int j = 0; j < i; ++j) {
           if (devices[i] == devices[j]) return cudaErrorInvalidValue;
@@ -364,6 +384,7 @@ int ncclCommInitAll(FakeComm** made, int count, const int* devices) {
         comm->size = count;
         comm->device = devices[i];
         comm->clique = clique;
+        clique->ranks.push_back(comm.get());
         made[i] = comm.release();
       }
       return cudaSuccess;
@@ -395,7 +416,7 @@ int ncclCommInitRank(FakeComm** made, int size, FakeUniqueId id, int rank) {
   comm->rank = rank;
   comm->size = size;
   comm->device = device;
-  comm->clique = new int(size - 1);  // the others are freed where they are
+  comm->clique = new Clique{{comm.get()}};  // the others are freed where they are
   comm->others = others;
   ++made_among_processes;
   *made = comm.release();
@@ -403,7 +424,9 @@ int ncclCommInitRank(FakeComm** made, int size, FakeUniqueId id, int rank) {
 }
 
 int ncclCommDestroy(FakeComm* comm) {
-  const auto run = [&]() -> cudaError_t { FAKE_CALL(ncclCommDestroy, plain, { return free_if_last(call, comm); }); };
+  const auto run = [&]() -> cudaError_t {
+    FAKE_CALL(ncclCommDestroy, plain, { return free_if_last(call, comm, false); });
+  };
   return run() == cudaSuccess ? 0 : 1;
 }
 
@@ -411,7 +434,7 @@ int ncclCommAbort(FakeComm* comm) {
   const auto run = [&]() -> cudaError_t {
     FAKE_CALL(ncclCommAbort, plain, {
       const cudaError_t stopped = stop(call, comm);
-      return stopped == cudaSuccess ? free_if_last(call, comm) : stopped;
+      return stopped == cudaSuccess ? free_if_last(call, comm, true) : stopped;
     });
   };
   const int answer = run() == cudaSuccess ? 0 : 1;
