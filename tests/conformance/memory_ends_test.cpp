@@ -105,6 +105,43 @@ TEST_P(MemoryEnds, memory_of_several_streams_is_nobodys_until_the_last_is_throug
   EXPECT_TRUE(is_given(other));
 }
 
+// 40 streams use the array, one of them behind a gate: dead, it is nobody's until that one is through, whichever of them it is
+TEST_P(MemoryEnds, memory_of_many_streams_is_nobodys_until_the_last_is_through) {
+  if (!on("cpu")) GTEST_SKIP() << "on a GPU reuse is the driver's";
+  constexpr std::size_t count = 40;
+  weir::Stream home = free_stream(device(), "home");
+  std::vector<weir::Stream> users;
+  for (std::size_t k = 0; k < count; ++k) users.push_back(free_stream(device(), "user"));
+  for (std::size_t held = 0; held < count; ++held) {
+    SCOPED_TRACE(held);
+    const weir::Pool pool = keeping_pool();
+    Gate gate;
+    gate.hold(users[held]);
+    const void* address = nullptr;
+    {
+      auto array = weir::empty<int>(home, n, pool);
+      address = array.data();
+      for (std::size_t use = 0; use < 2 * count; ++use) {
+        weir::launch(users[use % count], 1, Touch{}, weir::inout(array));
+      }
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+      if (k != held) users[k].synchronize();
+    }
+    const weir::Stream other = free_stream(device(), "other");
+    const auto is_given = [&] {
+      void* const data = pool.allocate(other, mebibyte);
+      pool.free(other, data);
+      pool.trim();  // so that the next one comes from nowhere else
+      return data == address;
+    };
+    EXPECT_FALSE(is_given());
+    gate.open();
+    users[held].synchronize();
+    EXPECT_TRUE(is_given());
+  }
+}
+
 // a:      [hold]        blocking streams
 // b:            [mark]
 // legacy:      (free)   no command: it separates nobody

@@ -112,13 +112,20 @@ std::unique_ptr<Users> take_users(Storage& storage) {
 
 void give_users(Storage& storage, std::unique_ptr<Users> users) noexcept {
   if (users == nullptr) return;
+  QueuePlaces known;
   const UsersGuard guard(storage.users_lock);
   if (storage.users == nullptr) {
     storage.users = users.release();
     return;
   }
-  users->places.move_to(storage.users->places,
-                        [&](const QueuePlace& place) { return !storage.users->has(place.queue, place.owner); });
+  while (!users->places.empty()) {
+    QueuePlace* const place = users->places.pop();
+    if (storage.users->has(place->queue, place->owner)) {
+      known.push(place);
+    } else {
+      storage.users->add(place);
+    }
+  }
 }
 
 QueuePlace place_of(Queue* queue, StreamId owner, DeviceState* device) {
@@ -133,17 +140,32 @@ void note_queue(Storage& storage, StreamRef stream) {
 }
 
 void note_queue(Storage& storage, Queue* queue, StreamId owner, DeviceState* device) {
-  bool first = false;
-  {
-    const UsersGuard guard(storage.users_lock);
-    first = storage.users == nullptr;
-    if (!first && storage.users->has(queue, owner)) return;
+  // What there is no memory for under the lock.
+  std::unique_ptr<Users> users;
+  std::unique_ptr<QueuePlace> place;
+  PlaceTable table;
+  for (;;) {
+    std::size_t count = 0;
+    {
+      const UsersGuard guard(storage.users_lock);
+      if (storage.users == nullptr) storage.users = users.release();
+      if (storage.users != nullptr) {
+        if (storage.users->has(queue, owner)) return;
+        const bool wants_table = storage.users->wants_table();
+        count = storage.users->count + 1;
+        if (place != nullptr && (!wants_table || table.has_room_for(count))) {
+          if (wants_table) table = storage.users->take_table(std::move(table));
+          return storage.users->add(place.release());
+        }
+        if (!wants_table) count = 0;
+      }
+    }
+    if (place == nullptr) {
+      users = std::make_unique<Users>();
+      place = std::make_unique<QueuePlace>(place_of(queue, owner, device));
+    }
+    if (count != 0) table = PlaceTable(count);
   }
-  auto users = first ? std::make_unique<Users>() : nullptr;
-  auto place = std::make_unique<QueuePlace>(place_of(queue, owner, device));
-  const UsersGuard guard(storage.users_lock);
-  if (storage.users == nullptr && users != nullptr) storage.users = users.release();
-  if (storage.users != nullptr && !storage.users->has(queue, owner)) storage.users->places.push(place.release());
 }
 
 std::vector<QueuePlace> queues_of(Storage& storage) {

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <weir/detail/storage.hpp>
 
@@ -55,18 +59,65 @@ struct End {
   SourceLocation where;
 };
 
+/// Finds places by their queues. Memory for it is made outside of locks.
+class PlaceTable {
+ public:
+  PlaceTable() = default;
+  /// With room for so many, and more.
+  explicit PlaceTable(std::size_t places) : entries_(std::bit_ceil(4 * places)) {}
+
+  bool has_room_for(std::size_t places) const { return 2 * places <= entries_.size(); }
+  void add(QueuePlace* place) { entry_of(place->queue) = place; }
+  QueuePlace* find(const Queue* queue) { return entry_of(queue); }
+
+ private:
+  /// Where the queue is, or belongs. At least half of the entries are empty.
+  QueuePlace*& entry_of(const Queue* queue) {
+    std::size_t at = (reinterpret_cast<std::uintptr_t>(queue) * 0x9e3779b97f4a7c15u) >> 32;
+    for (;; ++at) {
+      QueuePlace*& entry = entries_[at & (entries_.size() - 1)];
+      if (entry == nullptr || entry->queue == queue) return entry;
+    }
+  }
+
+  std::vector<QueuePlace*> entries_;  ///< a power of two of them
+};
+
 /// The queues, other than the home stream's, that were given the memory. Whoever ends its life takes them out of the storage,
 /// and they wait.
 struct Users {
-  QueuePlaces places;  ///< guarded by the storage's users_lock
+  QueuePlaces places;  ///< guarded by the storage's users_lock, as the next two
+  std::size_t count = 0;
+  PlaceTable table;  ///< of all places, where it has room for them
   End end;
   std::atomic<std::uint32_t> awaited{1};
   Users* next = nullptr;
 
+  /// Fewer are looked through as fast.
+  static constexpr std::size_t least_in_table = 8;
+  bool has_table() const { return count >= least_in_table && table.has_room_for(count); }
+  /// One more wants another table first.
+  bool wants_table() const { return count + 1 >= least_in_table && !table.has_room_for(count + 1); }
+  /// It is a larger one; the other one is returned, for who has no lock.
+  PlaceTable take_table(PlaceTable larger) {
+    for (QueuePlace* place = places.first(); place != nullptr; place = place->next) larger.add(place);
+    std::swap(table, larger);
+    return larger;
+  }
+  void add(QueuePlace* place) noexcept {
+    places.push(place);
+    ++count;
+    if (has_table()) table.add(place);
+  }
   /// Whether the queue is there, from here on for this owner: an earlier one's work is over, or it would have the queue still.
   bool has(const Queue* queue, StreamId owner) {
-    QueuePlace* place = places.first();
-    while (place != nullptr && place->queue != queue) place = place->next;
+    QueuePlace* place = nullptr;
+    if (has_table()) {
+      place = table.find(queue);
+    } else {
+      place = places.first();
+      while (place != nullptr && place->queue != queue) place = place->next;
+    }
     if (place != nullptr) place->owner = std::max(place->owner, owner);
     return place != nullptr;
   }
