@@ -21,7 +21,9 @@ constexpr auto spin = microseconds(20);        ///< after something was added or
 constexpr auto least_pause = microseconds(4);  ///< what it costs to fall asleep and wake
 constexpr int share_of_wait = 16;              ///< a wait is found to be over late by that part of it at most
 constexpr int share_of_core = 4;               ///< of a core is used at most while it asks for very many
-constexpr unsigned long timer_slack = 1000;    ///< ns; the system's own choice makes every pause 50 us longer
+/// What nobody waits for comes in rows: who adds the next one soon does not have to wake the thread.
+constexpr auto linger = std::chrono::milliseconds(1);
+constexpr unsigned long timer_slack = 1000;  ///< ns; the system's own choice makes every pause 50 us longer
 
 /// Whether the driver could not say yet. Everything else but success means that it never will.
 bool is_no_answer(cudaError_t answer) {
@@ -41,9 +43,13 @@ class Polls {
  public:
   bool empty() const { return groups_.empty() && new_ == nullptr; }
 
-  /// The newest first. Whether one of them is in a hurry.
-  bool take(Reached* inbox) noexcept {
-    bool hurry = false;
+  struct Taken {
+    bool hurry = false;    ///< one of them is in a hurry
+    bool leisure = false;  ///< one of them is not
+  };
+  /// The newest first.
+  Taken take(Reached* inbox) noexcept {
+    Taken taken;
     Reached** end = &new_;
     while (*end != nullptr) end = &(*end)->next_;
     while (inbox != nullptr) {
@@ -51,9 +57,9 @@ class Polls {
       inbox = one->next_;
       one->next_ = *end;
       *end = one;
-      hurry = hurry || one->hurry_;
+      (one->hurry_ ? taken.hurry : taken.leisure) = true;
     }
-    return hurry;
+    return taken;
   }
 
   /// Puts what is new into groups.
@@ -180,10 +186,14 @@ void Poller::serve() noexcept {
   gate_.leave();
   Polls polls;
   Clock::time_point lately = Clock::now();
+  Clock::time_point awake_until{};
   for (;;) {
     Reached* inbox = nullptr;
     {
       const detail::LockGuard guard(mutex_);
+      naps_ = true;
+      while (polls.empty() && inbox_ == nullptr && Clock::now() < awake_until) added_.wait_for(mutex_, most_pause);
+      naps_ = false;
       sleeps_ = true;
       while (polls.empty() && inbox_ == nullptr) added_.wait(mutex_);
       sleeps_ = false;
@@ -191,7 +201,9 @@ void Poller::serve() noexcept {
     }
     if (!gate_.enter()) detail::stay_until_the_end();
     const Clock::time_point begin = Clock::now();
-    if (polls.take(inbox)) lately = begin;
+    const Polls::Taken taken = polls.take(inbox);
+    if (taken.hurry) lately = begin;
+    if (taken.leisure) awake_until = begin + linger;
     polls.sort();
     const bool any = polls.ask(begin - lately >= spin);
     gate_.leave();
