@@ -21,6 +21,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/streams/device_clock.hpp"
+#include "backends/cuda/times.hpp"
 #include "backends/fake_cuda/fake_cuda.hpp"
 #include "support/gate.hpp"
 
@@ -29,61 +30,6 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using Source = weir::Span::Source;
-
-weir::Device gpu() { return weir::devices("cuda").at(0); }
-
-class Times final : public weir::Observer {
- public:
-  Times() { weir::attach(*this, weir::Watch::times); }
-  ~Times() override { weir::detach(*this); }
-  void ran(weir::CommandId, weir::StreamId stream, weir::Span span) override {
-    const std::lock_guard lock(mutex_);
-    if (stream == stream_) spans_.push_back(span);
-  }
-  void ran_node(weir::CommandId, weir::StreamId stream, std::uint32_t, weir::Span span) override {
-    const std::lock_guard lock(mutex_);
-    if (stream == stream_) nodes_.push_back(span);
-  }
-  void of(weir::StreamRef stream) {
-    const std::lock_guard lock(mutex_);
-    stream_ = stream.id();
-  }
-  std::vector<weir::Span> all() {
-    const std::lock_guard lock(mutex_);
-    return spans_;
-  }
-  std::vector<weir::Span> nodes() {
-    const std::lock_guard lock(mutex_);
-    return nodes_;
-  }
-  bool has(std::size_t count) {
-    return eventually([&] { return all().size() >= count; });
-  }
-
- private:
-  std::mutex mutex_;
-  weir::StreamId stream_ = 0;
-  std::vector<weir::Span> spans_;
-  std::vector<weir::Span> nodes_;
-};
-
-struct Nothing {
-  WEIR_KERNEL void operator()(std::size_t) const {}
-};
-
-/// By this thread: the library's own ones ask clocks by events, and end what earlier tests left.
-std::uint64_t events_recorded_here() {
-  return fake_cuda::calls_here("cudaEventRecord") + fake_cuda::calls_here("cuEventRecord");
-}
-
-/// On a device that has started.
-weir::Stream started_stream() {
-  weir::Stream s(gpu());
-  weir::launch(s, 1, Nothing{});
-  s.synchronize();
-  return s;
-}
 
 TEST(TimesOfKernels, put_no_events_around_each_into_the_stream_and_go_through_several_batches) {
   constexpr std::size_t held_launches = 900, launches = held_launches + 2'600;
@@ -268,28 +214,6 @@ TEST(TimesOfGraphs, in_which_a_kernel_is_switched_on_later_are_by_events) {
   EXPECT_EQ(events_of_a_replay(graph, s), 3u);
 }
 
-TEST(TimesOfCalls, are_the_functions_own_and_those_of_copies_are_by_events) {
-  weir::Stream s(gpu());
-  auto x = weir::zeros<int>(s, 1000);
-  const auto host = weir::full(weir::pinned, 1000, 3);
-  s.synchronize();
-  Times times;
-  times.of(s);
-  std::chrono::steady_clock::time_point inside;
-  weir::copy(s, x, host);
-  weir::host_call(s, [&] { inside = std::chrono::steady_clock::now(); });
-  s.record();
-  s.synchronize();
-  ASSERT_TRUE(times.has(3));
-  const std::vector<weir::Span> spans = times.all();
-  EXPECT_EQ(spans[0].source, Source::events);
-  EXPECT_EQ(spans[1].source, Source::host);
-  EXPECT_LE(spans[1].begin, inside + spans[0].error)
-      << "it comes behind the copy, which may have ended so much earlier";
-  EXPECT_GE(spans[1].end, inside);
-  EXPECT_EQ(spans[2].begin, spans[2].end);
-}
-
 TEST(TimesOfKernels, behind_a_host_function_that_throws_are_none) {
   const weir::Stream s = started_stream();
   Times times;
@@ -333,44 +257,6 @@ TEST(TimesOfKernels, that_are_refused_are_not_told) {
   s.synchronize();
   ASSERT_TRUE(times.has(1));
   EXPECT_EQ(times.all().front().source, Source::kernel);
-}
-
-//  held: [hold ......]|e      s: wait(e) [call] wait(e) [call] ...
-TEST(TimesOfCalls, R213_hundreds_behind_waits_return) {
-  Times times;
-  Gate gate;
-  weir::Stream held(gpu()), s(gpu());
-  gate.hold(held);
-  EXPECT_TRUE(returns_while_held(gate, [&] {
-    const weir::Event e = held.record();
-    for (int i = 0; i < 300; ++i) {
-      s.wait(e);
-      weir::host_call(s, [] {});
-    }
-  }));
-  gate.open();
-  s.synchronize();
-}
-
-constexpr std::size_t more_than_pools_keep = (std::size_t{1} << 30) + 1;
-
-//  s: [call]   the host waits   s: [end of memory ...
-TEST(TimesOfCalls, that_the_host_has_waited_for_are_told_while_the_stream_ends_memory) {
-  for (const bool by_device : {false, true}) {
-    const weir::Stream s = started_stream();
-    auto x = weir::empty<char>(s, more_than_pools_keep);
-    gpu().synchronize();
-    auto times = std::make_unique<Times>();
-    times->of(s);
-    weir::host_call(s, [] {});
-    by_device ? gpu().synchronize() : s.synchronize();
-    std::optional<fake_cuda::Pause> held(std::in_place, 0);
-    x.free();
-    ASSERT_FALSE(s.done());
-    weir::detach(*times);
-    EXPECT_EQ(times->all().size(), 1u);
-    held.reset();
-  }
 }
 
 /// Waits on the host's clock, as a thread does that is kept from its core.

@@ -310,8 +310,8 @@ Span TimedBatch::span_of(std::size_t number) {
   if (one.how == How::kernel && kernels_.on_host[number].end != 0) {
     return in_order(clock.of_kernel(kernels_.on_host[number]));
   }
-  if (one.how == How::events && one.begin && one.end) {
-    return in_order(clock.between(one.submitted, one.seen, one.begin.get(), one.end.get()));
+  if (one.how == How::events && one.begin_event() != nullptr && one.end) {
+    return in_order(clock.between(one.submitted, one.seen, one.begin_event(), one.end.get()));
   }
   if (one.how == How::part && one.part != nullptr) {
     const PartTimes::Events events = one.part->events();
@@ -395,11 +395,11 @@ void CommandTimes::make_room(CudaQueue& queue) {
   if (count_ % Rooms::size == 0) batch_->make_room_for(count_);
 }
 
-TimedPlace CommandTimes::add(CudaQueue& queue) noexcept {
+CommandTimes::Added CommandTimes::add(CudaQueue& queue, bool takes_time) noexcept {
   try {
     const detail::LockGuard guard(mutex_);
     make_room(queue);
-    return {*batch_, count_++};
+    return {{*batch_, count_++}, takes_time ? std::exchange(last_end_, {}) : TimedPlace{}};
   } catch (...) {
     return {};
   }
@@ -410,10 +410,16 @@ TimedPlace CommandTimes::add_kernel(CudaQueue& queue) noexcept {
     const detail::LockGuard guard(mutex_);
     make_room(queue);
     if (!batch_->has_kernels()) return {};
+    last_end_ = {};
     return {*batch_, count_++};
   } catch (...) {
     return {};
   }
+}
+
+void CommandTimes::note_end(const TimedPlace& place) noexcept {
+  const detail::LockGuard guard(mutex_);
+  if (count_ != 0 && place == TimedPlace(*batch_, count_ - 1)) last_end_ = place;
 }
 
 void CommandTimes::begin_batch(CudaQueue& queue) {
@@ -423,6 +429,7 @@ void CommandTimes::begin_batch(CudaQueue& queue) {
   Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);
   if (batch_ != nullptr) batch_->set_count(count_);
   batch_ = std::move(made);
+  last_end_ = {};
   count_ = 0;
   closed_ = false;
   any_.store(true, std::memory_order_relaxed);

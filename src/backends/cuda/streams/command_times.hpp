@@ -96,8 +96,12 @@ struct TimedCommand {
   std::shared_ptr<HostTimes> host;
   std::shared_ptr<PartTimes> part;
   std::unique_ptr<ReplayTimes> replay;
-  StockEvent begin;  ///< of two events; without, nobody knows when it ran
+  StockEvent begin;                    ///< of two events; without, nobody knows when it ran
+  const StockEvent* behind = nullptr;  ///< instead of it: the end of the command before, which it began right behind
   StockEvent end;
+
+  /// Null: there is none.
+  cudaEvent_t begin_event() const { return behind != nullptr ? behind->get() : begin.get(); }
 };
 
 /// A command's place in its batch, which stays there until all its places are settled; empty: nobody watches it.
@@ -107,6 +111,7 @@ class TimedPlace {
   TimedPlace(TimedBatch& batch, std::size_t number) : batch_(&batch), number_(number) {}
 
   explicit operator bool() const { return batch_ != nullptr; }
+  bool operator==(const TimedPlace&) const = default;
   TimedCommand& command() const;
   /// Where its kernel notes when it ran; null: not there.
   detail::KernelTimes* kernel() const;
@@ -127,7 +132,14 @@ class CommandTimes {
  public:
   /// A place behind those that were taken before, for a command of which nothing is known yet. Empty without memory, or without
   /// a thread to ask.
-  TimedPlace add(CudaQueue& queue) noexcept;
+  struct Added {
+    TimedPlace place = {};
+    TimedPlace before =
+        {};  ///< of a command of its batch whose end is the last that takes time in the stream; else empty
+  };
+  Added add(CudaQueue& queue, bool takes_time) noexcept;
+  /// The stream's last is the event of the command's end, unless something was added behind it.
+  void note_end(const TimedPlace& place) noexcept;
   /// The same for a kernel that is to note its own times; empty, too, where it has no memory for them.
   TimedPlace add_kernel(CudaQueue& queue) noexcept;
   /// The queue has another owner.
@@ -162,6 +174,7 @@ class CommandTimes {
   std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first
   std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;              ///< of the newest
   bool closed_ WEIR_GUARDED_BY(mutex_) = true;                 ///< the newest takes no more
+  TimedPlace last_end_ WEIR_GUARDED_BY(mutex_);  ///< of the newest; empty: its last command has no event behind it
 };
 
 }  // namespace weir::cuda

@@ -355,6 +355,7 @@ class Watched {
   CudaQueue& queue_;
   TimedPlace place_;
   const bool is_over_;  ///< at its end
+  bool replays_ = false;
   SourceLocation where_;
 };
 

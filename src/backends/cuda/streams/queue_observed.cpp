@@ -40,6 +40,14 @@ StockEvent recorded(CudaDevice& device, cudaStream_t stream, SourceLocation wher
   return {};
 }
 
+/// Of the command before: what is submitted now begins as soon as it is reached. Else there was a pause.
+bool is_ahead(const StockEvent& end, int device) {
+  const DeviceScope scope(device);
+  const cudaError_t answer = cudaEventQuery(end.get());
+  note(answer);
+  return answer == cudaErrorNotReady;
+}
+
 /// Null without memory.
 template <class Times>
 std::shared_ptr<Times> make_times() noexcept {
@@ -55,7 +63,8 @@ std::shared_ptr<Times> make_times() noexcept {
 Watched::Watched(CudaQueue& queue, const Command& command)
     : queue_(queue), is_over_(detail::returns_when_over(command.op)), where_(command.where) {
   if (command.id == 0 || queue.capture() != nullptr) return;
-  place_ = queue.times().add(queue);
+  const auto [place, before] = queue.times().add(queue, !std::holds_alternative<Record>(command.op));
+  place_ = place;
   if (!place_) return;
   TimedCommand& timed = place_.command();
   timed.submitted = command.called();
@@ -65,7 +74,13 @@ Watched::Watched(CudaQueue& queue, const Command& command)
   // Where many kernels are on their way, their block has no room to note times.
   if (timed.how == How::kernel && place_.kernel() == nullptr) timed.how = How::events;
   if (timed.how == How::events && !std::holds_alternative<GraphLaunch>(command.op)) {
-    timed.begin = recorded(queue.device(), queue.stream(where_), where_);
+    // Work of the legacy stream's, or of somebody else's, may stand between them.
+    const bool alone = !queue.blocking() && !queue.legacy() && !queue.wrapped() && !queue.handle_known_;
+    if (alone && before && is_ahead(before.command().end, queue.device().index())) {
+      timed.behind = &before.command().end;
+    } else {
+      timed.begin = recorded(queue.device(), queue.stream(where_), where_);
+    }
   }
   if (timed.how == How::host) timed.host = make_times<HostTimes>();
   if (timed.how == How::part) timed.part = make_times<PartTimes>();
@@ -87,6 +102,7 @@ std::shared_ptr<PartTimes> Watched::part() const { return place_ ? place_.comman
 void Watched::begin_replay(bool by_nodes) noexcept {
   if (!place_) return;
   TimedCommand& command = place_.command();
+  replays_ = true;
   if (by_nodes) {
     command.how = How::nodes;
   } else if (!command.begin) {
@@ -97,8 +113,10 @@ void Watched::begin_replay(bool by_nodes) noexcept {
 void Watched::record_end() noexcept {
   CudaDevice& device = queue_.device();
   TimedCommand& command = place_.command();
-  if (!command.begin || command.end) return;
+  if (command.begin_event() == nullptr || command.end) return;
   command.end = recorded(device, is_over_ ? device.side_stream(where_) : queue_.stream(where_), where_);
+  // Behind a replay its kernels' times are copied.
+  if (command.end && !is_over_ && !replays_) queue_.times().note_end(place_);
 }
 
 void Watched::end_replay(const std::shared_ptr<const std::vector<std::uint32_t>>& nodes,
