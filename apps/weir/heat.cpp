@@ -35,7 +35,8 @@ class Band {
   Band(weir::Device device, std::size_t rows, std::size_t columns)
       : rows_(rows),
         compute_(device, {.name = "inner rows"}),
-        exchange_(device, {.name = "outer rows"}),
+        // Few blocks, which others wait for: they shall not stand behind the many of the inner rows.
+        exchange_(device, {.priority = device.properties().stream_priorities.greatest, .name = "outer rows"}),
         outer_done_(device),
         now_(weir::zeros<double>(compute_, {rows + 2, columns})),
         next_(weir::zeros<double>(compute_, {rows + 2, columns})) {
@@ -217,8 +218,8 @@ std::vector<weir::Communicator> ranks_of(const Session& session, const std::vect
 /// One for each rank: the devices of the session's kind, in turn.
 std::vector<weir::Device> devices_of(const Session& session, std::int64_t ranks) {
   const weir::Device first = session.device();
-  std::vector<weir::Device> all = weir::devices(first.backend());
-  if (all.empty() || !session.device_name.empty()) all = {first};
+  std::vector<weir::Device> all = session.device_name.empty() ? weir::devices(first.backend()) : session.devices();
+  if (all.empty()) all = {first};
   const auto count = static_cast<std::int64_t>(all.size());
   // Of GPUs each is one rank.
   if (ranks == 0) ranks = first.backend() == "cuda" ? count : std::max<std::int64_t>(2, count);
@@ -304,10 +305,9 @@ void add_heat(const Command& demo, Session& session) {
       "for;\n"
       "these move from rank to rank while the rows between are computed. The result is compared, bit for bit, with "
       "that\n"
-      "of one device. Ranks take the devices in turn: WEIR_CPU_DEVICES=2 splits the CPU into two. Under mpirun, srun "
-      "and\n"
-      "weir ranks, each process is a rank.\n"
-      "\nExamples:  WEIR_CPU_DEVICES=2 weir demo heat --size 4096\n"
+      "of one device. Ranks take the devices in turn, all there are or those that --device names with commas between;\n"
+      "WEIR_CPU_DEVICES=2 splits the CPU into two. Under mpirun, srun and weir ranks, each process is a rank.\n"
+      "\nExamples:  WEIR_CPU_DEVICES=2 weir demo heat --size 4096 --device cpu:0,cpu:1\n"
       "           weir ranks -n 4 -- weir demo heat; mpirun -n 4 weir demo heat");
   const auto options = std::make_shared<HeatOptions>();
   command.number("--size", options->size, "Rows and columns of the plate");
@@ -316,6 +316,7 @@ void add_heat(const Command& demo, Session& session) {
   command.number("--repeat", options->repeat, "Timed runs of each variant");
   add_demo_options(command, session);
   command.when_given([&session, command, options] {
+    session.takes_devices = true;
     session.run = [&session, command, options] {
       make_small(session, command, "--size", options->size, HeatOptions::small_size);
       return finish_demo(session, run_heat(session, *options));

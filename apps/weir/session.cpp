@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -65,7 +66,17 @@ std::vector<weir::Device> listed_devices() {
 }
 
 weir::Device Session::device() const {
-  return device_name.empty() ? default_device() : find_device("--device", device_name);
+  return device_name.empty() ? default_device()
+         : takes_devices     ? devices().front()
+                             : find_device("--device", device_name);
+}
+
+std::vector<weir::Device> Session::devices() const {
+  std::vector<weir::Device> all;
+  std::istringstream names(device_name);
+  for (std::string name; std::getline(names, name, ',');) all.push_back(find_device("--device", name));
+  if (all.empty()) all.push_back(find_device("--device", device_name));
+  return all;
 }
 
 weir::Device default_device() {

@@ -19,14 +19,17 @@ namespace tool {
 struct Session {
   bool json = false;
   std::string device_name;           ///< empty: not asked for
+  bool takes_devices = false;        ///< it may be several names, with commas between
   std::string trace_file;            ///< of a demo's timeline; empty: not asked for
   bool small = false;                ///< whether demos have small sizes
   std::vector<std::string> program;  ///< what stands behind "--", and its arguments
   bool takes_program = false;        ///< whether the command that was chosen does
   std::function<Exit()> run;         ///< set by the command that was chosen
 
-  /// The device asked for, else the default one. Throws UsageError saying what exists.
+  /// The device asked for, or the first one, else the default one. Throws UsageError saying what exists.
   weir::Device device() const;
+  /// All that were asked for. Throws as device().
+  std::vector<weir::Device> devices() const;
   /// Prints text for people; nothing with --json.
   void say(const std::string& text) const;
   /// Prints text that is for people, or for programs already.

@@ -34,6 +34,7 @@ void allocate(Context& context);             // allocate
 void streams(Context& context);              // streams
 void many_streams(Context& context);         // many_streams
 void host_function(Context& context);        // host_function
+void guarded(Context& context);              // guarded
 void pinned_copies(Context& context);        // copies
 void peer_copy(Context& context);            // peer
 void pageable_copies(Context& context);      // pageable

@@ -30,6 +30,7 @@ constexpr Bench benches[] = {
     {"allocate", bench::allocate},
     {"streams", bench::streams},
     {"host_function", bench::host_function},
+    {"guarded", bench::guarded},
     {"copies", bench::pinned_copies},
     {"peer", bench::peer_copy},
     {"pageable", bench::pageable_copies},

@@ -154,7 +154,13 @@ class Tape::Writer {
     }
     return piece_->records[count_] = empty_record;
   }
-  void add() { piece_->count.store(count_ + 1, std::memory_order_release); }
+  void add() {
+    piece_->count.store(count_ + 1, std::memory_order_release);
+    // No cache has it yet: a driver's call that comes next would wait until what was written is there, and this core has time now.
+    const TapeRecord* const behind = piece_->records + std::min(count_ + 1, Piece::capacity - 1);
+    __builtin_prefetch(behind, 1);
+    __builtin_prefetch(behind + 1, 1);
+  }
   /// Of a text that stays where it is, as those of files and kernels.
   Text file(const char* name) {
     if (name != last_file_.at) last_file_ = {name, known(name, name)};

@@ -112,6 +112,26 @@ TEST(Heat, is_the_same_on_every_number_of_ranks_bit_for_bit) {
   }
 }
 
+TEST(Heat, runs_on_the_devices_that_are_named) {
+  const auto run_on = [](const std::string& demo, const std::string& size, const std::string& devices) {
+    return run({"demo", demo, size, "66", "--repeat", "1", "--device", devices, "--json"},
+               {.environment = {"WEIR_CPU_DEVICES=2"}});
+  };
+  for (const std::string names : {"cpu:0,cpu:1", "cpu:1,cpu:0,cpu:1"}) {
+    const Result result = run_on("heat", "--size", names);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json value = json::parse(result.out);
+    std::string said = value.at("devices");
+    std::erase(said, ' ');
+    EXPECT_EQ(said, names);
+    EXPECT_EQ(value.at("equal"), true);
+  }
+  const Result absent = run_on("heat", "--size", "cpu:0,cpu:7");
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_NE(absent.err.find("--device: no device \"cpu:7\""), std::string::npos) << absent.err;
+  EXPECT_EQ(run_on("vadd", "--n", "cpu:0,cpu:1").exit_code, 2);
+}
+
 TEST(Heat, orders_all_that_it_does) {
   const Arguments arguments = {"demo", "heat", "--size", "66", "--ranks", "3", "--steps", "5", "--repeat", "1"};
   const Result result = run(arguments, {.environment = {"WEIR_CPU_DEVICES=2", "WEIR_CHECK=throw"}});

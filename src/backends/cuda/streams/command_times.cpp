@@ -43,6 +43,11 @@ class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
   std::size_t count() const { return final_count_; }
 
   TimedCommand& command(std::size_t number) { return (*rooms_[number / Rooms::size])[number % Rooms::size]; }
+  /// Another core had the one behind it last: who writes to that next shall not wait for it then.
+  void fetch_behind(std::size_t number) const {
+    const std::size_t behind = number + 1;
+    if (behind % Rooms::size != 0) __builtin_prefetch(&(*rooms_[behind / Rooms::size])[behind % Rooms::size], 1);
+  }
   detail::KernelTimes* kernel(std::size_t number) const {
     return has_kernels() ? kernels_.on_device + number : nullptr;
   }
@@ -411,6 +416,7 @@ TimedPlace CommandTimes::add_kernel(CudaQueue& queue) noexcept {
     make_room(queue);
     if (!batch_->has_kernels()) return {};
     last_end_ = {};
+    batch_->fetch_behind(count_);
     return {*batch_, count_++};
   } catch (...) {
     return {};

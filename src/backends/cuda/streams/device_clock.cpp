@@ -2,7 +2,6 @@
 #include "backends/cuda/streams/device_clock.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "backends/cuda/cuda_device.hpp"
@@ -17,8 +16,10 @@ using Duration = ClockMapping::Duration;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-/// Clocks that differ by 50 in a million are 13 us apart then.
-constexpr Duration bounds_hold = milliseconds(250);
+/// Clocks differ by 50 in a million at most.
+constexpr int drift_part = 20'000;
+/// Where one of the bounds is not known.
+constexpr Duration usual_error = microseconds(25);
 /// From a launch's call to its begin, where nothing is in the way.
 constexpr Duration usual_latency = microseconds(4);
 /// The driver's milliseconds since the event that was asked for are a float, in which a microsecond is lost behind 16 s.
@@ -29,6 +30,8 @@ constexpr Duration longest_answer = milliseconds(50);
 constexpr Duration close_answer = microseconds(200);
 /// From a kernel's end to the time of an event right behind it.
 constexpr Duration kernel_to_event = microseconds(1);
+/// Of what the driver tells between two questions.
+constexpr Duration rounding = std::chrono::nanoseconds(25);
 constexpr std::size_t most_streams = 1024;
 
 Duration elapsed(cudaEvent_t begin, cudaEvent_t end) {
@@ -39,52 +42,46 @@ Duration elapsed(cudaEvent_t begin, cudaEvent_t end) {
 
 Duration since_epoch(Clock::time_point time) { return time.time_since_epoch(); }
 
-template <class Better>
-std::optional<Duration> better_of(std::optional<Duration> a, std::optional<Duration> b, Better better) {
-  if (!a || !b) return a ? a : b;
-  return better(*a, *b) ? a : b;
-}
-
 }  // namespace
 
 void ClockMapping::begins_after(Time host, Duration device) {
-  renew(device);
-  const Duration least = since_epoch(host) - device;
-  now_.least = std::max(now_.least.value_or(least), least);
-  if (now_.most && *now_.most < least) now_.most.reset();  // the clocks have drifted
+  const Duration least = since_epoch(host) - device - widened(device);
+  least_ = std::max(least_.value_or(least), least);
+  if (most_ && *most_ < *least_) most_.reset();  // the clocks have drifted further, or that was wrong
+  move_between_bounds();
 }
 
 void ClockMapping::ends_before(Time host, Duration device) {
-  renew(device);
-  const Duration most = since_epoch(host) - device;
-  now_.most = std::min(now_.most.value_or(most), most);
-  if (now_.least && *now_.least > most) now_.least.reset();
+  const Duration most = since_epoch(host) - device + widened(device);
+  most_ = std::min(most_.value_or(most), most);
+  if (least_ && *least_ > *most_) least_.reset();
+  move_between_bounds();
 }
 
-void ClockMapping::renew(Duration device) {
-  if (device - since_ < bounds_hold) return;
-  before_ = device - since_ < 2 * bounds_hold ? now_ : Bounds{};
-  now_ = {};
-  since_ = device;
+/// Bounds are of the latest moment that something was said of; what was known before has widened by then. By how much what is said of
+/// an earlier moment has.
+Duration ClockMapping::widened(Duration device) {
+  if (device <= at_) return (at_ - device) / drift_part;
+  const Duration by = (device - std::exchange(at_, device)) / drift_part;
+  if (least_) *least_ -= by;
+  if (most_) *most_ += by;
+  return {};
 }
 
-ClockMapping::Bounds ClockMapping::bounds() const {
-  Bounds both{better_of(now_.least, before_.least, std::greater<>()),
-              better_of(now_.most, before_.most, std::less<>())};
-  return both.least && both.most && *both.least > *both.most ? now_ : both;
-}
-
-Duration ClockMapping::offset() const {
-  const Bounds known = bounds();
-  if (!known.least) return known.most.value_or(Duration{});
-  const Duration above = known.most ? std::min(usual_latency, (*known.most - *known.least) / 2) : usual_latency;
-  return *known.least + above;
+void ClockMapping::move_between_bounds() {
+  if (!least_) {
+    if (!offset_ || *offset_ > *most_) offset_ = most_;
+    return;
+  }
+  const Duration wide = most_ ? *most_ - *least_ : Duration::max();
+  if (!offset_ || !std::exchange(has_latency_, true)) offset_ = *least_ + std::min(usual_latency, wide / 2);
+  offset_ = std::clamp(*offset_, *least_ + std::min(usual_latency / 2, wide / 4),
+                       *least_ + std::min(2 * usual_latency, wide / 4 * 3));
 }
 
 Duration ClockMapping::error() const {
-  const Bounds known = bounds();
-  if (!known.least || !known.most) return bounds_hold / 10'000;
-  return std::max(offset() - *known.least, *known.most - offset());
+  if (!least_ || !most_) return usual_error;
+  return std::max(*offset_ - *least_, *most_ - *offset_);
 }
 
 bool DeviceClock::ask(CudaDevice& device) noexcept {
@@ -118,9 +115,14 @@ bool DeviceClock::ask(CudaDevice& device) noexcept {
   if (answer == cudaSuccess) {
     const detail::KernelTimes& times = device.times_memory().stamped();
     learn(asked_, seen, times);
+    // The events' clock and the timer go alike. Something may have come between kernel and event, this time or the last: so the later one
+    // is right, unless it is later than can be.
+    const Duration late = seen - asked_;
+    const Duration now = Duration(times.end) + kernel_to_event;
+    const Duration before = base_ ? base_timer_ + elapsed(base_.get(), question_.get()) - rounding : now;
+    base_timer_ = before > now && before < Duration(times.end) + late ? before : now;
+    base_late_ = late;
     std::swap(base_, question_);
-    base_timer_ = Duration(times.end) + kernel_to_event;
-    base_late_ = seen - asked_;
     asks_again_ = base_late_ > close_answer && seen - first_asked_ < longest_answer;
   }
   question_ = {};

@@ -16,7 +16,8 @@ namespace weir::cuda {
 
 /// Where a clock of a device stands on the host's. No command begins before it is submitted, and none ends after it was seen
 /// to be over: between these two bounds lies the truth. Where a device is idle, a kernel begins a few microseconds after its
-/// call, so the truth is that close to the lower bound. Clocks drift apart, so only bounds of the last moments count.
+/// call, so the truth is that close to the lower bound. Clocks drift apart, so bounds that nothing confirms widen; and what is
+/// known of the clock moves no further than it must, so that times that are told one after the other fit together.
 class ClockMapping {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -27,21 +28,18 @@ class ClockMapping {
   /// A command that ended at `device` was over at `host`, or earlier.
   void ends_before(Time host, Duration device);
 
-  Time host_time(Duration device) const { return Time(offset() + device); }
+  Time host_time(Duration device) const { return Time(offset_.value_or(Duration{}) + device); }
   Duration error() const;
 
  private:
-  struct Bounds {
-    std::optional<Duration> least;
-    std::optional<Duration> most;
-  };
-  void renew(Duration device);
-  Bounds bounds() const;
-  Duration offset() const;
+  Duration widened(Duration device);
+  void move_between_bounds();
 
-  Bounds now_;
-  Bounds before_;
-  Duration since_{};  ///< when the newer bounds began
+  std::optional<Duration> least_;
+  std::optional<Duration> most_;
+  std::optional<Duration> offset_;  ///< the host's clock less the device's; none: nothing is known
+  bool has_latency_ = false;        ///< offset_ was taken from a lower bound
+  Duration at_{};                   ///< when the bounds are as they are
 };
 
 /// A device has two clocks: its timer, which kernels read, and that of the driver's events, which tells differences alone. Now and
