@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -298,6 +299,30 @@ TEST(DeviceClocks, are_asked_once_where_the_device_is_full_for_long) {
 }
 
 // The thread that asks is kept from its core between the kernel and the event.
+//  the device begins its answer late, and is done with it soon: where its clock stands is known little better than to that delay
+TEST(DeviceClocks, learn_from_copies_that_begin_soon_after_their_call) {
+  started_stream();
+  weir::cuda::CudaDevice& device = weir::cuda::CudaDevice::at(0);
+  cudaStream_t stream = nullptr;
+  std::array<cudaEvent_t, 2> events{};
+  EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  for (cudaEvent_t& event : events) EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDefault), cudaSuccess);
+  for (int round = 0; round < 20; ++round) {
+    weir::cuda::DeviceClock clock;
+    std::optional<fake_cuda::Pause> held(std::in_place, 0);
+    static_cast<void>(clock.ask(device));
+    held.reset();
+    EXPECT_TRUE(eventually([&] { return clock.ask(device); }));
+    const auto submitted = std::chrono::steady_clock::now();
+    for (cudaEvent_t event : events) EXPECT_EQ(cudaEventRecord(event, stream), cudaSuccess);
+    EXPECT_EQ(cudaEventSynchronize(events[1]), cudaSuccess);
+    const weir::Span span = clock.between(submitted, std::chrono::steady_clock::now(), events[0], events[1]);
+    EXPECT_GE(span.begin + microseconds(5), submitted) << round;
+  }
+  for (cudaEvent_t event : events) EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 TEST(DeviceClocks, whose_event_comes_late_say_nothing_wrong_of_other_commands) {
   started_stream();
   weir::cuda::DeviceClock clock;

@@ -250,8 +250,12 @@ void TimedBatch::report() noexcept {
 std::vector<TimedBatch::Told> TimedBatch::spans() {
   DeviceClock& clock = queue_.device().clock();
   for (std::size_t i = 0; i < all_; ++i) {
-    if (command(i).how == How::kernel && kernels_.on_host[i].end != 0) {
-      clock.learn(command(i).submitted, command(i).seen, kernels_.on_host[i]);
+    const TimedCommand& one = command(i);
+    if (one.how == How::kernel && kernels_.on_host[i].end != 0) {
+      clock.learn(one.submitted, one.seen, kernels_.on_host[i]);
+    }
+    if (one.how == How::events && one.begin_event() != nullptr && one.end) {
+      static_cast<void>(clock.between(one.submitted, one.seen, one.begin_event(), one.end.get()));
     }
   }
   std::vector<Told> all;

@@ -134,7 +134,7 @@ Span DeviceClock::between(Time submitted, Time seen, cudaEvent_t begin, cudaEven
   if (!base_) return {seen - lasted, seen, Span::Source::events, lasted};
   const Duration ended = base_timer_ + elapsed(base_.get(), end);
   // A bound that is not true would hold for kernels, too: they would begin too late by as much.
-  timer_.begins_after(submitted, ended - lasted + base_late_);
+  timer_.begins_after(submitted, ended - lasted + (base_late_ > close_answer ? base_late_ : 2 * kernel_to_event));
   timer_.ends_before(seen, ended);
   const Time end_time = timer_.host_time(ended);
   return {end_time - lasted, end_time, Span::Source::events, timer_.error() + base_late_};
