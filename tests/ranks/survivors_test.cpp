@@ -20,6 +20,7 @@
 #include "ranks/programs.hpp"
 #include "ranks/scenes.hpp"
 #include "ranks/world.hpp"
+#include "support/gate.hpp"
 
 namespace {
 
@@ -211,6 +212,10 @@ TEST(SurvivingProcesses, need_the_first_one) {
                {"rank 1 stays: ", "rank 2 stays: ", "rank 0's process is gone, which would say who"});
 }
 
+TEST(SurvivingProcesses, make_calls_of_other_communicators_while_their_devices_are_busy) {
+  expect_words(run("killed_beside_another"), {"rank 0 went on with others: 5", "rank 2 went on with others: 5"});
+}
+
 TEST_F(SurvivorScene, killed) {
   if (comm_.rank() == 1) kill(getpid(), SIGKILL);
   fail();
@@ -265,4 +270,50 @@ TEST_F(SurvivorScene, split_behind_first) {
     std::printf("rank %d cannot split: %s: %s\n", comm_.rank(), ranks_test::name_of(error.errc()), error.what());
   }
   std::fflush(stdout);
+}
+//  s: |large of all| |large of all| ...   rank 1 is killed amid these     t: |of ranks 0 and 2|     busy: [gate]
+TEST_F(SurvivorScene, killed_beside_another) {
+  const int rank = comm_.rank();
+  const weir::Communicator others = comm_.split(rank == 1 ? 1 : 0, rank);
+  weir::Stream s(ranks_test::device(), {.blocking = false}), t(ranks_test::device(), {.blocking = false});
+  const weir::Stream busy(ranks_test::device(), {.blocking = false});
+  const bool in_pieces = std::getenv("WEIR_STAGED_PIECE") != nullptr;
+  const auto large = weir::zeros<float>(s, in_pieces ? 1 << 14 : 1 << 22);
+  const auto x = weir::full<int>(t, 100'000, 1 << rank);
+  weir::all_reduce(t, others, weir::inout(x));
+  t.synchronize();
+  weir_test::Gate gate;
+  gate.hold(busy);
+  std::thread killer;
+  if (rank == 1) {
+    killer = std::thread([] {
+      ranks_test::SharedGate("moving").wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // amid one of them, mostly
+      kill(getpid(), SIGKILL);
+    });
+    killer.detach();
+  }
+  try {
+    for (int i = 0; i < 2000; ++i) {
+      weir::all_reduce(s, comm_, weir::inout(large));
+      if (i != 5) continue;
+      s.synchronize();
+      ranks_test::SharedGate("moving").open();
+    }
+    s.synchronize();
+  } catch (const weir::Error&) {
+  }
+  const bool went_on = static_cast<bool>(weir_test::returns_while_held(gate, [&] {
+    for (int i = 0; i < 20; ++i) {
+      weir::all_reduce(t, others, weir::inout(x), weir::Maximum{});
+      t.synchronize();
+    }
+  }));
+  if (went_on) std::printf("rank %d went on with others: %d\n", rank, x.to_host().back());
+  std::fflush(stdout);
+  gate.open();
+  try {
+    s.synchronize();
+  } catch (const weir::Error&) {
+  }
 }

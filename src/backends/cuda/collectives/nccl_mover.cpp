@@ -178,16 +178,13 @@ void stop(NcclRank& rank) noexcept {
     nccl().CommRevoke(comm, 0);
     return Stops::instance().end();
   }
-  bool held = false;
   try {
-    held = new AbortHold({&rank.device, comm, rank.rank, rank.scratch}) != nullptr;
-  } catch (...) {
-    // NCCL takes no calls any more: it frees what it can, as soon as the GPU is idle.
-  }
-  if (held) {
+    const AbortHold hold({&rank.device, comm, rank.rank, rank.scratch});
     Stops::instance().end();
-    nccl().CommAbort(comm);
+    nccl().CommAbort(comm);  // the end of it comes with the process
     return;
+  } catch (...) {
+    // NCCL takes no calls any more.
   }
   {
     const detail::LockGuard guard(group_launches());

@@ -167,6 +167,7 @@ AbortHold::~AbortHold() {
 }
 
 void set_free(std::shared_ptr<NcclRanks> ranks, std::vector<FailedRank> failed) {
+  if (failed.empty()) return;
   const auto stop = std::make_shared<Stop>(std::move(ranks), std::move(failed));
   for (const FailedRank& rank : stop->failed) {
     if (stop->aborts) stop->holds.emplace_back(rank);
