@@ -75,6 +75,18 @@ class ContextScope : public DeviceScope {
   explicit ContextScope(int device) : DeviceScope(device, true) {}
 };
 
+/// While it lives, no capture of anybody objects to what this thread asks of the driver (R117, R120 to R122).
+class RelaxedScope {
+ public:
+  RelaxedScope() { note(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~RelaxedScope() { note(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  RelaxedScope(const RelaxedScope&) = delete;
+  RelaxedScope& operator=(const RelaxedScope&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 /// The device that the runtime's next call is about.
 int current_device() noexcept;
 

@@ -1,6 +1,8 @@
 // When observed copies, host functions and waits ran: host functions note it themselves, copies stand between events.
 #include <gtest/gtest.h>
 
+#include <cuda_runtime_api.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -68,6 +70,30 @@ TEST(TimesOfCalls, of_copies_right_behind_each_other_have_one_event_between_them
     EXPECT_GE(spans[i].begin, spans[i - 2].end) << i;
     EXPECT_LE(spans[i].begin, spans[i - 2].end + spans[i].error) << i;
   }
+}
+
+/// Another library captures a stream of its own meanwhile, and forbids what is not safe then (R117, R120 to R122).
+TEST(TimesOfCalls, of_copies_right_behind_each_other_leave_captures_of_others_alone) {
+  const weir::Stream s(gpu(), {.blocking = false});
+  const auto x = weir::zeros<int>(s, 1000);
+  const auto host = weir::full(weir::pinned, 1000, 3);
+  s.synchronize();
+  Times times;
+  times.of(s);
+  Gate gate;
+  gate.hold(s);
+  weir::copy(s, x, host);
+  cudaStream_t theirs = nullptr;
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithFlags(&theirs, cudaStreamNonBlocking), cudaSuccess);
+  EXPECT_EQ(cudaStreamBeginCapture(theirs, cudaStreamCaptureModeGlobal), cudaSuccess);
+  weir::copy(s, x, host);
+  EXPECT_EQ(cudaStreamEndCapture(theirs, &graph), cudaSuccess);
+  gate.open();
+  s.synchronize();
+  EXPECT_TRUE(times.has(3));
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(theirs), cudaSuccess);
 }
 
 //  s: [gate] |copy| wait for t |copy|      t: [another gate]      or what else may stand between two copies

@@ -11,18 +11,6 @@ namespace weir::cuda {
 
 namespace {
 
-/// While it lives, no capture of anybody objects to what this thread asks of the driver.
-class RelaxedScope {
- public:
-  RelaxedScope() { note(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~RelaxedScope() { note(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  RelaxedScope(const RelaxedScope&) = delete;
-  RelaxedScope& operator=(const RelaxedScope&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 [[noreturn]] void refuse(Errc code, const detail::MemorySharing::Foreign& foreign, const std::string& why) {
   throw Error(code, foreign.operation, foreign.object, why, foreign.where);
 }

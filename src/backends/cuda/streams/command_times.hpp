@@ -130,13 +130,13 @@ void close(TimedBatch& batch, StockEvent behind) noexcept;
 /// Of one queue. Thread rule: any thread.
 class CommandTimes {
  public:
-  /// A place behind those that were taken before, for a command of which nothing is known yet. Empty without memory, or without
-  /// a thread to ask.
   struct Added {
     TimedPlace place = {};
-    TimedPlace before =
-        {};  ///< of a command of its batch whose end is the last that takes time in the stream; else empty
+    /// Of a command of its batch whose end is the last that takes time in the stream; else empty.
+    TimedPlace before = {};
   };
+  /// A place behind those that were taken before, for a command of which nothing is known yet. Empty without memory, or without
+  /// a thread to ask.
   Added add(CudaQueue& queue, bool takes_time) noexcept;
   /// The stream's last is the event of the command's end, unless something was added behind it.
   void note_end(const TimedPlace& place) noexcept;

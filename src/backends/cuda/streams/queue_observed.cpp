@@ -43,6 +43,7 @@ StockEvent recorded(CudaDevice& device, cudaStream_t stream, SourceLocation wher
 /// Of the command before: what is submitted now begins as soon as it is reached. Else there was a pause.
 bool is_ahead(const StockEvent& end, int device) {
   const DeviceScope scope(device);
+  const RelaxedScope relaxed;
   const cudaError_t answer = cudaEventQuery(end.get());
   note(answer);
   return answer == cudaErrorNotReady;
