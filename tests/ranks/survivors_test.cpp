@@ -288,7 +288,8 @@ TEST_F(SurvivorScene, killed_beside_another) {
   if (rank == 1) {
     killer = std::thread([] {
       ranks_test::SharedGate("moving").wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // amid one of them, mostly
+      // Amid one of them: else there is no abort to be held up by. Nothing is asserted of the time.
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
       kill(getpid(), SIGKILL);
     });
     killer.detach();
