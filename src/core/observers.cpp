@@ -5,13 +5,13 @@
 #include <chrono>
 #include <memory>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <weir/error.hpp>
 #include <weir/host_call.hpp>
 
+#include "back_off.hpp"
 #include "core/runtime.hpp"
 #include "core/seats.hpp"
 #include "function_clock.hpp"
@@ -54,11 +54,7 @@ void let_tellers_finish() {
     const std::uint64_t calls = seat->calls.load(std::memory_order_seq_cst);
     if (calls % 2 == 0) continue;
     for (int tries = 0; seat->calls.load(std::memory_order_acquire) == calls; ++tries) {
-      if (tries < 1000) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
+      back_off(tries);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "back_off.hpp"
 #include "ranks/place.hpp"
 #include "thread_safety.hpp"
 
@@ -55,9 +56,9 @@ struct Words {
 template <class F>
 void look_until(F&& done) {
   const auto began = Clock::now();
-  while (!done()) {
+  for (int looks = 0; !done(); ++looks) {
     if (Clock::now() - began < std::chrono::milliseconds(2)) {
-      std::this_thread::yield();
+      detail::back_off(looks);
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -1,11 +1,11 @@
 // The calls of commands that are no graphs'.
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <weir/error.hpp>
 #include <weir/host_call.hpp>
 
+#include "back_off.hpp"
 #include "scenario/run_state.hpp"
 
 namespace weir::scenario {
@@ -246,7 +246,7 @@ void RunState::query(const recorded::Command& command, SourceLocation where) {
     if (asked.backend() == "sim") static_cast<void>(done());
     return;
   }
-  while (!done()) std::this_thread::yield();
+  for (int looks = 0; !done(); ++looks) detail::back_off(looks);
 }
 
 void RunState::host_access(const recorded::Command& command, SourceLocation where) {

@@ -16,6 +16,7 @@
 #include <weir/weir.hpp>
 
 #include "pair.hpp"
+#include "support/between_looks.hpp"
 
 namespace {
 
@@ -409,7 +410,7 @@ TEST(Checker, knows_what_a_host_function_has_given) {
     done.give();
     ran = true;
   });
-  while (!ran) std::this_thread::yield();
+  for (int looks = 0; !ran; ++looks) weir_test::between_looks(looks);
   EXPECT_EQ(checker.errors(), 0u);
   done.take();
   { [[maybe_unused]] const auto view = weir::host_read(p); }
@@ -471,7 +472,7 @@ TEST(Checker, comes_and_goes_while_four_threads_launch) {
   std::vector<weir::Finding> found;
   for (int i = 0; i < 20; ++i) {
     Checker checker({.mode = CheckMode::collect});
-    while (checker.statistics().commands < 50) std::this_thread::yield();
+    for (int looks = 0; checker.statistics().commands < 50; ++looks) weir_test::between_looks(looks);
     checker.finish();
     for (const weir::Finding& one : checker.findings()) found.push_back(one);
   }

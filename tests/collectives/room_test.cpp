@@ -11,6 +11,7 @@
 #include <weir/observer.hpp>
 
 #include "collectives/ranks.hpp"
+#include "support/between_looks.hpp"
 
 namespace weir_test {
 namespace {
@@ -36,7 +37,7 @@ void call_with_a_rank_far_ahead() {
   std::thread ahead([&] { call_all(0, called); });
   // Until it is through, or waits, for which no driver has room for fewer. A driver makes nothing for others then (R214): this
   // thread asks for nothing.
-  for (int quiet = 0, before = 0; called < 400 || quiet < 20000; std::this_thread::yield()) {
+  for (int quiet = 0, before = 0; called < 400 || quiet < 20000; weir_test::between_looks(quiet)) {
     const int now = called;
     quiet = now == before ? quiet + 1 : 0;
     before = now;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "arrays_support.hpp"
+#include "support/between_looks.hpp"
 
 using namespace weir_test;
 
@@ -39,7 +40,7 @@ void while_another_thread(Copy&& copy, Check&& check) {
   });
   for (int checks = 1; copied < copies; ++checks) {
     check(checks);
-    while (checks > 8 * (copied + 1) && copied < copies) std::this_thread::yield();
+    for (int looks = 0; checks > 8 * (copied + 1) && copied < copies; ++looks) weir_test::between_looks(looks);
   }
   copier.join();
 }

@@ -1,9 +1,9 @@
 // Timed events: elapsed time on the device, and what it refuses.
 #include <chrono>
-#include <thread>
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
 
@@ -18,7 +18,8 @@ class EventTimes : public AnyDevice {
     gate.hold(s);
     ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
     const auto begin = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(5)) std::this_thread::yield();
+    for (int looks = 0; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(5); ++looks)
+      weir_test::between_looks(looks);
   }
 };
 ON_EVERY_DEVICE(EventTimes);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "arrays_support.hpp"
+#include "support/between_looks.hpp"
 
 using namespace weir_test;
 
@@ -362,7 +363,7 @@ TEST_P(MemoryEnds, several_threads_never_exceed_the_limit_of_a_pool) {
       all.emplace_back([&] {
         const weir::Stream stream(device(), {.blocking = false});
         ++ready;
-        while (ready < threads) std::this_thread::yield();
+        for (int looks = 0; ready < threads; ++looks) weir_test::between_looks(looks);
         try {
           pool.free(stream, pool.allocate(stream, mebibyte / 2 + 1));
           ++got;

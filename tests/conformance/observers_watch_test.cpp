@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -65,7 +66,7 @@ class Slow : public weir::Observer {
   void submitted(const weir::Command& c) override {
     if (c.stream != stream_) return;
     inside = true;
-    while (!released) std::this_thread::yield();
+    for (int looks = 0; !released; ++looks) weir_test::between_looks(looks);
     inside = false;
   }
   std::atomic<bool> inside{false}, released{false};

@@ -1,8 +1,8 @@
 // Failures that the program never asked about are printed when the process ends.
 #include <stdexcept>
 #include <string>
-#include <thread>
 
+#include "support/between_looks.hpp"
 #include "support/child.hpp"
 #include "support/errors.hpp"
 
@@ -16,7 +16,7 @@ struct Burst {
 void fail(weir::StreamRef s, const char* name) { weir::launch(s, weir::Extent{.size = 1, .name = name}, Burst{}); }
 
 void poll(weir::StreamRef s) {
-  while (!s.done()) std::this_thread::yield();
+  for (int looks = 0; !s.done(); ++looks) weir_test::between_looks(looks);
 }
 
 std::size_t count_in(const std::string& text, std::string_view word) {
@@ -29,7 +29,7 @@ WEIR_SCENE(polls_and_ends) {
   const weir::Stream s(weir::device("cpu"));
   fail(s, "the culprit");
   const weir::Event e = s.record();
-  while (!e.done()) std::this_thread::yield();
+  for (int looks = 0; !e.done(); ++looks) weir_test::between_looks(looks);
 }
 
 WEIR_SCENE(fails_in_a_stream_that_goes) {
@@ -39,7 +39,7 @@ WEIR_SCENE(fails_in_a_stream_that_goes) {
     fail(s, "the culprit");
     s.record(e);
   }
-  while (!e.done()) std::this_thread::yield();
+  for (int looks = 0; !e.done(); ++looks) weir_test::between_looks(looks);
 }
 
 WEIR_SCENE(fails_in_a_graph) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support/any_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/child.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
@@ -34,7 +35,7 @@ class Waiting {
           id_.store(static_cast<int>(syscall(SYS_gettid)));
           wait();
         }) {
-    while (id_.load() == 0) std::this_thread::yield();
+    for (int looks = 0; id_.load() == 0; ++looks) weir_test::between_looks(looks);
   }
   ~Waiting() { thread_.join(); }
 

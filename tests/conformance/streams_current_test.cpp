@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -230,7 +231,7 @@ void hold_for(Gate& gate, weir::StreamRef s, std::chrono::milliseconds time) {
   gate.hold(s);
   ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < time) std::this_thread::yield();
+  for (int looks = 0; std::chrono::steady_clock::now() - begin < time; ++looks) weir_test::between_looks(looks);
   gate.open();
 }
 

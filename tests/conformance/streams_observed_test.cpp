@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/any_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -235,7 +236,8 @@ TEST_P(Observed, a_span_covers_the_time_that_a_command_ran) {
     gate.hold(s);
     ASSERT_TRUE(eventually([&] { return gate.begun() == 1; }));
     const auto begin = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2)) std::this_thread::yield();
+    for (int looks = 0; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2); ++looks)
+      weir_test::between_looks(looks);
   }
   s.synchronize();
   ASSERT_TRUE(eventually([&] { return witness.ran(s).size() == 1; }));

@@ -29,7 +29,7 @@ struct WorkerParts {
     Lock& lock;
   };
   static int core() { return 0; }
-  static void yield() { spin(); }
+  static void back_off(int) { spin(); }
   static void wake(Atomic<std::uint32_t>&) {}  // who waits for the word goes on when it changes
 };
 using PlainVigil = weir::cpu::Vigil<WorkerParts>;

@@ -16,7 +16,7 @@ struct Parts {
   template <class T>
   using Data = model::Plain<T>;
   static void pause() { spin(); }
-  static void yield() { spin(); }
+  static void back_off(int) { spin(); }
   struct Producer {
     Plain<int> written{0};
   };

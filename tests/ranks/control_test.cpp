@@ -20,6 +20,7 @@
 #include "ranks/join.hpp"
 #include "ranks/message.hpp"
 #include "ranks/socket_link.hpp"
+#include "support/between_looks.hpp"
 
 namespace {
 
@@ -322,7 +323,7 @@ TEST(ControlJoin, strangers_are_sent_away_and_the_ranks_come_all_the_same) {
   });
   std::unique_ptr<Control> other;
   std::thread second([&other, &over, port = port] {
-    while (!over.load()) std::this_thread::yield();  // behind all of them
+    for (int looks = 0; !over.load(); ++looks) weir_test::between_looks(looks);  // behind all of them
     try {
       other = std::make_unique<Control>(settings_of(1, 2, port));
     } catch (const SocketError&) {
@@ -416,10 +417,10 @@ TEST(ControlJoin, a_first_rank_that_says_so_or_is_gone_is_no_timeout) {
     std::thread rank0([says, at = std::move(listening)] {
       Connection guest{Socket()};
       while (!guest.open()) guest = Connection(weir::detail::accept_from(at));
-      while (!guest.reader().next() && guest.move()) std::this_thread::yield();
+      for (int looks = 0; !guest.reader().next() && guest.move(); ++looks) weir_test::between_looks(looks);
       guest.queue({Type::alive, {}, {}});
       if (says) guest.queue({Type::dead, {2, static_cast<std::uint64_t>(SocketError::Kind::gone)}, {"rank 2 is gone"}});
-      while (guest.has_to_write() && guest.move()) std::this_thread::yield();
+      for (int looks = 0; guest.has_to_write() && guest.move(); ++looks) weir_test::between_looks(looks);
     });
     const auto heard = heard_by(1, port);
     rank0.join();

@@ -11,6 +11,7 @@
 
 #include "core/ranks/engine.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "support/between_looks.hpp"
 #include "support/sanitizers.hpp"
 
 namespace {
@@ -110,7 +111,8 @@ TEST_F(RankMemory, stays_for_ever_where_a_message_cannot_be_given_up) {
   }
   engine_->stop(weir::Errc::rank_failed, "a test", nullptr, nullptr);
   const auto until = std::chrono::steady_clock::now() + 20s;
-  while (engine_->look().pending && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  for (int looks = 0; engine_->look().pending && std::chrono::steady_clock::now() < until; ++looks)
+    weir_test::between_looks(looks);
   EXPECT_GT(says_.looks, 1);
   EXPECT_FALSE(engine_->look().pending) << "it is still waited for";
   EXPECT_EQ(used(), before_ + bytes);

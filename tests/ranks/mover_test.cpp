@@ -12,6 +12,7 @@
 #include "core/ranks/engine.hpp"
 #include "core/ranks/opening.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "support/between_looks.hpp"
 #include "support/sanitizers.hpp"
 
 namespace {
@@ -83,9 +84,9 @@ class RankMoves : public ::testing::Test {
   std::size_t used() const { return weir::default_pool(cpu_).statistics().used; }
   void look_until(const std::function<bool()>& done) {
     const auto until = std::chrono::steady_clock::now() + 20s;
-    while (!done() && std::chrono::steady_clock::now() < until) {
+    for (int looks = 0; !done() && std::chrono::steady_clock::now() < until; ++looks) {
       static_cast<void>(engine_->look());
-      std::this_thread::yield();
+      weir_test::between_looks(looks);
     }
   }
   void SetUp() override {

@@ -27,6 +27,7 @@
 #include "ranks/programs.hpp"
 #include "ranks/scenes.hpp"
 #include "ranks/world.hpp"
+#include "support/between_looks.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -213,7 +214,8 @@ class Player {
       // What MPI may still write to is kept for ever (docs/collectives.md), so nothing is to be waited for.
       const bool by_mpi = std::string(all_.transport()).starts_with("MPI");
       const auto until = Clock::now() + (by_mpi ? Clock::duration(0) : Clock::duration(weir_test::liveness_limit));
-      while (weir::default_pool(device).statistics().used > before && Clock::now() < until) std::this_thread::yield();
+      for (int looks = 0; weir::default_pool(device).statistics().used > before && Clock::now() < until; ++looks)
+        weir_test::between_looks(looks);
       std::printf("rank %d has %s memory of its calls, and its stream is %s\n", rank_,
                   weir::default_pool(device).statistics().used > before ? "still" : "no", told_idle_ ? "idle" : "busy");
     }

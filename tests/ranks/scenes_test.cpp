@@ -20,6 +20,7 @@
 
 #include "ranks/scenes.hpp"
 #include "ranks/world.hpp"
+#include "support/between_looks.hpp"
 
 namespace {
 
@@ -73,14 +74,14 @@ class Scene : public ::testing::Test {
   }
   /// Returns once this process knows that the communicator has failed: others may know it earlier.
   void await_failure() const {
-    for (;;) {
+    for (int looks = 0;; ++looks) {
       try {
         static_cast<void>(comm_->without_failed());
         return;
       } catch (const weir::Error& error) {
         if (error.errc() != weir::Errc::not_ready) return;
       }
-      std::this_thread::yield();
+      weir_test::between_looks(looks);
     }
   }
   void sum() {

@@ -131,6 +131,10 @@ class Layers(Planted):
         status, output = self.check("check_layers", {})
         self.assertEqual(status, 0, output)
 
+    def test_threads_do_not_yield_without_end(self):
+        self.refused("src/core/runtime.cpp", "void f() { while (!done) std::this_thread::yield(); }\n")
+        self.refused("src/core/runtime.cpp", "void f() { while (!done) sched_yield(); }\n")
+
     def test_the_core_knows_no_backend(self):
         self.refused("src/core/runtime.cpp", '#include "backends/cpu/cpu_device.hpp"\n')
 

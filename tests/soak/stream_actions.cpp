@@ -130,7 +130,7 @@ void fail(Worker& w) {
     // Somebody else, who synchronises the device, may be about to say so.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (w.soak.ledger.times_told(failure) == 0 && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     require(w.soak.ledger.times_told(failure) == 1, "a failure that is told once");
     if (told_here) return expect_all(s, x, 1, "an array behind a failure");

@@ -8,6 +8,7 @@
 #include "bodies.hpp"
 #include "kernels.hpp"
 #include "machine.hpp"
+#include "support/between_looks.hpp"
 #include "watchdog.hpp"
 
 namespace weir::stress {
@@ -20,7 +21,8 @@ struct Gate {
   std::chrono::milliseconds limit;
   void operator()(std::size_t) const {
     const auto end = std::chrono::steady_clock::now() + limit;
-    while (!open->load() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    for (int looks = 0; !open->load() && std::chrono::steady_clock::now() < end; ++looks)
+      weir_test::between_looks(looks);
   }
 };
 struct Open {
@@ -416,7 +418,8 @@ void Machine::finish(Outcome& outcome) {
   guarded(end_of_program, outcome, [] { weir::synchronize(); });
   if (outcome.thrown.erase(end_of_program) > 0) complain("a synchronisation of all devices missed a failure");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (token_.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  for (int looks = 0; token_.use_count() > 1 && std::chrono::steady_clock::now() < end; ++looks)
+    weir_test::between_looks(looks);
   if (token_.use_count() > 1) complain("a host function was never destroyed");
 }
 

@@ -69,25 +69,25 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-/// Reads until the end or the deadline.
-std::string read_until(int pipe, std::chrono::steady_clock::time_point deadline) {
+/// Reads until the end, or until the limit is over.
+std::string read_within(int pipe, Limit& limit) {
   std::string text;
   char buffer[4096];
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return text;
+    if (limit.is_over()) return text;
     pollfd wait{pipe, POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>(left.count())) <= 0) return text;
+    const int ready = poll(&wait, 1, static_cast<int>(Limit::pause.count()));
+    if (ready == 0) continue;
+    if (ready < 0) return text;
     const ssize_t count = read(pipe, buffer, sizeof(buffer));
     if (count <= 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
   }
 }
 
-bool reap_until(pid_t child, int& status, std::chrono::steady_clock::time_point deadline) {
+bool reap_within(pid_t child, int& status, Limit& limit) {
   while (waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    if (limit.is_over()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
@@ -140,9 +140,9 @@ Outcome play(std::string_view scene, std::initializer_list<std::string_view> env
   close(pipe_ends[1]);
   Outcome outcome;
   if (failure == 0) {
-    const auto deadline = std::chrono::steady_clock::now() + child_limit;
-    outcome.output = read_until(pipe_ends[0], deadline);
-    outcome.ended = reap_until(child, outcome.status, deadline);
+    Limit limit(child_limit);
+    outcome.output = read_within(pipe_ends[0], limit);
+    outcome.ended = reap_within(child, outcome.status, limit);
     if (!outcome.ended) {
       kill(child, SIGKILL);
       waitpid(child, &outcome.status, 0);

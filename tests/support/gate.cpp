@@ -86,9 +86,9 @@ std::vector<int> Log::values() const {
 }
 
 bool eventually(FunctionRef<bool> predicate) {
-  const auto limit = std::chrono::steady_clock::now() + liveness_limit;
+  Limit limit(liveness_limit);
   for (int turn = 0; !predicate(); ++turn) {
-    if (std::chrono::steady_clock::now() > limit) return predicate();
+    if (limit.is_over()) return predicate();
     if (turn < 100) {
       std::this_thread::yield();
     } else {

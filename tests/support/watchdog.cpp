@@ -1,6 +1,7 @@
 // The thread that watches every test of a program.
 #include "support/watchdog.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -23,17 +24,18 @@ class Watchdog : public testing::EmptyTestEventListener {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
     name_ = std::string(test.test_suite_name()) + "." + test.name();
-    deadline_ = std::chrono::steady_clock::now() + limit_;
+    left_ = Limit(limit_);
     running_ = true;
     wake_.notify_all();
   }
   void begin_anew() {
     const std::lock_guard lock(mutex_);
-    deadline_ = std::chrono::steady_clock::now() + limit_;
+    left_ = Limit(limit_);
   }
-  std::chrono::steady_clock::time_point deadline() {
+  Limit::Clock::duration left() {
     const std::lock_guard lock(mutex_);
-    return deadline_;
+    left_.is_over();
+    return left_.left();
   }
   void OnTestEnd(const testing::TestInfo&) override {
     const std::lock_guard lock(mutex_);
@@ -58,8 +60,10 @@ class Watchdog : public testing::EmptyTestEventListener {
     while (!ended_) {
       if (!running_) {
         wake_.wait(lock);
-      } else if (wake_.wait_until(lock, deadline_) == std::cv_status::timeout && running_ && !ended_ &&
-                 std::chrono::steady_clock::now() >= deadline_) {
+        continue;
+      }
+      wake_.wait_for(lock, std::min<Limit::Clock::duration>(Limit::pause, left_.left()));
+      if (running_ && !ended_ && left_.is_over()) {
         std::fprintf(stderr, "watchdog: %s took longer than %d s: it hangs\n", name_.c_str(),
                      static_cast<int>(limit_.count()));
         std::abort();
@@ -71,7 +75,7 @@ class Watchdog : public testing::EmptyTestEventListener {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::string name_;
-  std::chrono::steady_clock::time_point deadline_;
+  Limit left_{limit_};
   bool running_ = false;
   bool ended_ = false;
   std::thread thread_;
@@ -87,7 +91,10 @@ std::chrono::seconds test_limit() {
 Alarm::Alarm(std::chrono::seconds limit, std::function<void()> function)
     : thread_([this, limit, function = std::move(function)] {
         std::unique_lock lock(mutex_);
-        if (!wake_.wait_for(lock, limit, [this] { return cancelled_; })) function();
+        for (Limit left(limit); !cancelled_ && !left.is_over();) {
+          wake_.wait_for(lock, std::min<Limit::Clock::duration>(Limit::pause, left.left()));
+        }
+        if (!cancelled_) function();
       }) {}
 
 Alarm::~Alarm() {
@@ -100,7 +107,7 @@ Alarm::~Alarm() {
 }
 
 void watch_anew() { only_one.load()->begin_anew(); }
-std::chrono::steady_clock::time_point test_deadline() { return only_one.load()->deadline(); }
+std::chrono::steady_clock::duration test_time_left() { return only_one.load()->left(); }
 
 bool install_watchdog() {
   auto* const watchdog = new Watchdog;

@@ -1,6 +1,7 @@
 // Ends the test program with a message if one test takes too long: a defect fails instead of hanging.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -20,6 +21,27 @@ std::chrono::seconds test_limit();
 inline constexpr std::chrono::seconds liveness_limit{10 * patience};
 inline constexpr std::chrono::seconds child_limit{30 * patience};
 
+/// A limit of time that a machine which stands still does not use up: between two looks half a second passes at most.
+class Limit {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Between two looks of whoever has nothing else to do.
+  static constexpr std::chrono::milliseconds pause{250};
+
+  explicit Limit(Clock::duration limit, Clock::time_point now = Clock::now()) : left_(limit), last_(now) {}
+  /// To be asked several times a second.
+  bool is_over(Clock::time_point now = Clock::now()) {
+    left_ -= std::min<Clock::duration>(now - last_, 2 * pause);
+    last_ = now;
+    return left_ <= Clock::duration::zero();
+  }
+  Clock::duration left() const { return left_; }
+
+ private:
+  Clock::duration left_;
+  Clock::time_point last_;
+};
+
 /// Calls a function unless it is destroyed before the time is up.
 class Alarm {
  public:
@@ -37,8 +59,8 @@ class Alarm {
 
 /// For a test of many programs, one after the other: from here on it has the whole time again.
 void watch_anew();
-/// When the running test has taken too long.
-std::chrono::steady_clock::time_point test_deadline();
+/// What is left of the running test's time.
+std::chrono::steady_clock::duration test_time_left();
 
 /// Starts the watch over every test of the program.
 bool install_watchdog();

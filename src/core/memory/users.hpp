@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <weir/detail/storage.hpp>
 
+#include "back_off.hpp"
 #include "backend.hpp"
 #include "thread_safety.hpp"
 
@@ -20,7 +20,7 @@ namespace weir::detail {
 
 inline void take(std::atomic_flag& flag) {
   for (int tries = 0; flag.test_and_set(std::memory_order_acquire); ++tries) {
-    if (tries > 100) std::this_thread::yield();
+    if (tries > 100) back_off(tries);
   }
 }
 

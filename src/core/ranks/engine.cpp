@@ -1,9 +1,9 @@
 // What one communicator has to do among processes.
 #include "core/ranks/engine.hpp"
 
-#include <thread>
 #include <utility>
 
+#include "back_off.hpp"
 #include "core/ranks/ranked_state.hpp"
 
 namespace weir::detail {
@@ -228,9 +228,10 @@ void RankEngine::drive(RankedCall& call) noexcept {
   progress.driven(true);
   auto moved_at = Clock::now();
   std::size_t bytes = 0;
+  int looks = 0;  // since something moved
   while (call.open()) {
     if (!link_->mutex.try_lock()) {
-      std::this_thread::yield();
+      back_off(looks++);
     } else {
       Look look;
       try {
@@ -244,6 +245,7 @@ void RankEngine::drive(RankedCall& call) noexcept {
       bytes = look.bytes;
       if (look.moved) {
         moved_at = Clock::now();
+        looks = 0;
         continue;
       }
       if (!look.pending) break;  // it waits for another stream, which this thread would keep from its processor
@@ -251,7 +253,7 @@ void RankEngine::drive(RankedCall& call) noexcept {
     const auto idle = Clock::now() - moved_at;
     if (idle > RankProgress::patience(bytes) / 4) break;
     // A busy machine would give the processor away for longer than a short message takes.
-    if (idle > patience_before_yielding) std::this_thread::yield();
+    if (idle > patience_before_yielding) back_off(looks++);
   }
   progress.driven(false);
   if (call.open()) progress.wake();

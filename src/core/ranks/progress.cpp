@@ -4,6 +4,7 @@
 
 #include <sys/prctl.h>
 
+#include "back_off.hpp"
 #include "core/ranks/engine.hpp"
 
 namespace weir::detail {
@@ -88,12 +89,14 @@ void RankProgress::run() {
   std::vector<std::shared_ptr<RankEngine>> engines;
   auto moved_at = Clock::now();
   std::chrono::microseconds pause = first_sleep;
+  int looks = 0;  // since something moved
   for (;;) {
     const RankEngine::Look look = look_at_all(engines);
     const auto now = Clock::now();
     if (look.moved) {
       moved_at = now;
       pause = first_sleep;
+      looks = 0;
     }
     if (drivers_.load(std::memory_order_relaxed) > 0) {
       std::this_thread::sleep_for(beside_host);
@@ -102,7 +105,7 @@ void RankProgress::run() {
     const bool patient = now - moved_at < patience(look.bytes);
     if (patient) {
       if (look.pending) {
-        std::this_thread::yield();
+        back_off(looks++);
       } else {
         std::this_thread::sleep_for(beside_host);
       }

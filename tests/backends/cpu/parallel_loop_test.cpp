@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/workers/runner.hpp"
+#include "support/between_looks.hpp"
 #include "support/shared_words.hpp"
 
 namespace weir_test {
@@ -84,7 +85,7 @@ TEST(ParallelLoops, end_when_the_last_helper_is_through) {
     loop.participate(open, runner, [] { return false; });
     loop.leave();
   });
-  while (!held.begun) std::this_thread::yield();
+  for (int looks = 0; !held.begun; ++looks) weir_test::between_looks(looks);
   std::atomic<bool> finished{false};
   std::thread owner([&] {
     Runner runner;

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/memory/cpu_pool.hpp"
 #include "own_device.hpp"
+#include "support/between_looks.hpp"
 
 namespace weir_test {
 namespace {
@@ -37,7 +38,7 @@ TEST_F(PoolEnds, another_threads_synchronisation_may_delete_a_pool_as_soon_as_it
     first.release_unshared(queue, true, queue.stream(), first.allocate(queue, 512, "test", {}), {});
     CpuPool& last = make_pool();
     std::thread synchroniser([&] { device_.after_synchronize(); });
-    while (first.statistics().reserved != 0) std::this_thread::yield();
+    for (int looks = 0; first.statistics().reserved != 0; ++looks) weir_test::between_looks(looks);
     last.close();
     synchroniser.join();
   }

@@ -16,6 +16,7 @@
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cpu/cpu_device.hpp"
+#include "support/between_looks.hpp"
 #include "support/gate.hpp"
 #include "support/sanitizers.hpp"
 
@@ -194,13 +195,13 @@ TEST(Formalities, that_a_worker_is_kept_from_are_waited_for_a_moment) {
     std::atomic<bool> kept{false}, answered{false};
     const auto keep = [&] {
       kept = true;
-      while (!answered && !is_asleep(asker)) std::this_thread::yield();
+      for (int looks = 0; !answered && !is_asleep(asker); ++looks) weir_test::between_looks(looks);
     };
     std::unique_ptr<weir::detail::Signal> signal = std::make_unique<Told<decltype(keep)>>(keep);
     b.signal_behind(b.tail(), signal);
     b.append_empty(weir::cpu::Origin{});
     std::thread worker([&b] { b.wait_until(b.tail()); });
-    while (!kept) std::this_thread::yield();
+    for (int looks = 0; !kept; ++looks) weir_test::between_looks(looks);
     yes = b.done();
     answered = true;
     worker.join();

@@ -11,11 +11,11 @@
 #include <fstream>
 #include <set>
 #include <string>
-#include <thread>
 
 #include <weir/weir.hpp>
 
 #include "backends/cuda/streams/threads.hpp"
+#include "support/between_looks.hpp"
 #include "support/child.hpp"
 #include "support/gate.hpp"
 
@@ -53,7 +53,7 @@ WEIR_SCENE(cuda_ends_with_tasks) {
   s.synchronize();
   auto task = weir::cuda::make_task([] {
     housekeeper = syscall(SYS_gettid);
-    while (!ending) std::this_thread::yield();
+    for (int looks = 0; !ending; ++looks) weir_test::between_looks(looks);
   });
   weir::cuda::TaskThread::housekeeper().post(task);
   auto behind = weir::cuda::make_task([] { ran_behind = true; });

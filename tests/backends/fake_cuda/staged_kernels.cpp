@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "back_off.hpp"
 #include "backends/fake_cuda/kernels.hpp"
 
 namespace weir::cuda {
@@ -15,7 +16,7 @@ namespace {
 std::uint32_t load(std::uint32_t& word) { return std::atomic_ref(word).load(std::memory_order_acquire); }
 void store(std::uint32_t& word, std::uint32_t value) { std::atomic_ref(word).store(value, std::memory_order_release); }
 void wait_for(std::uint32_t& word, std::uint32_t value) {
-  while (load(word) != value) std::this_thread::yield();
+  for (int looks = 0; load(word) != value; ++looks) detail::back_off(looks);
 }
 
 template <StagedWay way>

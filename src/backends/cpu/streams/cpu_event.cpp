@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "back_off.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "thread_safety.hpp"
 
@@ -31,7 +32,7 @@ std::uint32_t CpuEvent::lock() {
     if (tries < 100) {
       pause();
     } else {
-      yield();
+      detail::back_off(tries);
     }
     version = version_.load(std::memory_order_relaxed);
   }
@@ -80,7 +81,7 @@ CpuEvent::Mark CpuEvent::mark() const {
     if (tries < 100) {
       pause();
     } else {
-      yield();
+      detail::back_off(tries);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "back_off.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/workers/thread_start.hpp"
 
@@ -62,9 +63,9 @@ bool CpuQueue::replay_is_over(std::uint64_t sequence) const {
 }
 
 bool CpuQueue::finished(std::uint64_t sequence) {
-  constexpr int most_looks = 64;    // at a queue that a worker is about to bring to its end
-  constexpr int most_yields = 256;  // to a worker that those whom it woke keep from its core
-  constexpr int most_naps = 100;    // while other processes keep it from its core: its turn comes in some milliseconds
+  constexpr int most_looks = 64;   // at a queue that a worker is about to bring to its end
+  constexpr int most_yields = 64;  // to a worker that those whom it woke keep from its core
+  constexpr int most_naps = 100;   // while other processes keep it from its core: its turn comes in some milliseconds
   constexpr auto nap = std::chrono::microseconds(50);
   for (int looks = 0; !reached(sequence); ++looks) {
     if (looks == most_looks + most_yields + most_naps) return false;
@@ -81,7 +82,7 @@ bool CpuQueue::finished(std::uint64_t sequence) {
       if (looks < most_looks) {
         pause(4);
       } else if (looks < most_looks + most_yields) {
-        std::this_thread::yield();
+        detail::back_off(looks);
       } else {
         std::this_thread::sleep_for(nap);
       }

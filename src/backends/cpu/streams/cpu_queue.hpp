@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "back_off.hpp"
 #include "backend.hpp"
 #include "backends/cpu/streams/queue_failures.hpp"
 #include "backends/cpu/streams/record.hpp"
@@ -29,7 +30,7 @@ struct QueueParts {
   template <class T>
   using Data = T;
   static void pause() { cpu::pause(); }
-  static void yield() { cpu::yield(); }
+  static void back_off(int tries) { detail::back_off(tries); }
 
   struct Producer {
     std::byte* write = nullptr;

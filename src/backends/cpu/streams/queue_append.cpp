@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "back_off.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/graphs/cpu_graph.hpp"
 #include "backends/cpu/memory/memory_ops.hpp"
@@ -107,7 +108,7 @@ void CpuQueue::hold_back() {
     if (tries < 16) {
       pause(16);
     } else if (tries < busy_looks) {
-      yield();
+      detail::back_off(tries);
     } else {
       std::this_thread::sleep_for(between_looks);
     }

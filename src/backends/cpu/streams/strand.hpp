@@ -34,7 +34,7 @@ namespace weir::cpu {
 
 /// `Parts` says what a strand is made of:
 ///   Atomic<T>, Data<T>    std::atomic<T> and T; a model checker has its own
-///   pause(), yield()      of a thread that waits for a lock: for a moment, or for another thread to run
+///   pause(), back_off(tries)  of a thread that waits for a lock: for a moment, or for another thread to run
 ///   Producer, Consumer    the owner's data beside the tail, and beside done: see invariant 6
 ///   Listed                the owner's data beside the state
 ///   Waiter                what the owner adds to a waiter
@@ -324,7 +324,7 @@ class Strand {
     if (tries < 100) {
       Parts::pause();
     } else {
-      Parts::yield();
+      Parts::back_off(tries);
     }
   }
 

@@ -2,12 +2,13 @@
 #include "backends/cpu/workers/futex.hpp"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <climits>
 #include <ctime>
+
+#include "back_off.hpp"
 
 namespace weir::cpu {
 
@@ -33,15 +34,13 @@ int futex_wake(std::atomic<std::uint32_t>& word, int threads) {
   return static_cast<int>(futex(word, FUTEX_WAKE, static_cast<std::uint32_t>(threads), nullptr));
 }
 
-void yield() { sched_yield(); }
-
 void SpinLock::lock_slowly() {
   for (int tries = 0;; ++tries) {
     if (!taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire)) return;
     if (tries < 100) {
       pause();
     } else {
-      yield();
+      detail::back_off(tries);
     }
   }
 }

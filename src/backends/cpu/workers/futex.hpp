@@ -25,7 +25,6 @@ inline void pause() {
 inline void pause(int times) {
   for (int i = 0; i < times; ++i) pause();
 }
-void yield();
 /// Asks for a line of memory that will be written soon, and that another core may have.
 inline void prefetch_to_write(const void* at) {
 #if defined(__x86_64__)

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "back_off.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "thread_safety.hpp"
 
@@ -13,7 +14,7 @@ namespace weir::cpu {
 
 /// `Parts` says what the list is made of; a model checker has its own:
 ///   Atomic<T>, Data<T>, Lock, Guard   std::atomic<T>, T, and a lock with its scope
-///   core(), yield(), wake(word)       where the caller runs, its wait for another thread, and the call of a sleeper
+///   core(), back_off(looks), wake(word)  where the caller runs, its wait for another thread, and the call of a sleeper
 template <class Parts>
 class BasicSleepers {
   template <class T>
@@ -78,7 +79,7 @@ bool BasicSleepers<Parts>::get_up(Bed& bed) {
     }
   }
   // Whoever took the bed from the list is still to write to it.
-  while (bed.called.load(std::memory_order_acquire) == 0) Parts::yield();
+  for (int looks = 0; bed.called.load(std::memory_order_acquire) == 0; ++looks) Parts::back_off(looks);
   return false;
 }
 
@@ -110,7 +111,7 @@ struct ThreadParts {
   using Lock = SpinLock;
   using Guard = SpinGuard;
   static int core() { return sched_getcpu(); }
-  static void yield() { cpu::yield(); }
+  static void back_off(int looks) { detail::back_off(looks); }
   static void wake(std::atomic<std::uint32_t>& word) { futex_wake(word, 1); }
 };
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "back_off.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/threads.hpp"
 
@@ -37,9 +38,12 @@ bool start(void (*run)(void* threads), CopyThreads& threads) noexcept {
 /// For a word that the device is about to write: first the core looks, then others get it, and then it rests.
 class Patience {
  public:
-  void renew() { since_ = Clock::now(); }
+  void renew() {
+    since_ = Clock::now();
+    looks_ = 0;
+  }
   Clock::duration spent() const { return Clock::now() - since_; }
-  void pause() const {
+  void pause() {
     constexpr auto spins = std::chrono::microseconds(50);
     constexpr auto yields = std::chrono::milliseconds(1);
     const auto waited = spent();
@@ -48,7 +52,7 @@ class Patience {
       for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
 #endif
     } else if (waited < yields) {
-      std::this_thread::yield();
+      detail::back_off(looks_++);
     } else {
       std::this_thread::sleep_for(spins);
     }
@@ -56,6 +60,7 @@ class Patience {
 
  private:
   Clock::time_point since_ = Clock::now();
+  int looks_ = 0;
 };
 
 /// Notes it if the device does not answer any more.

@@ -4,10 +4,10 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "back_off.hpp"
 #include "backends/cuda/cuda_error.hpp"
 
 namespace weir::cuda {
@@ -186,6 +186,7 @@ void Poller::serve() noexcept {
   gate_.leave();
   Polls polls;
   Clock::time_point lately = Clock::now();
+  int looks = 0;  // since then
   Clock::time_point awake_until{};
   for (;;) {
     Reached* inbox = nullptr;
@@ -209,9 +210,12 @@ void Poller::serve() noexcept {
     gate_.leave();
     if (polls.empty()) continue;
     const Clock::time_point now = Clock::now();
-    if (any) lately = now;
+    if (any) {
+      lately = now;
+      looks = 0;
+    }
     if (now - lately < spin) {
-      std::this_thread::yield();
+      detail::back_off(looks++);
       continue;
     }
     const auto pause =

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "back_off.hpp"
 #include "backends/fake_cuda/nccl/loops.hpp"
 
 namespace fake_nccl {
@@ -53,9 +54,9 @@ bool meet(Shared& shared, int size, const std::atomic<bool>& stopped) {
     shared.round.fetch_add(1);
     return true;
   }
-  while (shared.round.load() == round) {
+  for (int looks = 0; shared.round.load() == round; ++looks) {
     if (stopped.load()) return false;
-    sched_yield();
+    weir::detail::back_off(looks);
   }
   return true;
 }
@@ -86,7 +87,7 @@ Shared* join(const char* id, int rank, int size) {
   if (memory == MAP_FAILED) return nullptr;
   auto& shared = *static_cast<Shared*>(memory);  // all zero at first
   shared.joined.fetch_add(1);
-  while (shared.joined.load() < static_cast<unsigned>(size)) sched_yield();
+  for (int looks = 0; shared.joined.load() < static_cast<unsigned>(size); ++looks) weir::detail::back_off(looks);
   if (rank == 0) shm_unlink(id);
   return &shared;
 }
