@@ -8,8 +8,8 @@ namespace weir::detail {
 
 /// Lets others run, `looks` being the number of looks before. One in 64 times it sleeps: threads that yield without end beside
 /// threads that compute and sleep in turn keep those of other processes waiting for seconds (decision 0038).
-inline void back_off(int looks) {
-  constexpr int turn = 64;
+inline void back_off(unsigned looks) {
+  constexpr unsigned turn = 64;
   if (looks % turn != turn - 1) {
     std::this_thread::yield();
   } else {

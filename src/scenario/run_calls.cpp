@@ -246,7 +246,7 @@ void RunState::query(const recorded::Command& command, SourceLocation where) {
     if (asked.backend() == "sim") static_cast<void>(done());
     return;
   }
-  for (unsigned looks = 0; !done(); ++looks) detail::back_off(static_cast<int>(looks % 64));
+  for (unsigned looks = 0; !done(); ++looks) detail::back_off(looks);
 }
 
 void RunState::host_access(const recorded::Command& command, SourceLocation where) {
