@@ -24,7 +24,7 @@ std::vector<std::optional<weir::Error>> run(Fault fault, unsigned seed) {
   const int step = static_cast<int>(random() % 30);
   const bool waits_often = random() % 2 == 0;
   Ranks ranks(n, {.name = "faulty", .timeout = std::chrono::milliseconds(fault == Fault::does_not_come ? 30 : 20'000)});
-  const auto x = ranks.arrays<int>(100, [](std::size_t, std::size_t) { return 1; });
+  const auto x = ranks.arrays<int>(seed % 3 == 2 ? many : 100, [](std::size_t, std::size_t) { return 1; });
   std::vector<std::optional<weir::Error>> heard(n);
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < n; ++r) {

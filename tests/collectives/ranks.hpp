@@ -47,12 +47,20 @@ inline std::vector<weir::Device> devices_of(std::size_t ranks) {
     GTEST_SKIP() << "needs " << (count) << " devices, and " << most_ranks() << " are here"; \
   }
 
+#define WEIR_NEEDS_GPUS                                 \
+  if (on_cpu()) GTEST_SKIP() << "this is said of GPUs"; \
+  WEIR_NEEDS_RANKS(2u)
+
+/// So many ints NCCL reduces; far fewer are reduced by kernels of Weir's where GPUs reach each other.
+inline constexpr std::size_t many = 70'000;
+
 inline std::vector<int> ints(std::size_t count, int value) { return std::vector<int>(count, value); }
 
 /// Rank i is device i, as far as there are that many.
 struct Ranks {
-  explicit Ranks(std::size_t count, const weir::CommunicatorOptions& options = {}) {
-    const std::vector<weir::Device> devices = devices_of(count);
+  explicit Ranks(std::size_t count, const weir::CommunicatorOptions& options = {})
+      : Ranks(devices_of(count), options) {}
+  explicit Ranks(const std::vector<weir::Device>& devices, const weir::CommunicatorOptions& options = {}) {
     for (const weir::Device device : devices) streams.emplace_back(device);
     comms = weir::communicators(devices, options);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/cuda/collectives/reduce_kernels.hpp"
 #include "backends/cuda/collectives/widen_kernels.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/condition_kernels.hpp"
@@ -64,6 +65,7 @@ void CudaDevice::start(SourceLocation where) {
   check(load_strided_kernels(), "weir: starting a device", name_, where);
   check(load_staged_kernels(), "weir: starting a device", name_, where);
   check(load_widen_kernels(), "weir: starting a device", name_, where);
+  check(load_reduce_kernels(), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   check(load_clock_kernel(), "weir: starting a device", name_, where);
   check(load_flag_kernel(), "weir: starting a device", name_, where);

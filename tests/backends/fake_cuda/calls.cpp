@@ -173,6 +173,15 @@ Pause::~Pause() {
   unpark();
 }
 
+OutOfReach::OutOfReach(int device, int peer) : device_(device), peer_(peer) {
+  const std::lock_guard guard(world().mutex);
+  world().devices.at(static_cast<std::size_t>(device_))->out_of_reach.insert(peer_);
+}
+OutOfReach::~OutOfReach() {
+  const std::lock_guard guard(world().mutex);
+  world().devices.at(static_cast<std::size_t>(device_))->out_of_reach.erase(peer_);
+}
+
 HoldCalls::HoldCalls(const std::string& name) : name_(name) {
   const Hidden hidden;
   ++counter_of(name_).holds;

@@ -129,7 +129,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   FAKE_CALL(cudaDeviceCanAccessPeer, plain, {
     if (!exists(device) || !exists(peer)) return cudaErrorInvalidDevice;
-    *can = device != peer ? 1 : 0;
+    *can = device != peer && device_at(device).out_of_reach.count(peer) == 0 ? 1 : 0;
     return cudaSuccess;
   });
 }

@@ -48,6 +48,19 @@ class HoldCalls {
   std::string name_;
 };
 
+/// While it lives, a device does not reach another one's memory.
+class OutOfReach {
+ public:
+  OutOfReach(int device, int peer);
+  ~OutOfReach();
+  OutOfReach(const OutOfReach&) = delete;
+  OutOfReach& operator=(const OutOfReach&) = delete;
+
+ private:
+  int device_;
+  int peer_;
+};
+
 /// What would crash in the driver, as one sentence each: "R211: cudaStreamQuery of stream 7, which another thread
 /// captures". Such a call ends the process, but for calls while violations are recorded.
 class RecordViolations {

@@ -85,6 +85,7 @@ struct Device {
   std::size_t reserved_elsewhere = 0;
   std::size_t used = 0;
   std::set<int> peers;
+  std::set<int> out_of_reach;
 };
 
 /// A call on its way: the lock, and what it saw to be done.

@@ -62,6 +62,10 @@ void watch_part(NcclPart& part) {
 
 }  // namespace
 
+bool LastHanded::OfDevice::stands_in(const CudaQueue& queue) const noexcept {
+  return in == &queue && owner == queue.owner();
+}
+
 CallOrder& CallOrder::instance() {
   static auto& order = *new CallOrder;
   return order;

@@ -47,7 +47,10 @@ struct LastHanded {
     std::uint64_t tag = 0;  ///< the communicator's
     bool by_nccl = true;    ///< else it moved nothing for that rank, and NCCL does not know of it
     std::shared_ptr<StockEvent> end;
-    const CudaQueue* in = nullptr;  ///< where a graph's launch was the last, and its end stands; else null
+    const CudaQueue* in = nullptr;  ///< where its end stands; null: in another stream than its devices
+    StreamId owner = 0;             ///< of that queue, then
+    /// What comes into the queue now is behind it.
+    bool stands_in(const CudaQueue& queue) const noexcept;
   };
   std::vector<OfDevice> devices;
 };

@@ -115,10 +115,12 @@ Handing::Outcome Handing::run() {
     if (!target.direct) target.part->set_written_by_lane(true);
   }
   if (!call_.open()) return Outcome::is_over;  // who fails it from here on leaves words to the lanes
-  by_copies_ = suits_copies(*transport_.ranks(), call_);
+  const NcclRanks& ranks = *transport_.ranks();
+  if (ranks.boxes.suit(call_.share(0).request)) way_ = Way::boxes;
+  if (suits_copies(ranks, call_)) way_ = Way::copies;
   come_behind_all();
   stage();
-  by_copies_ ? copy_parts() : call_nccl();
+  way_ == Way::boxes ? reduce_in_boxes() : way_ == Way::copies ? copy_parts() : call_nccl();
   go_on();
   is_with_nccl_ = true;
   watch_ends();
@@ -175,13 +177,14 @@ void Handing::come_behind_all() {
     const int device = target.lane->device().index();
     if (target.beside) wait_in(target.stream, target.part->ready->get(), device, where_);
     const CollectiveShare share = call_.share(i);
-    target.by_nccl = !by_copies_ &&
+    target.by_nccl = way_ == Way::nccl &&
                      (!has_two_sides(share.request.kind) || share.request.in.count() + share.request.out.count() != 0);
     const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
     // NCCL itself keeps the order of those of one communicator.
-    const bool known = before.tag == transport_.tag() && before.by_nccl && target.by_nccl;
+    const bool known =
+        (before.tag == transport_.tag() && before.by_nccl && target.by_nccl) || before.stands_in(target.in());
     if (before.end != nullptr && !known) wait_in(target.stream, before.end->get(), device, where_);
-    if (!by_copies_ && (is_ordered_by_data(share.request.kind) || (nothing && target.by_nccl))) continue;
+    if (way_ != Way::copies && (is_ordered_by_data(share.request.kind) || (nothing && target.by_nccl))) continue;
     for (const Target& other : targets_) {
       if (&other != &target) wait_in(target.stream, other.part->ready->get(), device, where_);
     }
@@ -218,6 +221,13 @@ void Handing::call_nccl() {
   const NcclResult end = nccl().GroupEnd();
   check_nccl(answer, "a call of NCCL", where_);
   check_nccl(end, "ncclGroupEnd", where_);
+}
+
+void Handing::reduce_in_boxes() {
+  std::vector<ReduceBoxes::Side> sides;
+  for (const Target& target : targets_) sides.push_back({target.rank, target.from, target.to, target.stream});
+  const detail::LockGuard whole(group_launches());
+  transport_.ranks()->boxes.reduce(call_.share(0).request, sides, where_);
 }
 
 void Handing::copy_parts() {
@@ -271,7 +281,8 @@ void Handing::go_on() {
       part.set_handed();
     }
     part.failures().set_tag(part.place(), transport_.tag());
-    last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end};
+    last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end,
+                                                               &target.in(), target.in().owner()};
   }
 }
 

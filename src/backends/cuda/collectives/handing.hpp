@@ -44,6 +44,7 @@ class Handing {
     void* from = nullptr;
     void* to = nullptr;
     std::shared_ptr<StockEvent> end = nullptr;
+    CudaQueue& in() const { return beside ? *lane : part->queue(); }
   };
   bool take_parts();
   bool make_what_it_needs();
@@ -52,6 +53,7 @@ class Handing {
   void mark_in_lane(Target& target);
   void stage();
   void copy_parts();
+  void reduce_in_boxes();
   void call_nccl();
   NcclResult call_nccl(const Target& target, const detail::CollectiveShare& share);
   void go_on();
@@ -63,7 +65,12 @@ class Handing {
   detail::CollectiveCall& call_;
   const bool hurry_;
   const SourceLocation where_;
-  bool by_copies_ = false;  ///< by the GPUs' copy engines
+  enum class Way {
+    nccl,
+    boxes,  ///< by kernels of ours: what is small
+    copies  ///< by the GPUs' copy engines: what is large
+  };
+  Way way_ = Way::nccl;
   bool is_with_nccl_ = false;
   std::vector<Target> targets_;
   Staging staging_;

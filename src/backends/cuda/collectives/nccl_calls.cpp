@@ -13,16 +13,6 @@ using detail::CollectiveRequest;
 using detail::CollectiveShare;
 using detail::Reduction;
 
-NcclOperation operation_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::multiplies: return NcclOperation::product;
-    case Reduction::minimum: return NcclOperation::minimum;
-    case Reduction::maximum: return NcclOperation::maximum;
-    case Reduction::average: return NcclOperation::average;
-    default: return NcclOperation::sum;
-  }
-}
-
 /// gather, scatter and all_to_all: a send and a receive for each two ranks.
 NcclResult exchange(const CollectiveShare& share, const NcclSide& side) {
   const NcclLibrary& library = nccl();
@@ -69,6 +59,16 @@ NcclResult exchange(const CollectiveShare& share, const NcclSide& side) {
 
 }  // namespace
 
+NcclOperation nccl_operation(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::multiplies: return NcclOperation::product;
+    case Reduction::minimum: return NcclOperation::minimum;
+    case Reduction::maximum: return NcclOperation::maximum;
+    case Reduction::average: return NcclOperation::average;
+    default: return NcclOperation::sum;
+  }
+}
+
 bool has_two_sides(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send || kind == CollectiveKind::receive;
 }
@@ -106,7 +106,7 @@ NcclResult call_nccl_for(const CollectiveShare& share, const NcclSide& side) {
   NcclCommunicator* const comm = side.comm;
   const bool reduced = request.reduction != Reduction::none;
   const NcclElements elements = nccl_elements(request.in.present() ? request.in : request.out, reduced);
-  const NcclOperation operation = operation_of(request.reduction);
+  const NcclOperation operation = nccl_operation(request.reduction);
   const std::size_t in = request.in.count() * elements.per_element;
   const std::size_t out = request.out.count() * elements.per_element;
   switch (request.kind) {

@@ -31,6 +31,7 @@ bool moves_nothing(const detail::CollectiveRequest& request);
 /// Whether every rank's NCCL kernel comes behind all ranks' streams by what it needs of them.
 bool is_ordered_by_data(detail::CollectiveKind kind);
 
+NcclOperation nccl_operation(detail::Reduction reduction);
 /// In a group of NCCL's. Not for what moves nothing.
 NcclResult call_nccl_for(const detail::CollectiveShare& share, const NcclSide& side);
 

@@ -95,6 +95,7 @@ void look_if_stuck(const std::shared_ptr<NcclRanks>& ranks, std::uint64_t owner)
       failed.push_back({ranks->devices[r], ranks->comms[r], static_cast<int>(r), ranks->scratch[r]});
     }
     ranks->comms.clear();
+    ranks->boxes.stop();
   }
   set_free(ranks, std::move(failed));
 }
@@ -188,6 +189,7 @@ void make_ranks(NcclRanks& all, SourceLocation where) {
     make_first_calls(callers, where);
     prepare_copies(all, where);
   }
+  all.boxes.make(all.devices, all.lanes, where);
   all.made.store(true, std::memory_order_release);
 }
 

@@ -12,6 +12,7 @@
 #include <weir/error.hpp>
 
 #include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/reduce_boxes.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "thread_safety.hpp"
 
@@ -55,7 +56,8 @@ struct NcclRanks {
   std::vector<NcclLibrary::Comm> comms;  ///< empty: not made yet, or stopped
   std::vector<CudaQueue*> lanes;         ///< for what cannot go to the user's stream itself
   std::vector<void*> scratch;            ///< a few bytes on each device, for barriers
-  std::atomic<bool> made{false};         ///< all of these are there
+  ReduceBoxes boxes;
+  std::atomic<bool> made{false};  ///< all of these are there
   CallsWithNccl calls;
   std::atomic<std::size_t> in_graphs{0};  ///< nodes whose kernels are its communicators'
 };

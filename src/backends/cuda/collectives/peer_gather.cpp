@@ -2,7 +2,6 @@
 #include "backends/cuda/collectives/peer_gather.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "backends/cuda/collectives/nccl_transport.hpp"
 #include "backends/cuda/collectives/staging.hpp"
@@ -19,14 +18,6 @@ namespace {
 constexpr std::size_t least_part = std::size_t{8} << 20;  ///< bytes; below, NCCL's one kernel is there sooner
 
 constexpr const char* gathering = "weir: a collective";
-
-bool all_reach_all(const NcclRanks& ranks) {
-  const auto& devices = ranks.devices;
-  return std::all_of(devices.begin(), devices.end(), [&](const CudaDevice* device) {
-    return std::all_of(devices.begin(), devices.end(),
-                       [&](const CudaDevice* peer) { return peer == device || device->can_access(peer->index()); });
-  });
-}
 
 void copy_from_peer(CudaQueue& lane, void* to, CudaQueue& peer, const void* from, std::size_t bytes,
                     SourceLocation where) {
@@ -52,6 +43,13 @@ StockEvent event_behind(CudaQueue& lane, cudaStream_t stream, SourceLocation whe
 
 }  // namespace
 
+bool all_reach_all(const std::vector<CudaDevice*>& devices) {
+  return std::all_of(devices.begin(), devices.end(), [&](const CudaDevice* device) {
+    return std::all_of(devices.begin(), devices.end(),
+                       [&](const CudaDevice* peer) { return peer == device || device->can_access(peer->index()); });
+  });
+}
+
 bool suits_copies(const NcclRanks& ranks, const detail::CollectiveCall& call) {
   const std::size_t size = ranks.devices.size();
   for (std::size_t i = 0; i < size; ++i) {
@@ -60,11 +58,11 @@ bool suits_copies(const NcclRanks& ranks, const detail::CollectiveCall& call) {
     if (request.in.count() * request.in.layout.element_bytes < least_part) return false;
     if (needs_staging(request.in, false) || needs_staging(request.out, false)) return false;
   }
-  return size > 1 && all_reach_all(ranks);
+  return size > 1 && all_reach_all(ranks.devices);
 }
 
 void prepare_copies(const NcclRanks& ranks, SourceLocation where) {
-  if (!all_reach_all(ranks)) return;
+  if (!all_reach_all(ranks.devices)) return;
   for (std::size_t to = 0; to < ranks.lanes.size(); ++to) {
     for (std::size_t from = 0; from < ranks.lanes.size(); ++from) {
       if (from == to) continue;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include <weir/error.hpp>
 
@@ -13,8 +14,11 @@
 
 namespace weir::cuda {
 
+class CudaDevice;
 class CudaQueue;
 struct NcclRanks;
+
+bool all_reach_all(const std::vector<CudaDevice*>& devices);
 
 /// Whether copies do a call better than NCCL does: every GPU reaches every other one's memory, and the parts are dense and large.
 bool suits_copies(const NcclRanks& ranks, const detail::CollectiveCall& call);

@@ -22,7 +22,9 @@ namespace weir::cuda {
 
 class CudaDevice;
 class CudaQueue;
+class ReduceBoxes;
 struct CudaEvent;
+struct NcclRanks;
 
 /// The driver's nodes that one node of the form became.
 struct DriverNodes {
@@ -179,6 +181,10 @@ class DriverGraph {
                       const detail::CapturedCollective& collective);
   void call_collective(const detail::CapturedCollective& collective, std::vector<Side>& sides, DriverNodes& became,
                        SourceLocation where);
+  static void reduce_in_boxes(const detail::CapturedCollective& collective, const std::vector<Side>& sides,
+                              const ReduceBoxes& boxes, SourceLocation where);
+  static void call_nccl_for_all(const detail::CapturedCollective& collective, const std::vector<Side>& sides,
+                                const NcclRanks& ranks, SourceLocation where);
   void forget_unused_ends() noexcept;
   void add_child(const detail::GraphForm& form, std::uint32_t node, const Nodes& behind);
   void add_conditional(const detail::GraphForm& form, const Members& members, std::uint32_t node, const Nodes& behind);

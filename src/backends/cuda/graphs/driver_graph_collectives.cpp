@@ -7,6 +7,7 @@
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
+#include "backends/cuda/collectives/reduce_boxes.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
@@ -19,6 +20,35 @@ using detail::CapturedCollective;
 using detail::CollectiveShare;
 using detail::FormNode;
 using detail::GraphForm;
+
+void DriverGraph::reduce_in_boxes(const CapturedCollective& collective, const std::vector<Side>& sides,
+                                  const ReduceBoxes& boxes, SourceLocation where) {
+  std::vector<ReduceBoxes::Side> shares;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const CollectiveShare share = collective.share(i);
+    shares.push_back({static_cast<std::size_t>(share.rank), share.request.in.data, share.request.out.data,
+                      sides[i].queue->stream(where)});
+  }
+  boxes.reduce(collective.share(0).request, shares, where);
+}
+
+void DriverGraph::call_nccl_for_all(const CapturedCollective& collective, const std::vector<Side>& sides,
+                                    const NcclRanks& ranks, SourceLocation where) {
+  check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
+  NcclResult answer = NcclResult::success;
+  for (std::size_t i = 0; i < sides.size() && answer == NcclResult::success; ++i) {
+    const CollectiveShare share = collective.share(i);
+    const auto& request = share.request;
+    if (has_two_sides(request.kind) && request.in.count() + request.out.count() == 0) continue;
+    const auto rank = static_cast<std::size_t>(share.rank);
+    void* const from = request.kind == detail::CollectiveKind::broadcast ? request.out.data : request.in.data;
+    answer = call_nccl_for(
+        share, {ranks.comms[rank], rank, ranks.comms.size(), from, request.out.data, sides[i].queue->stream(where)});
+  }
+  const NcclResult end = nccl().GroupEnd();
+  check_nccl(answer, "a call of NCCL", where);
+  check_nccl(end, "ncclGroupEnd", where);
+}
 
 void DriverGraph::open_part(CudaQueue& queue, std::size_t node, std::size_t index, SourceLocation where) {
   OpenPart part{node, index, &queue, {}, nullptr};
@@ -137,20 +167,11 @@ void DriverGraph::call_collective(const CapturedCollective& collective, std::vec
     const NcclRanks& ranks = *transport.ranks();
     const DeviceScope scope(sides.front().queue->device().index());
     const detail::LockGuard whole(group_launches());
-    check_nccl(nccl().GroupStart(), "ncclGroupStart", where);
-    NcclResult answer = NcclResult::success;
-    for (std::size_t i = 0; i < sides.size() && answer == NcclResult::success; ++i) {
-      const CollectiveShare share = collective.share(i);
-      const auto& request = share.request;
-      if (has_two_sides(request.kind) && request.in.count() + request.out.count() == 0) continue;
-      const auto rank = static_cast<std::size_t>(share.rank);
-      void* const from = request.kind == detail::CollectiveKind::broadcast ? request.out.data : request.in.data;
-      answer = call_nccl_for(
-          share, {ranks.comms[rank], rank, ranks.comms.size(), from, request.out.data, sides[i].queue->stream(where)});
+    if (ranks.boxes.suit(collective.share(0).request)) {
+      reduce_in_boxes(collective, sides, ranks.boxes, where);
+    } else {
+      call_nccl_for_all(collective, sides, ranks, where);
     }
-    const NcclResult end = nccl().GroupEnd();
-    check_nccl(answer, "a call of NCCL", where);
-    check_nccl(end, "ncclGroupEnd", where);
   }
   own(keep_for_graph(transport.ranks()));
   for (Side& side : sides) {

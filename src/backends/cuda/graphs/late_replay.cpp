@@ -235,7 +235,7 @@ void CudaGraph::come_behind_collectives(cudaStream_t stream, const CudaQueue& qu
   for (const int device : ranks_devices_) {
     if (static_cast<std::size_t>(device) >= last.devices.size()) continue;
     const LastHanded::OfDevice& before = last.devices[static_cast<std::size_t>(device)];
-    if (before.end == nullptr || before.in == &queue || before.end.get() == seen) continue;
+    if (before.end == nullptr || before.stands_in(queue) || before.end.get() == seen) continue;
     wait_in(stream, before.end->get(), device, where);
     seen = before.end.get();
   }
@@ -243,7 +243,8 @@ void CudaGraph::come_behind_collectives(cudaStream_t stream, const CudaQueue& qu
 
 void CudaGraph::note_last(LastHanded& last, const std::shared_ptr<StockEvent>& end, const CudaQueue* in) const {
   last.devices.resize(std::max(last.devices.size(), static_cast<std::size_t>(driver().device_count)));
-  for (const int device : ranks_devices_) last.devices[static_cast<std::size_t>(device)] = {0, false, end, in};
+  const StreamId owner = in != nullptr ? in->owner() : 0;
+  for (const int device : ranks_devices_) last.devices[static_cast<std::size_t>(device)] = {0, false, end, in, owner};
 }
 
 }  // namespace weir::cuda

@@ -26,7 +26,7 @@ constexpr const char* word_waited_by = "cuStreamWaitValue32";
 std::size_t waiting() { return weir::cuda::StandingWaits::instance().waiting(); }
 
 std::vector<weir::Array<int>> ones(const Ranks& ranks) {
-  return ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  return ranks.arrays<int>(many, [](std::size_t, std::size_t) { return 1; });
 }
 
 /// No communicator of these GPUs was made before in this program.
@@ -69,7 +69,7 @@ TEST(CommunicatorsMade, wait_for_calls_that_are_whole_and_cannot_be_handed_over_
   EXPECT_TRUE(eventually([&] { return making.is_over(); }));
   ranks.synchronize();
   EXPECT_EQ(after.value(), 1);
-  EXPECT_EQ(x[1].to_host(), std::vector<int>(8, 2));
+  EXPECT_EQ(x[1].to_host(), ints(many, 2));
 }
 
 //  while NCCL is about to make a communicator:  s0: |A| mark   then  s1: |A|
@@ -94,7 +94,7 @@ TEST(CommunicatorsMade, keep_out_of_streams_what_waits_for_calls_that_come_meanw
   calling.join();
   ranks.synchronize();
   EXPECT_EQ(after.value(0) + after.value(1), 2);
-  EXPECT_EQ(x[1].to_host(), std::vector<int>(8, 2));
+  EXPECT_EQ(x[1].to_host(), ints(many, 2));
 }
 
 /// A thread that waits for a stream to end with an error.
@@ -163,7 +163,7 @@ TEST(CommunicatorsMade, put_no_timeout_off) {
   held.reset();
   EXPECT_TRUE(eventually([&] { return making.is_over(); }));
   beside.synchronize();
-  EXPECT_EQ(y[1].to_host(), std::vector<int>(8, 2));
+  EXPECT_EQ(y[1].to_host(), ints(many, 2));
   EXPECT_TRUE(fails_with(weir::Errc::collective_timeout, [&] { ranks.streams[1].synchronize(); }));
 }
 
@@ -186,8 +186,8 @@ TEST(CommunicatorsMade, at_their_first_call_come_behind_calls_that_streams_wait_
   for (const weir::Stream& stream : streams) stream.synchronize();
   ranks.synchronize();
   EXPECT_EQ(after.value(), 1);
-  EXPECT_EQ(x[2].to_host(), std::vector<int>(8, 3));
-  EXPECT_EQ(y[2].to_host(), std::vector<int>(8, 3));
+  EXPECT_EQ(x[2].to_host(), ints(many, 3));
+  EXPECT_EQ(y[2].to_host(), ints(many, 3));
 }
 
 }  // namespace

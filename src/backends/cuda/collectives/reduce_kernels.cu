@@ -1,0 +1,82 @@
+// A block for each part.
+#include "backends/cuda/collectives/reduce_kernels.hpp"
+
+#include <cuda/atomic>
+
+#include "backends/cuda/collectives/reduce_parts.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+constexpr unsigned most_threads = 256;
+constexpr unsigned looks_between_stops = 1024;
+
+using Mark = ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system>;
+
+/// Whether a rank's elements have come; false: nobody is to wait for them.
+__device__ bool wait_for(std::uint32_t& come, std::uint32_t call, const std::uint32_t* stop) {
+  const Mark mark(come);
+  for (unsigned looks = 1; mark.load(::cuda::memory_order_acquire) != call; ++looks) {
+    if (looks % looks_between_stops == 0 && *static_cast<const volatile std::uint32_t*>(stop) != 0) return false;
+  }
+  return true;
+}
+
+template <class T>
+__global__ void box_reduce(const __grid_constant__ BoxReduce share) {
+  const BoxPart<T> part(share, blockIdx.x);
+  // Each begins with the next rank: none is written to by all at once.
+  for (std::uint32_t step = 1; step < share.ranks; ++step) {
+    T* const there = part.elements((share.rank + step) % share.ranks, share.rank);
+    for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) there[i] = part.from[i];
+  }
+  __syncthreads();
+  bool come = true;
+  const std::uint32_t other = threadIdx.x;
+  if (other < share.ranks && other != share.rank) {
+    Mark(part.come(other, share.rank)).store(part.call, ::cuda::memory_order_release);
+    come = wait_for(part.come(share.rank, other), part.call, share.stop);
+  }
+  if (__syncthreads_and(come) == 0) return;
+  for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) part.to[i] = reduced(part, i);
+  if (threadIdx.x == 0) part.head(share.rank).calls = part.call;
+}
+
+struct Kernel {
+  std::size_t element_bytes;
+  const void* function;
+};
+Kernel kernel_of(NcclType type) {
+  return with_element(type, [](auto element) {
+    using T = decltype(element);
+    return Kernel{sizeof(T), reinterpret_cast<const void*>(&box_reduce<T>)};
+  });
+}
+
+}  // namespace
+
+std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
+
+cudaError_t launch_box_reduce(const BoxReduce& share, cudaStream_t stream) {
+  const Kernel kernel = kernel_of(share.type);
+  const std::size_t part_elements = box_part_bytes / kernel.element_bytes;
+  const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
+  const std::size_t of_block = share.count < part_elements ? share.count : part_elements;
+  constexpr unsigned warp = 32;
+  const auto warps = static_cast<unsigned>((of_block + warp - 1) / warp);
+  const unsigned threads = warps * warp < most_threads ? warps * warp : most_threads;
+  void* arguments[] = {const_cast<BoxReduce*>(&share)};
+  return cudaLaunchKernel(kernel.function, dim3(blocks), dim3(threads), arguments, 0, stream);
+}
+
+cudaError_t load_reduce_kernels() {
+  for (int type = 0; type <= static_cast<int>(NcclType::bf16); ++type) {
+    cudaFuncAttributes attributes;
+    const cudaError_t answer = cudaFuncGetAttributes(&attributes, kernel_of(static_cast<NcclType>(type)).function);
+    if (answer != cudaSuccess) return answer;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace weir::cuda

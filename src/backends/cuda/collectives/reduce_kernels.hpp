@@ -1,0 +1,43 @@
+// all_reduce of little among GPUs that reach each other's memory: one kernel on each, which gives its elements to all others and folds
+// what it gets.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cuda/collectives/nccl_library.hpp"
+
+namespace weir::cuda {
+
+/// Each rank has a box on its device, which all ranks write to; zeroed when it is made, and changed by these kernels alone. A block
+/// of a kernel has a part of the box for itself: the number of its last call, and for every second call the elements of each rank and
+/// whether they have come. A rank gives those of a call once all others have given those of the one before, so that two are enough.
+constexpr std::size_t most_box_ranks = 8;
+constexpr std::size_t box_part_bytes = 8192;  ///< that one rank gives one block
+constexpr std::size_t most_box_parts = 32;
+constexpr std::size_t most_box_bytes = most_box_parts * box_part_bytes;
+std::size_t box_bytes(std::size_t ranks);
+
+/// One rank's share.
+struct BoxReduce {
+  void* boxes[most_box_ranks];  ///< in the order of ranks
+  std::uint32_t rank;
+  std::uint32_t ranks;
+  /// Of the host. Once it is not 0, kernels that wait for other ranks end, and leave results as they are; the boxes are of no use then.
+  const std::uint32_t* stop;
+  const void* from;
+  void* to;  ///< may be the same
+  std::size_t count;
+  NcclType type;
+  NcclOperation operation;
+};
+
+/// On the rank's device, which is current; folded in the order of ranks. The ranks of a call are launched with nothing between them that
+/// may wait for one, and a device has one call at a time: the next one comes behind it.
+cudaError_t launch_box_reduce(const BoxReduce& share, cudaStream_t stream);
+/// Loads all of them, so that no first launch has to wait for running kernels (R66).
+cudaError_t load_reduce_kernels();
+
+}  // namespace weir::cuda

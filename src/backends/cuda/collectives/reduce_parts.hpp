@@ -1,0 +1,128 @@
+// What is in boxes, and how elements are folded: for kernels, and for tests that run them on the host.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weir/shape.hpp>
+
+#include "backends/cuda/collectives/reduce_kernels.hpp"
+
+namespace weir::cuda {
+
+/// What a block has of a box, before the elements.
+struct BoxHead {
+  std::uint32_t calls;
+  std::uint32_t come[2][most_box_ranks];  ///< the number of the call, once the rank's elements are there
+};
+constexpr std::size_t box_head_bytes = 128;
+static_assert(sizeof(BoxHead) <= box_head_bytes);
+WEIR_KERNEL constexpr std::size_t block_bytes(std::size_t ranks) { return box_head_bytes + 2 * ranks * box_part_bytes; }
+
+/// What one block does of a call.
+template <class T>
+struct BoxPart {
+  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block) : share(its_share), block(its_block) {
+    const std::size_t left = share.count - block * most;
+    count = static_cast<std::uint32_t>(left < most ? left : most);
+    from = static_cast<const T*>(share.from) + block * most;
+    to = static_cast<T*>(share.to) + block * most;
+    call = head(share.rank).calls + 1;
+  }
+  WEIR_KERNEL BoxHead& head(std::uint32_t whose) const { return *reinterpret_cast<BoxHead*>(begin(whose)); }
+  /// In the box of one rank what another one gives it.
+  WEIR_KERNEL T* elements(std::uint32_t whose, std::uint32_t by) const {
+    return reinterpret_cast<T*>(begin(whose) + box_head_bytes + (call % 2 * share.ranks + by) * box_part_bytes);
+  }
+  /// Whether what a rank gives is there.
+  WEIR_KERNEL std::uint32_t& come(std::uint32_t whose, std::uint32_t by) const {
+    return head(whose).come[call % 2][by];
+  }
+
+  static constexpr std::size_t most = box_part_bytes / sizeof(T);
+  const BoxReduce& share;
+  std::size_t block;
+  std::uint32_t count;
+  const T* from;
+  T* to;
+  std::uint32_t call;
+
+ private:
+  WEIR_KERNEL char* begin(std::uint32_t whose) const {
+    return static_cast<char*>(share.boxes[whose]) + block * block_bytes(share.ranks);
+  }
+};
+
+/// What elements are folded as: sums of integers wrap, and short floats are folded as float and rounded once.
+template <class T>
+struct Wide {
+  using Type = T;
+  WEIR_KERNEL static T of(T x) { return x; }
+  WEIR_KERNEL static T narrow(T x) { return x; }
+};
+template <>
+struct Wide<__half> {
+  using Type = float;
+  WEIR_KERNEL static float of(__half x) { return __half2float(x); }
+  WEIR_KERNEL static __half narrow(float x) { return __float2half_rn(x); }
+};
+template <>
+struct Wide<__nv_bfloat16> {
+  using Type = float;
+  WEIR_KERNEL static float of(__nv_bfloat16 x) { return __bfloat162float(x); }
+  WEIR_KERNEL static __nv_bfloat16 narrow(float x) { return __float2bfloat16_rn(x); }
+};
+
+template <class W>
+WEIR_KERNEL W fold(W a, W b, NcclOperation operation) {
+  using Sum = std::conditional_t<std::is_integral_v<W>, std::uint64_t, W>;
+  switch (operation) {
+    case NcclOperation::product: return static_cast<W>(static_cast<Sum>(a) * static_cast<Sum>(b));
+    case NcclOperation::minimum: return b < a ? b : a;
+    case NcclOperation::maximum: return a < b ? b : a;
+    default: return static_cast<W>(static_cast<Sum>(a) + static_cast<Sum>(b));
+  }
+}
+
+template <class W>
+WEIR_KERNEL W divide(W x, std::uint32_t by) {
+  using Divisor = std::conditional_t<std::is_floating_point_v<W>, W,
+                                     std::conditional_t<std::is_signed_v<W>, std::int64_t, std::uint64_t>>;
+  return static_cast<W>(x / static_cast<Divisor>(by));
+}
+
+/// Element i of the result, once all ranks' elements are there: folded in the order of ranks.
+template <class T>
+WEIR_KERNEL T reduced(const BoxPart<T>& part, std::uint32_t i) {
+  const BoxReduce& share = part.share;
+  typename Wide<T>::Type sum{};
+  for (std::uint32_t by = 0; by < share.ranks; ++by) {
+    const T* const given = by == share.rank ? part.from : part.elements(share.rank, by);
+    const auto element = Wide<T>::of(given[i]);
+    sum = by == 0 ? element : fold(sum, element, share.operation);
+  }
+  return Wide<T>::narrow(share.operation == NcclOperation::average ? divide(sum, share.ranks) : sum);
+}
+
+/// Calls f with an object of the element's type.
+template <class F>
+auto with_element(NcclType type, F&& f) {
+  switch (type) {
+    case NcclType::i8: return f(std::int8_t{});
+    case NcclType::u8: return f(std::uint8_t{});
+    case NcclType::i32: return f(std::int32_t{});
+    case NcclType::u32: return f(std::uint32_t{});
+    case NcclType::i64: return f(std::int64_t{});
+    case NcclType::u64: return f(std::uint64_t{});
+    case NcclType::f16: return f(__half{});
+    case NcclType::f64: return f(double{});
+    case NcclType::bf16: return f(__nv_bfloat16{});
+    default: return f(float{});
+  }
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,70 @@
+// In the place of reduce_kernels.cu: one block after the other, each of which gives its elements to all before any waits for others.
+#include <atomic>
+#include <cstring>
+
+#include "back_off.hpp"
+#include "backends/cuda/collectives/reduce_parts.hpp"
+#include "backends/fake_cuda/kernels.hpp"
+
+namespace weir::cuda {
+
+namespace {
+
+template <class T>
+void give(const BoxPart<T>& part) {
+  const BoxReduce& share = part.share;
+  for (std::uint32_t other = 0; other < share.ranks; ++other) {
+    if (other == share.rank) continue;
+    std::memcpy(part.elements(other, share.rank), part.from, part.count * sizeof(T));
+    std::atomic_ref(part.come(other, share.rank)).store(part.call, std::memory_order_release);
+  }
+}
+
+bool wait_for(std::uint32_t& come, std::uint32_t call, const std::uint32_t* stop) {
+  for (unsigned looks = 0; std::atomic_ref(come).load(std::memory_order_acquire) != call; ++looks) {
+    if (std::atomic_ref(const_cast<std::uint32_t&>(*stop)).load(std::memory_order_relaxed) != 0) return false;
+    detail::back_off(looks);
+  }
+  return true;
+}
+
+/// False: nobody is to wait for what has not come.
+template <class T>
+bool take(const BoxPart<T>& part) {
+  const BoxReduce& share = part.share;
+  for (std::uint32_t other = 0; other < share.ranks; ++other) {
+    if (other != share.rank && !wait_for(part.come(share.rank, other), part.call, share.stop)) return false;
+  }
+  for (std::uint32_t i = 0; i < part.count; ++i) part.to[i] = reduced(part, i);
+  part.head(share.rank).calls = part.call;
+  return true;
+}
+
+void box_reduce(const fake_cuda::Dimensions& dimensions, void** arguments) {
+  const auto& share = *static_cast<const BoxReduce*>(arguments[0]);
+  with_element(share.type, [&](auto element) {
+    using T = decltype(element);
+    for (unsigned block = 0; block < dimensions.grid[0]; ++block) give(BoxPart<T>(share, block));
+    for (unsigned block = 0; block < dimensions.grid[0]; ++block) {
+      if (!take(BoxPart<T>(share, block))) return;
+    }
+  });
+}
+
+CUfunc_st kernel{"box_reduce", 1, {sizeof(BoxReduce), 0, 0, 0}, &box_reduce};
+
+}  // namespace
+
+std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
+
+cudaError_t launch_box_reduce(const BoxReduce& share, cudaStream_t stream) {
+  const std::size_t part_elements =
+      with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
+  const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
+  void* arguments[] = {const_cast<BoxReduce*>(&share)};
+  return cudaLaunchKernel(&kernel, dim3(blocks), dim3(256), arguments, 0, stream);
+}
+
+cudaError_t load_reduce_kernels() { return cudaSuccess; }
+
+}  // namespace weir::cuda
