@@ -65,7 +65,7 @@ void CudaDevice::start(SourceLocation where) {
   check(load_strided_kernels(), "weir: starting a device", name_, where);
   check(load_staged_kernels(), "weir: starting a device", name_, where);
   check(load_widen_kernels(), "weir: starting a device", name_, where);
-  check(load_reduce_kernels(), "weir: starting a device", name_, where);
+  check(load_reduce_kernels(index_), "weir: starting a device", name_, where);
   check(load_condition_kernels(), "weir: starting a device", name_, where);
   check(load_clock_kernel(), "weir: starting a device", name_, where);
   check(load_flag_kernel(), "weir: starting a device", name_, where);

@@ -2,11 +2,14 @@
 #include "backends/cuda/collectives/handing.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/collectives/reduce_kernels.hpp"
 #include "backends/cuda/collectives/standing_waits.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -29,53 +32,51 @@ using detail::Reduction;
 
 constexpr const char* handing = "weir: a collective";
 
-/// What is with NCCL, until every rank's stream is through with it.
-struct Handed {
-  CallRef call;
-  std::vector<std::shared_ptr<NcclPart>> parts;
-  std::atomic<std::size_t> remaining;
-  std::atomic<int> answer{cudaSuccess};
+/// What the driver has of a call, until every rank's stream is through with it.
+class CallEnd final : public Reached {
+ public:
+  struct Part {
+    std::shared_ptr<NcclPart> part;
+    std::shared_ptr<StockEvent> end;
+  };
 
-  Handed(detail::CollectiveCall& its_call, std::shared_ptr<NcclRanks> its_ranks, std::size_t count)
-      : call(its_call), remaining(count), ranks_(std::move(its_ranks)) {
+  CallEnd(detail::CollectiveCall& call, std::shared_ptr<NcclRanks> ranks, std::vector<Part> parts)
+      : call_(call), ranks_(std::move(ranks)), parts_(std::move(parts)) {
     ranks_->calls.add();
   }
-  ~Handed() { ranks_->calls.remove(); }
-  Handed(const Handed&) = delete;
-  Handed& operator=(const Handed&) = delete;
+  ~CallEnd() override { ranks_->calls.remove(); }
+  CallEnd(const CallEnd&) = delete;
+  CallEnd& operator=(const CallEnd&) = delete;
 
- private:
-  const std::shared_ptr<NcclRanks> ranks_;
-};
-
-void finish(Handed& handed) {
-  for (const auto& part : handed.parts) part->lane_ended();
-  const auto answer = static_cast<cudaError_t>(handed.answer.load(std::memory_order_relaxed));
-  if (answer != cudaSuccess) {
-    post(CallOrder::worker(), [call = CallRef(*handed.call), answer] {
-      call->fail_all(Errc::device_failed, std::string("CUDA says: ") + cudaGetErrorString(answer));
-    });
-    return;
+  /// One rank after the other: once one was through nobody asks about it again.
+  cudaError_t ask() noexcept override {
+    for (; through_ < parts_.size(); ++through_) {
+      const cudaError_t answer = cudaEventQuery(parts_[through_].end->get());
+      if (answer != cudaSuccess) return answer;
+    }
+    return cudaSuccess;
   }
-  if (handed.call->begin()) {
-    for (const auto& part : handed.parts) part->let_go(nullptr);
-    handed.call->end();
-  }
-  CallOrder::instance().look_if_any_wait();
-}
 
-class PartEnd final : public Reached {
- public:
-  PartEnd(std::shared_ptr<Handed> handed, std::shared_ptr<StockEvent> end)
-      : handed_(std::move(handed)), end_(std::move(end)) {}
   void reached(cudaError_t answer) noexcept override {
-    if (answer != cudaSuccess) handed_->answer.store(answer, std::memory_order_relaxed);
-    if (handed_->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) finish(*handed_);
+    for (const Part& one : parts_) one.part->lane_ended();
+    if (answer != cudaSuccess) {
+      post(CallOrder::worker(), [call = CallRef(*call_), answer] {
+        call->fail_all(Errc::device_failed, std::string("CUDA says: ") + cudaGetErrorString(answer));
+      });
+      return;
+    }
+    if (call_->begin()) {
+      for (const Part& one : parts_) one.part->let_go(nullptr);
+      call_->end();
+    }
+    CallOrder::instance().look_if_any_wait();
   }
 
  private:
-  std::shared_ptr<Handed> handed_;
-  std::shared_ptr<StockEvent> end_;
+  const CallRef call_;
+  const std::shared_ptr<NcclRanks> ranks_;
+  const std::vector<Part> parts_;
+  std::size_t through_ = 0;
 };
 
 }  // namespace
@@ -167,8 +168,7 @@ void Handing::come_behind_all() {
     target.beside = !target.direct || (!nothing && ((reads(share) && needs_staging(request.in, reduced)) ||
                                                     ((writes(share) || request.kind == CollectiveKind::broadcast) &&
                                                      needs_staging(request.out, reduced))));
-    if (target.direct && !target.part->marked())
-      target.part->mark(queue.mark_place(target.part->times != nullptr, where_));
+    if (target.direct && !target.part->marked()) mark_in_stream(target);
     target.stream = target.beside ? target.lane->stream(where_) : queue.stream_behind_deferred();
     if (!target.part->marked()) mark_in_lane(target);
   }
@@ -189,6 +189,15 @@ void Handing::come_behind_all() {
       if (&other != &target) wait_in(target.stream, other.part->ready->get(), device, where_);
     }
   }
+}
+
+/// Of one that nobody else comes behind, when its stream has come to it is when that was through with the collective before.
+void Handing::mark_in_stream(Target& target) {
+  CudaQueue& queue = target.part->queue();
+  const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(queue.device().index())];
+  const bool is_known = way_ == Way::boxes && !target.beside && target.part->behind_collective &&
+                        target.part->times == nullptr && before.end != nullptr && before.stands_in(queue);
+  target.part->mark(is_known ? before.end : queue.mark_place(target.part->times != nullptr, where_));
 }
 
 /// What was held with others comes behind those, all of which the device has been given.
@@ -224,10 +233,13 @@ void Handing::call_nccl() {
 }
 
 void Handing::reduce_in_boxes() {
-  std::vector<ReduceBoxes::Side> sides;
-  for (const Target& target : targets_) sides.push_back({target.rank, target.from, target.to, target.stream});
+  std::array<ReduceBoxes::Side, most_box_ranks> sides;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const Target& target = targets_[i];
+    sides[i] = {target.rank, target.from, target.to, target.stream};
+  }
   const detail::LockGuard whole(group_launches());
-  transport_.ranks()->boxes.reduce(call_.share(0).request, sides, where_);
+  transport_.ranks()->boxes.reduce(call_.share(0).request, std::span(sides).first(targets_.size()), where_);
 }
 
 void Handing::copy_parts() {
@@ -279,6 +291,7 @@ void Handing::go_on() {
     if (target.direct) {
       if (target.beside) part.queue().come_behind(target.end->get(), handing, where_);
       part.set_handed();
+      part.queue().note_end_of_collective();
     }
     part.failures().set_tag(part.place(), transport_.tag());
     last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end,
@@ -287,14 +300,15 @@ void Handing::go_on() {
 }
 
 void Handing::watch_ends() {
-  const auto handed = std::make_shared<Handed>(call_, transport_.ranks(), targets_.size());
-  for (const Target& target : targets_) handed->parts.push_back(target.part);
-  for (const Target& target : targets_) {
-    std::unique_ptr<Reached> reached = std::make_unique<PartEnd>(handed, target.end);
-    // Those that wait for it are settled by it; else it is in nobody's way for a moment.
-    const auto hurry = hurry_ ? Poller::Hurry::yes : Poller::Hurry::no;
-    Poller::instance().add(target.lane, target.lane->device().index(), target.end->get(), reached, hurry);
-  }
+  std::vector<CallEnd::Part> parts;
+  parts.reserve(targets_.size());
+  for (const Target& target : targets_) parts.push_back({target.part, target.end});
+  CudaQueue& lane = *targets_.front().lane;
+  const cudaEvent_t first = targets_.front().end->get();
+  std::unique_ptr<Reached> reached = std::make_unique<CallEnd>(call_, transport_.ranks(), std::move(parts));
+  // Those that wait for it are settled by it; else it is in nobody's way for a moment.
+  const auto hurry = hurry_ ? Poller::Hurry::yes : Poller::Hurry::no;
+  Poller::instance().add(&lane, lane.device().index(), first, reached, hurry);
 }
 
 }  // namespace weir::cuda

@@ -50,6 +50,7 @@ class Handing {
   bool make_what_it_needs();
   bool come_to_part(Target& target);
   void come_behind_all();
+  void mark_in_stream(Target& target);
   void mark_in_lane(Target& target);
   void stage();
   void copy_parts();

@@ -42,6 +42,8 @@ class NcclPart {
   State state() const { return state_.load(std::memory_order_acquire); }
   bool over() const { return over_.load(std::memory_order_seq_cst); }
 
+  /// Nothing came into its stream since the collective before it, as far as anybody knows.
+  bool behind_collective = false;
   /// The last place before it, or before the unit that it belongs to.
   std::uint64_t behind = 0;
   /// Behind what stands before it in the stream; once marked().

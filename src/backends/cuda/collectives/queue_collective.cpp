@@ -37,10 +37,12 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   const std::shared_ptr<NcclRanks> ranks = told ? nullptr : static_cast<NcclTransport&>(part.call->transport()).ranks();
   if (at_once && ranks != nullptr) make_unless_made(*ranks, where);
   const NcclPart* const leader = part.placed && part.leader != nullptr ? &part_of(*part.leader) : nullptr;
+  const bool behind_collective = ends_with_collective();
   take_deferred(leader, at_once, where);
   std::shared_ptr<NcclPart> own;
   try {
     own = std::make_shared<NcclPart>(*this);  // its place is as late as it is in the row
+    own->behind_collective = behind_collective;
     own->ranks = ranks;
     own->times = std::move(times);
     if (leader != nullptr) {

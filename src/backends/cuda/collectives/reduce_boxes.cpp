@@ -68,7 +68,7 @@ bool ReduceBoxes::suit(const detail::CollectiveRequest& request) const {
   return count != 0 && count <= most_box_bytes / nccl_elements(request.in, true).bytes;
 }
 
-void ReduceBoxes::reduce(const detail::CollectiveRequest& request, const std::vector<Side>& sides,
+void ReduceBoxes::reduce(const detail::CollectiveRequest& request, std::span<const Side> sides,
                          SourceLocation where) const {
   BoxReduce share{};
   std::copy(boxes_.begin(), boxes_.end(), share.boxes);
@@ -81,8 +81,7 @@ void ReduceBoxes::reduce(const detail::CollectiveRequest& request, const std::ve
     share.rank = static_cast<std::uint32_t>(side.rank);
     share.from = side.from;
     share.to = side.to;
-    const DeviceScope scope(devices_[side.rank]);
-    check(launch_box_reduce(share, side.stream), reducing, "a stream", where);
+    check(launch_box_reduce(share, devices_[side.rank], side.stream), reducing, "a stream", where);
   }
 }
 

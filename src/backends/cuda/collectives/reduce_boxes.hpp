@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <weir/error.hpp>
@@ -32,7 +33,7 @@ class ReduceBoxes {
     cudaStream_t stream;
   };
   /// All ranks' kernels, in the streams, each behind what its rank's call before was given there. Under group_launches().
-  void reduce(const detail::CollectiveRequest& request, const std::vector<Side>& sides, SourceLocation where) const;
+  void reduce(const detail::CollectiveRequest& request, std::span<const Side> sides, SourceLocation where) const;
   /// Kernels that wait for other ranks end.
   void stop() noexcept;
 

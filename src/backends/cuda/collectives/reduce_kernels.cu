@@ -4,6 +4,8 @@
 #include <cuda/atomic>
 
 #include "backends/cuda/collectives/reduce_parts.hpp"
+#include "backends/cuda/cuda_error.hpp"
+#include "backends/cuda/driver.hpp"
 
 namespace weir::cuda {
 
@@ -43,37 +45,43 @@ __global__ void box_reduce(const __grid_constant__ BoxReduce share) {
   if (threadIdx.x == 0) part.head(share.rank).calls = part.call;
 }
 
-struct Kernel {
-  std::size_t element_bytes;
-  const void* function;
-};
-Kernel kernel_of(NcclType type) {
-  return with_element(type, [](auto element) {
-    using T = decltype(element);
-    return Kernel{sizeof(T), reinterpret_cast<const void*>(&box_reduce<T>)};
-  });
+constexpr int types = static_cast<int>(NcclType::bf16) + 1;
+constexpr int most_devices = 64;
+/// Of the devices that were started.
+CUfunction functions[most_devices][types];
+
+const void* kernel_of(NcclType type) {
+  return with_element(type, [](auto element) { return reinterpret_cast<const void*>(&box_reduce<decltype(element)>); });
 }
 
 }  // namespace
 
 std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
 
-cudaError_t launch_box_reduce(const BoxReduce& share, cudaStream_t stream) {
-  const Kernel kernel = kernel_of(share.type);
-  const std::size_t part_elements = box_part_bytes / kernel.element_bytes;
+cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream) {
+  const std::size_t part_elements =
+      with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
   const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
   const std::size_t of_block = share.count < part_elements ? share.count : part_elements;
   constexpr unsigned warp = 32;
   const auto warps = static_cast<unsigned>((of_block + warp - 1) / warp);
   const unsigned threads = warps * warp < most_threads ? warps * warp : most_threads;
   void* arguments[] = {const_cast<BoxReduce*>(&share)};
-  return cudaLaunchKernel(kernel.function, dim3(blocks), dim3(threads), arguments, 0, stream);
+  if (device < most_devices && driver().launch_kernel(functions[device][static_cast<int>(share.type)], blocks, 1, 1,
+                                                      threads, 1, 1, 0, stream, arguments, nullptr) == CUDA_SUCCESS) {
+    return cudaSuccess;
+  }
+  const DeviceScope scope(device);
+  return cudaLaunchKernel(kernel_of(share.type), dim3(blocks), dim3(threads), arguments, 0, stream);
 }
 
-cudaError_t load_reduce_kernels() {
-  for (int type = 0; type <= static_cast<int>(NcclType::bf16); ++type) {
-    cudaFuncAttributes attributes;
-    const cudaError_t answer = cudaFuncGetAttributes(&attributes, kernel_of(static_cast<NcclType>(type)).function);
+cudaError_t load_reduce_kernels(int device) {
+  if (device >= most_devices) return cudaSuccess;
+  for (int type = 0; type < types; ++type) {
+    const void* const kernel = kernel_of(static_cast<NcclType>(type));
+    cudaFuncAttributes attributes;  // which the driver knows only of what it has loaded
+    cudaError_t answer = cudaFuncGetAttributes(&attributes, kernel);
+    if (answer == cudaSuccess) answer = cudaGetFuncBySymbol(&functions[device][type], kernel);
     if (answer != cudaSuccess) return answer;
   }
   return cudaSuccess;

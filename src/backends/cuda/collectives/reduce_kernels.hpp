@@ -34,10 +34,10 @@ struct BoxReduce {
   NcclOperation operation;
 };
 
-/// On the rank's device, which is current; folded in the order of ranks. The ranks of a call are launched with nothing between them that
+/// Folded in the order of ranks. The ranks of a call are launched with nothing between them that
 /// may wait for one, and a device has one call at a time: the next one comes behind it.
-cudaError_t launch_box_reduce(const BoxReduce& share, cudaStream_t stream);
-/// Loads all of them, so that no first launch has to wait for running kernels (R66).
-cudaError_t load_reduce_kernels();
+cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream);
+/// Loads all of them for the device, which is current, so that no first launch has to wait for running kernels (R66).
+cudaError_t load_reduce_kernels(int device);
 
 }  // namespace weir::cuda

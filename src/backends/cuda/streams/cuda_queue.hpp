@@ -91,17 +91,21 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
 
   /// The driver's stream; starts the device and makes it at the first use.
   cudaStream_t stream(SourceLocation where) {
-    used_.store(true, std::memory_order_relaxed);
     if (deferred_.any()) [[unlikely]]
       hold_deferred(where);
+    used_.store(Used::yes, std::memory_order_relaxed);
     const cudaStream_t stream = stream_.load(std::memory_order_acquire);
     return stream != nullptr ? stream : make_stream(where);
   }
   /// Whether anything was submitted since it was opened.
-  bool used() const { return used_.load(std::memory_order_relaxed); }
+  bool used() const { return used_.load(std::memory_order_relaxed) != Used::no; }
+  /// Whether a collective's end is the last thing in it, as far as anybody knows.
+  bool ends_with_collective() const { return used_.load(std::memory_order_relaxed) == Used::last_by_collective; }
+  void note_end_of_collective() { used_.store(Used::last_by_collective, std::memory_order_relaxed); }
   /// Nobody owns it, and nothing is pending.
   void rest() {
-    if (used_.exchange(false, std::memory_order_relaxed)) unsettled_.store(true, std::memory_order_relaxed);
+    if (used_.exchange(Used::no, std::memory_order_relaxed) != Used::no)
+      unsettled_.store(true, std::memory_order_relaxed);
   }
   /// Whether memory that an earlier owner freed may be kept back: nobody has synchronised the stream since.
   bool unsettled() const { return unsettled_.load(std::memory_order_relaxed); }
@@ -262,7 +266,8 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
   bool internal_ = false;
   std::atomic<bool> ended_{false};        ///< the foreign stream may be gone
   std::atomic<bool> end_unknown_{false};  ///< nothing says when its work is over
-  std::atomic<bool> used_{false};
+  enum class Used : std::uint8_t { no, yes, last_by_collective };
+  std::atomic<Used> used_{Used::no};
   std::atomic<bool> unsettled_{false};
   std::atomic<bool> waited_{false};                 ///< since the last host function
   std::atomic<std::uint64_t> legacy_work_seen_{0};  ///< the last that a record of its was made to stand for

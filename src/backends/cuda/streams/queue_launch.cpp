@@ -62,7 +62,7 @@ void CudaQueue::launch(StreamId, const Kernel& kernel, const void* closure, std:
     launch_slowly(kernel, closure, size, site);
     return;
   }
-  used_.store(true, std::memory_order_relaxed);
+  used_.store(Used::yes, std::memory_order_relaxed);
   const unsigned threads = threads_for(*loaded, 0, size);
   const unsigned blocks = (static_cast<unsigned>(size) + threads - 1) / threads;
   detail::DeviceGuard unguarded{nullptr, 0};
@@ -90,7 +90,7 @@ bool CudaQueue::launch_noted(const Command& command, const Launch& launch) {
   if (!place) return false;
   const LegacyWork legacy(*this);
   const RoomCall room;
-  used_.store(true, std::memory_order_relaxed);
+  used_.store(Used::yes, std::memory_order_relaxed);
   TimedCommand& timed = place.command();
   timed.submitted = command.called();
   timed.id = command.id;
