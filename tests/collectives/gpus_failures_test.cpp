@@ -1,5 +1,6 @@
 // Communicators of GPUs that fail while the driver has calls of theirs: whose kernels wait for others.
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <thread>
 
@@ -99,6 +100,25 @@ TEST(CollectivesGpus, the_kernel_of_one_that_failed_ends_whatever_holds_up_its_o
     gate.open();
     EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { ranks.streams[1].synchronize(); }));
   }
+}
+
+//  s0: |A| [gate] |B|     s1: |A| |B|      whose stream has not come to B is said, though nothing but A was there before
+TEST(CollectivesGpus, a_stream_that_is_held_behind_a_collective_has_not_come_to_the_next) {
+  WEIR_NEEDS_GPUS
+  const Ranks ranks(2, {.timeout = std::chrono::milliseconds(300)});
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  ranks.synchronize();
+  const auto reduce = [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  };
+  Gate gate;
+  reduce();
+  gate.hold(ranks.streams[0]);
+  reduce();
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { ranks.streams[1].synchronize(); },
+                         {"rank 0 (its stream did not come"}));
+  gate.open();
+  EXPECT_TRUE(fails_with(Errc::collective_timeout, [&] { ranks.streams[0].synchronize(); }));
 }
 
 }  // namespace
