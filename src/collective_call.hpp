@@ -54,6 +54,16 @@ struct CollectiveShare {
   SourceLocation where;
 };
 
+class RankMover;
+struct RankMove;
+
+/// What a rank calls whose other ranks are elsewhere, and whose kernel is put into the stream at once: the others' come to it there.
+struct RankLaunch {
+  RankMover* mover;
+  std::uint32_t key;               ///< kernels of ranks that call something else do not come to each other
+  std::shared_ptr<RankMove> move;  ///< over when the kernel is
+};
+
 /// One collective, of the ranks of this process that take part. Counted: by the core while it is pending, by each queue that has a part, and by the
 /// transport while it has something to do with it.
 class CollectiveCall {
@@ -86,6 +96,8 @@ class CollectiveCall {
   virtual void help() noexcept {}
   /// The same: a mover is through with it.
   virtual void look_again() noexcept {}
+  /// The same: null where the stream waits until the call is over.
+  virtual const RankLaunch* launch() const noexcept { return nullptr; }
   bool is_told() const { return is_told_; }
   std::size_t extent() const { return extent_; }
   /// How many elements are worth a thread's while.
@@ -204,6 +216,8 @@ class RankMover {
   virtual void open(const std::string& key, int rank, int size, std::shared_ptr<RankMove> opened) noexcept = 0;
   /// Whether it is for what is called so. Ranks whose calls fit together get one answer.
   virtual bool moves(const CollectiveRequest& request) const = 0;
+  /// Whether it has kernels for what is called so, which wait for each other. The same answer for all ranks. Default: no.
+  virtual bool launches(const CollectiveRequest&) const { return false; }
   /// All ranks' streams have come to the call, and their calls fit together. It keeps the call until it is over.
   virtual void move(CollectiveCall& call, std::shared_ptr<RankMove> move) noexcept = 0;
   /// The communicator has failed: what is under way ends as soon as it can, and nothing begins any more.

@@ -276,7 +276,8 @@ std::string Hub::table(const Inquest& inquest) const {
     }
     if (rank.left.contains(inquest.communicator)) text += "; its communicator is gone";
     // The call that did not fit may be an earlier one.
-    if (inquest.reason == Inquiry::mismatch && answer != inquest.answers.end() && !answer->second.call.empty() &&
+    const bool may_be_earlier = inquest.reason == Inquiry::mismatch || inquest.reason == Inquiry::stuck;
+    if (may_be_earlier && answer != inquest.answers.end() && !answer->second.call.empty() &&
         !answer->second.last.ends_with("): " + answer->second.call)) {
       text += "; before that, " + answer->second.call;
     }

@@ -347,7 +347,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   const std::size_t lane = lane_of(*this, rank, request) + (own_receive ? size_ * size_ : 0);
   const RankedCall::Way way = ranked->engine()->way_of(offer);
   std::shared_ptr<PieceRoom> room;
-  if (way != RankedCall::Way::host && !transport->traits().reaches_memory) {
+  if ((way == RankedCall::Way::cut || way == RankedCall::Way::direct) && !transport->traits().reaches_memory) {
     transport->start(offer.where);
     if (way == RankedCall::Way::cut) room = ranked->engine()->room_for(offer, lane);
   }
@@ -357,7 +357,6 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
                                     first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
                                     ranked->engine()));
-  static_cast<RankedCall&>(*call).way = way;
   static_cast<RankedCall&>(*call).room = std::move(room);
   CollectivePart& part = call->parts()[0];
   if (first != nullptr) {
@@ -367,6 +366,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     part.reports_seen = leader->reports_seen;
   }
   call->offer(0) = (staged != nullptr ? *staged : own).staged(offer);
+  static_cast<RankedCall&>(*call).set_way(way, ranked->history());
   Command command = command_of(rank, offer, call->number(), part, uses);
   complete.push_back(call);
   lock.unlock();
@@ -391,7 +391,9 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
 
 StagedOperands CommunicatorState::stage(int rank, const Offer& offer) const {
   if (ranked == nullptr || transport->traits().reaches_memory || ranked->moves(offer.request)) return {};
-  const bool whole = ranked->engine()->way_of(offer) == RankedCall::Way::host;
+  const RankedCall::Way way = ranked->engine()->way_of(offer);
+  if (way == RankedCall::Way::launched) return {};
+  const bool whole = way == RankedCall::Way::host;
   return {offer, rank, whole ? StagedOperands::To::pinned : StagedOperands::To::dense};
 }
 

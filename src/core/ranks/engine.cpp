@@ -49,6 +49,7 @@ void RankEngine::wake() { RankProgress::instance().wake(); }
 RankedCall::Way RankEngine::way_of(const Offer& offer) const {
   using Way = RankedCall::Way;
   const CollectiveRequest& request = offer.request;
+  if (mover_ != nullptr && !place_.compare && mover_->launches(request)) return Way::launched;
   if (place_.staging == RankStaging::none || (mover_ != nullptr && mover_->moves(request))) return Way::host;
   const bool folds = request.reduction != Reduction::none;
   const auto size = static_cast<int>(place_.members.size());

@@ -33,6 +33,13 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
   engine_->wake();
 }
 
+void RankedCall::set_way(Way its_way, std::uint64_t history) {
+  way = its_way;
+  if (way != Way::launched) return;
+  const std::uint64_t called = history_with(history, *offer(0));
+  launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), std::make_shared<RankMove>()};
+}
+
 void RankedCall::help() noexcept { engine_->drive(*this); }
 void RankedCall::look_again() noexcept { engine_->wake(); }
 
@@ -65,6 +72,10 @@ void RankOperation::where_memory_is(F&& f) {
 }
 
 void RankOperation::start(const Ends& ends, Scratch& scratch) {
+  if (call().launch() != nullptr) {
+    started_ = true;
+    return;
+  }
   for (std::size_t t = 0; t < tracks_.size(); ++t) {
     tracks_[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
     tracks_[t].scratch = &scratch[t];
@@ -201,7 +212,18 @@ RankOperation::Outcome RankOperation::step(Leg& leg, const Track& track, const E
   return Outcome::done;
 }
 
+/// It is in the stream since the call.
+RankOperation::Outcome RankOperation::look_at_kernel(bool& moved) {
+  const RankMove& move = *call().launch()->move;
+  switch (move.state.load(std::memory_order_acquire)) {
+    case RankMove::State::under_way: return Outcome::waits;
+    case RankMove::State::failed: why_ = move.why; return Outcome::not_moved;
+    default: moved = true; return Outcome::done;
+  }
+}
+
 RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
+  if (call().launch() != nullptr) return look_at_kernel(moved);
   Outcome outcome = Outcome::waits;
   where_memory_is([&] { outcome = step_all(ends, moved); });
   return outcome;

@@ -34,6 +34,7 @@ class RankedCall final : public LocalCall {
   void arrived(CollectivePart& part, std::shared_ptr<const Error> failure) noexcept override;
   void help() noexcept override;
   void look_again() noexcept override;
+  const RankLaunch* launch() const noexcept override { return way == Way::launched ? &launch_ : nullptr; }
   /// The memory that messages may be in outlives its arrays, from here on until let_memory_go().
   void keep_memory() noexcept;
   void let_memory_go() noexcept;
@@ -41,17 +42,21 @@ class RankedCall final : public LocalCall {
   void lose_memory() noexcept;
 
   const std::shared_ptr<RankArrival> arrival;
-  /// How its data goes to the other ranks; before it is added.
+  /// How its data goes to the other ranks; set before it is submitted.
   enum class Way : std::uint8_t {
-    host,   ///< from memory that the host reaches, or a mover's
-    cut,    ///< in pieces, by `room` unless the host reaches the arrays
-    direct  ///< from the device's memory
+    host,     ///< from memory that the host reaches, or a mover's
+    cut,      ///< in pieces, by `room` unless the host reaches the arrays
+    direct,   ///< from the device's memory
+    launched  ///< by a kernel in the stream itself
   };
   Way way = Way::host;
+  /// `history`: of all calls before it. Kernels of ranks that called something else before do not come to each other.
+  void set_way(Way its_way, std::uint64_t history);
   std::shared_ptr<PieceRoom> room;
   // Of who looks for late ranks.
   std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
   int asked = 0;
+  std::uint64_t earlier = 0;  ///< the call before it of which they were asked last
   std::int64_t reported_nanoseconds = 0;
 
  private:
@@ -59,6 +64,7 @@ class RankedCall final : public LocalCall {
 
   const std::shared_ptr<RankEngine> engine_;
   Storage* kept_[2] = {nullptr, nullptr};
+  RankLaunch launch_{};
 };
 
 /// How far it is. Thread rule: whoever has the link's lock.
@@ -144,6 +150,7 @@ class RankOperation {
   void begin(Leg& leg, const Track& track, const Ends& ends);
   /// Copies by the call's transport.
   void copy(std::span<const RankCopy> copies, std::shared_ptr<RankMove> copied);
+  Outcome look_at_kernel(bool& moved);
   Outcome step_all(const Ends& ends, bool& moved);
   Outcome step(Track& track, const Ends& ends, bool& moved);
   /// Of a phase whose messages are over.

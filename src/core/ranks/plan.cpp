@@ -386,4 +386,11 @@ std::uint64_t fingerprint_of(const Offer& offer) {
   return hash.value() == 0 ? 1 : hash.value();
 }
 
+std::uint64_t history_with(std::uint64_t history, const Offer& offer) {
+  Hash hash;
+  hash.add(history);
+  hash.add(fingerprint_of(offer));
+  return hash.value();
+}
+
 }  // namespace weir::detail

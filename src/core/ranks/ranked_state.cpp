@@ -80,11 +80,14 @@ int RankedState::rank_here(int rank_of_job) const {
 
 void RankedState::add(const CallReference& call, std::size_t lane) {
   const Offer& offer = *call->offer(0);
-  past_.push_back({call->number(), fingerprint_of(offer), offer, static_cast<RankedCall&>(*call).arrival});
+  const auto& mine = static_cast<RankedCall&>(*call);
+  past_.push_back({call->number(), fingerprint_of(offer), offer, mine.arrival, mine.launch() != nullptr});
   if (past_.size() > kept_calls) past_.pop_front();
   if (is_pair(offer.request.kind)) {
     PairCounts& pairs = own_pairs_[static_cast<std::size_t>(offer.request.peer)];
     ++(offer.request.kind == CollectiveKind::send ? pairs.sends : pairs.receives);
+  } else {
+    history_ = history_with(history_, offer);
   }
   engine_->add(call, lane);
 }
@@ -168,6 +171,15 @@ void RankedState::split(std::uint64_t number, int color, int key) {
   control_->split(place_.context, number, color, key);
 }
 
+/// Kernels that meet have the same calls behind them; where they do not, one of those since the last that did may be why.
+std::uint64_t RankedState::call_before(const RankedCall& call) const {
+  if (call.launch() == nullptr || call.asked == 0) return 0;
+  const std::uint64_t from = call.earlier != 0 ? call.earlier : call.number();
+  const auto before = std::find_if(past_.rbegin(), past_.rend(),
+                                   [&](const Past& past) { return past.number != 0 && past.number < from; });
+  return before == past_.rend() || before->launched ? 0 : before->number;
+}
+
 /// Asks the others about a call that waits. False: nobody answers, and it has waited too long.
 bool RankedState::ask(RankedCall& call, Clock::time_point now, std::chrono::nanoseconds timeout) {
   const Clock::time_point ready{std::chrono::nanoseconds(call.arrival->nanoseconds.load(std::memory_order_acquire))};
@@ -184,7 +196,11 @@ bool RankedState::ask(RankedCall& call, Clock::time_point now, std::chrono::nano
                      "nobody came within " + seconds_of(timeout) + " s of ");
   } else if (call.number() != 0 && now >= ready + patience_before_asking * (1 << (3 * std::min(call.asked, 4)))) {
     ++call.asked;
+    call.earlier = 0;
     control_->report(place_.context, Inquiry::stuck, call.number(), -1, {});
+  } else if (const std::uint64_t before = call_before(call)) {
+    call.earlier = before;
+    control_->report(place_.context, Inquiry::stuck, before, -1, {});
   }
   return true;
 }

@@ -42,6 +42,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   // With the communicator's lock.
   /// The call of this rank, whose part is in its stream now.
   void add(const CallReference& call, std::size_t lane);
+  /// Of the collectives so far.
+  std::uint64_t history() const { return history_; }
   void leave(CommunicatorState& communicator) WEIR_NEEDS(communicator.mutex);
   /// Of a rank that has left: whether it called the other half of the next send to it, or receive from it.
   bool has_called(int rank, CollectiveKind kind) const;
@@ -86,6 +88,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
     std::uint64_t fingerprint;
     Offer offer;
     std::shared_ptr<RankArrival> arrival;
+    bool launched;
   };
   /// What went wrong, as this rank knows it, until rank 0's process has asked all.
   struct Proposal {
@@ -105,6 +108,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   /// Whether a send to it or a receive from it waits that this rank, which has left, never called the other half of.
   bool waits_in_vain(const CommunicatorState& communicator, int rank) const WEIR_NEEDS(communicator.mutex);
   bool ask(RankedCall& call, std::chrono::steady_clock::time_point now, std::chrono::nanoseconds timeout);
+  /// The one before a call about which to ask, too; 0: there is none.
+  std::uint64_t call_before(const RankedCall& call) const;
 
   const std::weak_ptr<CommunicatorState> communicator_;
   const RankEngine::Place place_;
@@ -113,6 +118,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   const std::uint64_t shared_id_;
   std::shared_ptr<RankEngine> engine_;
   std::deque<Past> past_;
+  std::uint64_t history_ = 0;
   std::vector<PairCounts> own_pairs_;    ///< what this rank called with each other one
   std::vector<PairCounts> their_pairs_;  ///< what each that has left called with this one
   std::optional<Proposal> proposal_;

@@ -39,6 +39,7 @@ std::size_t taken_of(int device) {
 }
 
 /// Fresh memory that nobody has written, as large ones cost nothing until they are used.
+constexpr std::size_t least_shareable = 65'536;  ///< of cudaMalloc()
 void* take_memory(std::size_t bytes) { return std::aligned_alloc(512, round_up(bytes, 512)); }
 
 // Memory that nobody owns, so that AddressSanitizer sees who uses it all the same.
@@ -312,10 +313,14 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
     if (bytes == 0) return cudaSuccess;
     const int device = current_device();
     if (bytes > device_total() || taken_of(device) + bytes > device_total()) return cudaErrorMemoryAllocation;
-    *data = take_memory(bytes);
+    int file = -1;
+    *data = bytes >= least_shareable ? take_shareable(bytes, file) : take_memory(bytes);
+    if (*data == nullptr) return cudaErrorMemoryAllocation;
     device_at(device).used += bytes;
-    world().blocks[reinterpret_cast<std::uintptr_t>(*data)] =
-        Block{bytes, cudaMemoryTypeDevice, device, false, nullptr};
+    Block& block = world().blocks[reinterpret_cast<std::uintptr_t>(*data)];
+    block = Block{bytes, cudaMemoryTypeDevice, device, false, nullptr};
+    block.mapped = file >= 0;
+    block.file = file;
     return cudaSuccess;
   });
 }

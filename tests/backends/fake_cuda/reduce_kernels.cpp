@@ -17,13 +17,17 @@ void give(const BoxPart<T>& part) {
   for (std::uint32_t other = 0; other < share.ranks; ++other) {
     if (other == share.rank) continue;
     std::memcpy(part.elements(other, share.rank), part.from, part.count * sizeof(T));
-    std::atomic_ref(part.come(other, share.rank)).store(part.call, std::memory_order_release);
+    std::atomic_ref(part.come(other, share.rank)).store(part.called(), std::memory_order_release);
   }
 }
 
-bool wait_for(std::uint32_t& come, std::uint32_t call, const std::uint32_t* stop) {
-  for (unsigned looks = 0; std::atomic_ref(come).load(std::memory_order_acquire) != call; ++looks) {
-    if (std::atomic_ref(const_cast<std::uint32_t&>(*stop)).load(std::memory_order_relaxed) != 0) return false;
+bool is_stopped(const BoxReduce& share) {
+  return std::atomic_ref(const_cast<std::uint32_t&>(*share.stop)).load(std::memory_order_relaxed) == share.stop_at;
+}
+
+bool wait_for(std::uint64_t& come, std::uint64_t called, const BoxReduce& share) {
+  for (unsigned looks = 0; std::atomic_ref(come).load(std::memory_order_acquire) != called; ++looks) {
+    if (is_stopped(share)) return false;
     detail::back_off(looks);
   }
   return true;
@@ -34,7 +38,7 @@ template <class T>
 bool take(const BoxPart<T>& part) {
   const BoxReduce& share = part.share;
   for (std::uint32_t other = 0; other < share.ranks; ++other) {
-    if (other != share.rank && !wait_for(part.come(share.rank, other), part.call, share.stop)) return false;
+    if (other != share.rank && !wait_for(part.come(share.rank, other), part.called(), share)) return false;
   }
   for (std::uint32_t i = 0; i < part.count; ++i) part.to[i] = reduced(part, i);
   part.head(share.rank).calls = part.call;
@@ -43,6 +47,10 @@ bool take(const BoxPart<T>& part) {
 
 void box_reduce(const fake_cuda::Dimensions& dimensions, void** arguments) {
   const auto& share = *static_cast<const BoxReduce*>(arguments[0]);
+  if (fake_cuda::skipped(share.guard)) {
+    for (unsigned looks = 0; !is_stopped(share); ++looks) detail::back_off(looks);
+    return;
+  }
   with_element(share.type, [&](auto element) {
     using T = decltype(element);
     for (unsigned block = 0; block < dimensions.grid[0]; ++block) give(BoxPart<T>(share, block));

@@ -1,8 +1,10 @@
 // Pools that processes share: a file of the host, whose descriptor is the pool's handle.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
 
 #include "backends/fake_cuda/world.hpp"
 
@@ -12,6 +14,15 @@ namespace {
 
 constexpr std::size_t page = 4096;
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+/// A block of cudaMalloc() for other processes.
+struct Handle {
+  pid_t process;
+  int file;
+  std::size_t bytes;
+  int device;
+};
+static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t));
 
 struct Exported {
   std::size_t offset;
@@ -43,6 +54,13 @@ void* take_shared(CUmemPoolHandle_st& pool, std::size_t bytes, std::size_t& offs
 
 void give_shared(std::uintptr_t address, const Block& block) {
   munmap(reinterpret_cast<void*>(address), whole_pages(block.bytes));
+  if (block.file >= 0) close(block.file);
+}
+
+void* take_shareable(std::size_t bytes, int& file) {
+  file = memfd_create("fake memory", MFD_CLOEXEC);
+  const bool has_room = file >= 0 && ftruncate(file, static_cast<off_t>(whole_pages(bytes))) == 0;
+  return has_room ? map(file, bytes, 0) : nullptr;
 }
 
 }  // namespace fake_cuda
@@ -100,6 +118,37 @@ cudaError_t cudaMemPoolImportPointer(void** data, cudaMemPool_t pool, cudaMemPoo
     block.mapped = true;
     block.imported = true;
     block.offset = facts.offset;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* made, void* data) {
+  FAKE_CALL(cudaIpcGetMemHandle, plain, {
+    std::uintptr_t begin = 0;
+    const Block* block = block_at(data, &begin);
+    if (block == nullptr || block->file < 0 || begin != reinterpret_cast<std::uintptr_t>(data)) {
+      return cudaErrorInvalidValue;
+    }
+    const Handle handle{getpid(), block->file, block->bytes, block->device};
+    *made = {};
+    std::memcpy(made, &handle, sizeof handle);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t given, unsigned) {
+  FAKE_CALL(cudaIpcOpenMemHandle, plain, {
+    Handle handle{};
+    std::memcpy(&handle, &given, sizeof handle);
+    if (handle.process == getpid()) return cudaErrorDeviceUninitialized;  // not by who made it
+    const std::string name = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+    const int file = open(name.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return cudaErrorInvalidValue;
+    *data = map(file, handle.bytes, 0);
+    close(file);
+    if (*data == nullptr) return cudaErrorInvalidValue;
+    Block& block = world().blocks[reinterpret_cast<std::uintptr_t>(*data)];
+    block = Block{handle.bytes, cudaMemoryTypeDevice, handle.device, false, nullptr};
+    block.mapped = true;
+    block.imported = true;
     return cudaSuccess;
   });
 }

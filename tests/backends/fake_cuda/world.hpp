@@ -72,6 +72,7 @@ struct Block {
   bool mapped = false;
   bool imported = false;
   std::size_t offset = 0;
+  int file = -1;  ///< of its own
 };
 
 struct Device {
@@ -229,6 +230,8 @@ bool open_shared_file(CUmemPoolHandle_st& pool);
 /// Fresh memory in the pool's file; null if there is none.
 void* take_shared(CUmemPoolHandle_st& pool, std::size_t bytes, std::size_t& offset);
 void give_shared(std::uintptr_t address, const Block& block);
+/// Fresh memory in a file of its own.
+void* take_shareable(std::size_t bytes, int& file);
 
 // scheduler.cpp
 void depend(const OpRef& op, const OpRef& on);

@@ -14,6 +14,7 @@
 #include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/nccl_stops.hpp"
+#include "backends/cuda/collectives/rank_boxes.hpp"
 #include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -44,6 +45,7 @@ struct NcclRank {
   TaskThread& thread = *new TaskThread;  ///< whoever calls NCCL; it lives as long as the process
   CudaQueue* lane = nullptr;
   void* scratch = nullptr;
+  RankBoxes boxes;
 
   detail::Mutex mutex;  ///< while NCCL is called
   NcclLibrary::Comm comm WEIR_GUARDED_BY(mutex) = nullptr;
@@ -137,8 +139,10 @@ void open_rank(NcclRank& rank) {
   const detail::LockGuard guard(rank.mutex);
   if (rank.stopped) throw Error(Errc::rank_failed, moving, "ncclCommInitRank", "the communicator has failed", {});
   rank.comm = comm;
-  make_first_calls({{static_cast<std::size_t>(rank.rank), size, comm, static_cast<char*>(rank.scratch), rank.lane}},
-                   {});
+  const auto number = static_cast<std::size_t>(rank.rank);
+  auto* const scratch = static_cast<char*>(rank.scratch);
+  make_first_calls({{number, size, comm, scratch, rank.lane}}, {});
+  rank.boxes.open({comm, number, size, rank.lane, scratch}, {});
 }
 
 void hand_over(NcclRank& rank, detail::CollectiveCall& call, const std::shared_ptr<RankMove>& move) {
@@ -196,7 +200,8 @@ void stop(NcclRank& rank) noexcept {
 }  // namespace
 
 NcclMover::~NcclMover() {
-  if (rank_ != nullptr && !abandoned_.load(std::memory_order_acquire)) KeptNcclRanks::instance().keep(std::move(rank_));
+  const bool usable = rank_ != nullptr && !abandoned_.load(std::memory_order_acquire) && !rank_->boxes.spoiled();
+  if (usable) KeptNcclRanks::instance().keep(std::move(rank_));
 }
 
 std::string NcclMover::offer(int rank, int size) { return KeptNcclRanks::instance().tokens(device_, rank, size); }
@@ -242,6 +247,9 @@ void NcclMover::open(const std::string& key, int rank, int size, std::shared_ptr
     opened->fail(error.what());
   }
 }
+
+bool NcclMover::launches(const CollectiveRequest& request) const { return rank_->boxes.suit(request); }
+RankBoxes& NcclMover::boxes() { return rank_->boxes; }
 
 bool NcclMover::moves(const CollectiveRequest& request) const {
   switch (request.kind) {

@@ -12,6 +12,7 @@
 namespace weir::cuda {
 
 class CudaDevice;
+class RankBoxes;
 struct NcclRank;
 
 /// The streams wait for their words until the lane is through, so that nothing of NCCL's runs that another rank has yet to come to.
@@ -26,6 +27,8 @@ class NcclMover final : public detail::RankMover {
   std::string make_key(const std::vector<std::string>& offers) override;
   void open(const std::string& key, int rank, int size, std::shared_ptr<detail::RankMove> opened) noexcept override;
   bool moves(const detail::CollectiveRequest& request) const override;
+  bool launches(const detail::CollectiveRequest& request) const override;
+  RankBoxes& boxes();
   void move(detail::CollectiveCall& call, std::shared_ptr<detail::RankMove> move) noexcept override;
   void abandon() noexcept override;
 

@@ -84,6 +84,12 @@ void NcclPart::hold(SourceLocation where) {
   hold({this}, ready, where);
 }
 
+void NcclPart::hold_by_kernel(SourceLocation where) {
+  row_ = std::make_shared<HeldRow>(ready, 1, where);
+  state_.store(State::held, std::memory_order_seq_cst);
+  if (over()) leave_row();
+}
+
 void NcclPart::hold_beside(const NcclPart& other, SourceLocation where) {
   if (other.marked()) mark(other.ready);
   hold({this}, other.before_row(), where);

@@ -65,6 +65,8 @@ class NcclPart {
 
   /// Puts a wait for this part alone into the stream; by who has the queue's DeferredParts, or by its submitter.
   void hold(SourceLocation where);
+  /// Instead of a wait a kernel stands in the stream, and ends when its word says so, if it has not before.
+  void hold_by_kernel(SourceLocation where);
   /// The same for one that comes behind what stands before `other`, a held one, and not behind that.
   void hold_beside(const NcclPart& other, SourceLocation where);
   /// One wait for several parts of a queue, the first first, behind `before`.

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_mover.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/nccl_transport.hpp"
+#include "backends/cuda/collectives/rank_boxes.hpp"
 #include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -30,6 +32,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   const SourceLocation where = command.where;
   check_no_foreign_capture(collective, where);
   ensure_flag(where);
+  if (part.call->launch() != nullptr && !skips_all()) return launch_collective(part, std::move(times), where);
   // Commands of others may come behind it without a word to us.
   const bool known = handle_known_.load(std::memory_order_relaxed);
   const bool told = part.call->is_told();
@@ -65,6 +68,36 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   }
   give_deferred();
   if (blocking_) device_.note_deferred();
+}
+
+/// Of a rank whose others are other processes: what comes behind it in the stream comes behind its kernel.
+void CudaQueue::launch_collective(detail::CollectivePart& part, std::shared_ptr<PartTimes> times,
+                                  SourceLocation where) {
+  RankBoxes& boxes = static_cast<NcclMover*>(part.call->launch()->mover)->boxes();
+  const bool behind_collective = ends_with_collective();
+  const cudaStream_t native = stream(where);
+  const auto own = std::make_shared<NcclPart>(*this);
+  own->times = std::move(times);
+  if (part.placed && part.leader != nullptr) {
+    own->behind = part_of(*part.leader).behind;
+  } else {
+    part.place = own->place();
+  }
+  detail::DeviceGuard guard{nullptr, 0};
+  if (failures().in_doubt_beyond(own->behind, boxes.tag())) {
+    guard = failures().guard();
+    guard.place = own->behind;
+  }
+  own->failures().set_tag(own->place(), boxes.tag());
+  part.own = own;
+  part.queue = this;
+  try {
+    boxes.launch(*part.call, {*this, native, own, guard, behind_collective});
+  } catch (...) {
+    part.queue = nullptr;
+    part.own.reset();
+    throw;
+  }
 }
 
 /// They are ours then: nothing but deferred parts stands between what the new one comes behind and itself, or what is held.

@@ -23,30 +23,21 @@ namespace {
 
 NcclPart& part_of(const detail::CollectivePart& part) { return *static_cast<NcclPart*>(part.own.get()); }
 
+std::shared_ptr<const Error> lost_device(const NcclPart& own) noexcept {
+  try {
+    return std::make_shared<const Error>(Errc::device_failed, "weir: a collective", own.queue().label(),
+                                         "the driver does not say whether the stream has come to it", SourceLocation{});
+  } catch (...) {
+    return nullptr;  // the others hear of it when the time is over
+  }
+}
+
 class ToldArrival final : public Reached {
  public:
   explicit ToldArrival(detail::CollectivePart& part) : call_(*part.call), part_(part), ready_(part_of(part).ready) {}
-  void reached(cudaError_t answer) noexcept override {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    part_.ready_nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
-                                  std::memory_order_release);
-    const NcclPart& own = part_of(part_);
-    std::shared_ptr<const Error> failure = own.failures().failure_at(own.behind);
-    if (!failure && answer != cudaSuccess) failure = lost_device(own);
-    call_->arrived(part_, std::move(failure));
-  }
+  void reached(cudaError_t answer) noexcept override { note_arrival(part_, answer); }
 
  private:
-  static std::shared_ptr<const Error> lost_device(const NcclPart& own) noexcept {
-    try {
-      return std::make_shared<const Error>(Errc::device_failed, "weir: a collective", own.queue().label(),
-                                           "the driver does not say whether the stream has come to it",
-                                           SourceLocation{});
-    } catch (...) {
-      return nullptr;  // the others hear of it when the time is over
-    }
-  }
-
   CallRef call_;
   detail::CollectivePart& part_;
   std::shared_ptr<StockEvent> ready_;
@@ -165,6 +156,16 @@ void RankTransport::within(void (*what)(void*), void* argument) {
 
 void RankTransport::let_go(detail::CollectivePart& part) noexcept {
   if (part.own != nullptr) part_of(part).let_go(part.failure);
+}
+
+void note_arrival(detail::CollectivePart& part, cudaError_t answer) noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  part.ready_nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                               std::memory_order_release);
+  const NcclPart& own = part_of(part);
+  std::shared_ptr<const Error> failure = own.failures().failure_at(own.behind);
+  if (!failure && answer != cudaSuccess) failure = lost_device(own);
+  part.call->arrived(part, std::move(failure));
 }
 
 void tell_arrival(detail::CollectivePart& part) {

@@ -1,6 +1,8 @@
 // A rank whose other ranks are in other processes: its streams wait for a word, and all else is the core's and a link's.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <atomic>
 #include <memory>
 #include <span>
@@ -37,6 +39,8 @@ class RankTransport final : public detail::CopyingTransport {
 void tell_when_over(CudaQueue& lane, detail::CollectiveCall& call, const std::shared_ptr<detail::RankMove>& move,
                     SourceLocation where);
 
+/// A part's stream has come to it, as the driver says.
+void note_arrival(detail::CollectivePart& part, cudaError_t answer) noexcept;
 /// Tells the part's call when its stream has come to it, which is a wait there by now.
 void tell_arrival(detail::CollectivePart& part);
 

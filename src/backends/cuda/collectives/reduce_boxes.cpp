@@ -7,7 +7,6 @@
 
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
-#include "backends/cuda/collectives/reduce_kernels.hpp"
 #include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -62,21 +61,31 @@ void ReduceBoxes::make(const std::vector<CudaDevice*>& devices, const std::vecto
   *stop_ = 0;
 }
 
-bool ReduceBoxes::suit(const detail::CollectiveRequest& request) const {
-  if (stop_ == nullptr || request.kind != detail::CollectiveKind::all_reduce) return false;
+bool fits_boxes(const detail::CollectiveRequest& request) {
+  if (request.kind != detail::CollectiveKind::all_reduce) return false;
   const std::size_t count = request.in.count();
   return count != 0 && count <= most_box_bytes / nccl_elements(request.in, true).bytes;
 }
 
-void ReduceBoxes::reduce(const detail::CollectiveRequest& request, std::span<const Side> sides,
-                         SourceLocation where) const {
+BoxReduce box_reduce_of(const detail::CollectiveRequest& request) {
   BoxReduce share{};
-  std::copy(boxes_.begin(), boxes_.end(), share.boxes);
-  share.ranks = static_cast<std::uint32_t>(boxes_.size());
-  share.stop = stop_;
   share.count = request.in.count();
   share.type = nccl_elements(request.in, true).type;
   share.operation = nccl_operation(request.reduction);
+  return share;
+}
+
+bool ReduceBoxes::suit(const detail::CollectiveRequest& request) const {
+  return stop_ != nullptr && fits_boxes(request);
+}
+
+void ReduceBoxes::reduce(const detail::CollectiveRequest& request, std::span<const Side> sides,
+                         SourceLocation where) const {
+  BoxReduce share = box_reduce_of(request);
+  std::copy(boxes_.begin(), boxes_.end(), share.boxes);
+  share.ranks = static_cast<std::uint32_t>(boxes_.size());
+  share.stop = stop_;
+  share.stop_at = 1;
   for (const Side& side : sides) {
     share.rank = static_cast<std::uint32_t>(side.rank);
     share.from = side.from;

@@ -10,12 +10,18 @@
 
 #include <weir/error.hpp>
 
+#include "backends/cuda/collectives/reduce_kernels.hpp"
 #include "collective_call.hpp"
 
 namespace weir::cuda {
 
 class CudaDevice;
 class CudaQueue;
+
+/// Whether an all_reduce has little enough.
+bool fits_boxes(const detail::CollectiveRequest& request);
+/// What of its kernel's work the call says.
+BoxReduce box_reduce_of(const detail::CollectiveRequest& request);
 
 /// A box on each GPU of a communicator. Its memory is the process's until the end: a kernel may come to it when the communicator has
 /// failed and is gone.

@@ -14,19 +14,28 @@ namespace {
 constexpr unsigned most_threads = 256;
 constexpr unsigned looks_between_stops = 1024;
 
-using Mark = ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system>;
+using Mark = ::cuda::atomic_ref<std::uint64_t, ::cuda::thread_scope_system>;
+
+__device__ bool is_stopped(const BoxReduce& share) {
+  return *static_cast<const volatile std::uint32_t*>(share.stop) == share.stop_at;
+}
 
 /// Whether a rank's elements have come; false: nobody is to wait for them.
-__device__ bool wait_for(std::uint32_t& come, std::uint32_t call, const std::uint32_t* stop) {
+__device__ bool wait_for(std::uint64_t& come, std::uint64_t called, const BoxReduce& share) {
   const Mark mark(come);
-  for (unsigned looks = 1; mark.load(::cuda::memory_order_acquire) != call; ++looks) {
-    if (looks % looks_between_stops == 0 && *static_cast<const volatile std::uint32_t*>(stop) != 0) return false;
+  for (unsigned looks = 1; mark.load(::cuda::memory_order_acquire) != called; ++looks) {
+    if (looks % looks_between_stops == 0 && is_stopped(share)) return false;
   }
   return true;
 }
 
 template <class T>
 __global__ void box_reduce(const __grid_constant__ BoxReduce share) {
+  // One answer for the block: what it gives is whole.
+  if (share.guard.failed_at != nullptr && __syncthreads_or(threadIdx.x == 0 && detail::skipped(share.guard))) {
+    while (!is_stopped(share)) __nanosleep(1000);
+    return;
+  }
   const BoxPart<T> part(share, blockIdx.x);
   // Each begins with the next rank: none is written to by all at once.
   for (std::uint32_t step = 1; step < share.ranks; ++step) {
@@ -37,8 +46,8 @@ __global__ void box_reduce(const __grid_constant__ BoxReduce share) {
   bool come = true;
   const std::uint32_t other = threadIdx.x;
   if (other < share.ranks && other != share.rank) {
-    Mark(part.come(other, share.rank)).store(part.call, ::cuda::memory_order_release);
-    come = wait_for(part.come(share.rank, other), part.call, share.stop);
+    Mark(part.come(other, share.rank)).store(part.called(), ::cuda::memory_order_release);
+    come = wait_for(part.come(share.rank, other), part.called(), share);
   }
   if (__syncthreads_and(come) == 0) return;
   for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) part.to[i] = reduced(part, i);

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weir/detail/device_code.hpp>
+
 #include "backends/cuda/collectives/nccl_library.hpp"
 
 namespace weir::cuda {
@@ -25,8 +27,13 @@ struct BoxReduce {
   void* boxes[most_box_ranks];  ///< in the order of ranks
   std::uint32_t rank;
   std::uint32_t ranks;
-  /// Of the host. Once it is not 0, kernels that wait for other ranks end, and leave results as they are; the boxes are of no use then.
+  /// Of the host. Once it has come to `stop_at`, kernels that wait for other ranks end, and leave results as they are; the boxes are of no
+  /// use then.
   const std::uint32_t* stop;
+  std::uint32_t stop_at;
+  /// What the ranks call: to one that calls something else none comes.
+  std::uint32_t key;
+  detail::DeviceGuard guard;  ///< a rank whose stream has failed gives nothing, and waits until it is stopped
   const void* from;
   void* to;  ///< may be the same
   std::size_t count;

@@ -17,9 +17,9 @@ namespace weir::cuda {
 /// What a block has of a box, before the elements.
 struct BoxHead {
   std::uint32_t calls;
-  std::uint32_t come[2][most_box_ranks];  ///< the number of the call, once the rank's elements are there
+  std::uint64_t come[2][most_box_ranks];  ///< the call, once the rank's elements are there
 };
-constexpr std::size_t box_head_bytes = 128;
+constexpr std::size_t box_head_bytes = 256;
 static_assert(sizeof(BoxHead) <= box_head_bytes);
 WEIR_KERNEL constexpr std::size_t block_bytes(std::size_t ranks) { return box_head_bytes + 2 * ranks * box_part_bytes; }
 
@@ -38,10 +38,11 @@ struct BoxPart {
   WEIR_KERNEL T* elements(std::uint32_t whose, std::uint32_t by) const {
     return reinterpret_cast<T*>(begin(whose) + box_head_bytes + (call % 2 * share.ranks + by) * box_part_bytes);
   }
-  /// Whether what a rank gives is there.
-  WEIR_KERNEL std::uint32_t& come(std::uint32_t whose, std::uint32_t by) const {
+  /// Whether what a rank gives is there: then it is called().
+  WEIR_KERNEL std::uint64_t& come(std::uint32_t whose, std::uint32_t by) const {
     return head(whose).come[call % 2][by];
   }
+  WEIR_KERNEL std::uint64_t called() const { return std::uint64_t{share.key} << 32 | call; }
 
   static constexpr std::size_t most = box_part_bytes / sizeof(T);
   const BoxReduce& share;
@@ -57,7 +58,7 @@ struct BoxPart {
   }
 };
 
-/// What elements are folded as: sums of integers wrap, and short floats are folded as float and rounded once.
+/// What elements are folded as: sums of integers wrap, and short floats are folded as float and rounded each time.
 template <class T>
 struct Wide {
   using Type = T;
@@ -98,14 +99,16 @@ WEIR_KERNEL W divide(W x, std::uint32_t by) {
 /// Element i of the result, once all ranks' elements are there: folded in the order of ranks.
 template <class T>
 WEIR_KERNEL T reduced(const BoxPart<T>& part, std::uint32_t i) {
+  using W = Wide<T>;
   const BoxReduce& share = part.share;
-  typename Wide<T>::Type sum{};
-  for (std::uint32_t by = 0; by < share.ranks; ++by) {
-    const T* const given = by == share.rank ? part.from : part.elements(share.rank, by);
-    const auto element = Wide<T>::of(given[i]);
-    sum = by == 0 ? element : fold(sum, element, share.operation);
+  const auto given = [&](std::uint32_t by) {
+    return (by == share.rank ? part.from : part.elements(share.rank, by))[i];
+  };
+  T sum = given(0);
+  for (std::uint32_t by = 1; by < share.ranks; ++by) {
+    sum = W::narrow(fold(W::of(sum), W::of(given(by)), share.operation));
   }
-  return Wide<T>::narrow(share.operation == NcclOperation::average ? divide(sum, share.ranks) : sum);
+  return share.operation == NcclOperation::average ? W::narrow(divide(W::of(sum), share.ranks)) : sum;
 }
 
 /// Calls f with an object of the element's type.

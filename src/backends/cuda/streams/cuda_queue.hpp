@@ -247,6 +247,7 @@ class CudaQueue final : public Queue, private detail::DriverCapture {
 
   // collectives/queue_collective.cpp
   void submit_collective(const Command& command, detail::CollectivePart& part, std::shared_ptr<PartTimes> times);
+  void launch_collective(detail::CollectivePart& part, std::shared_ptr<PartTimes> times, SourceLocation where);
   void take_deferred(const NcclPart* leader, bool at_once, SourceLocation where);
   void join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where);
   void hold_all_deferred(SourceLocation where);

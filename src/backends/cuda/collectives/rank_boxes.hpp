@@ -1,0 +1,73 @@
+// all_reduce of little among GPUs of several processes of one host: a kernel in each rank's stream, which waits there for the others'.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <weir/detail/device_code.hpp>
+
+#include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/reduce_kernels.hpp"
+#include "backends/cuda/streams/stocks.hpp"
+#include "collective_call.hpp"
+#include "thread_safety.hpp"
+
+namespace weir::cuda {
+
+class CudaDevice;
+class CudaQueue;
+class NcclPart;
+
+/// The boxes of all ranks as one rank has them. Their memory is the process's until the end: others write to it when they like.
+class RankBoxes {
+ public:
+  RankBoxes();
+
+  struct Opener {
+    NcclLibrary::Comm comm;
+    std::size_t rank;
+    std::size_t size;
+    CudaQueue* lane;
+    char* scratch;  ///< a byte
+  };
+  /// With all ranks. None has any where one does not reach the others' memory, as on another host.
+  void open(const Opener& opener, SourceLocation where);
+  /// Whether a call is for them; for all ranks the same. Any thread.
+  bool suit(const detail::CollectiveRequest& request) const;
+
+  /// What this one's failures are tagged with.
+  std::uint64_t tag() const { return tag_; }
+  struct Place {
+    CudaQueue& queue;
+    cudaStream_t stream;
+    std::shared_ptr<NcclPart> part;
+    detail::DeviceGuard guard;  ///< of what comes before it in the stream
+    bool behind_collective;
+  };
+  /// Puts the kernel of this rank into the stream, behind that of its call before. It ends when all ranks' have come, or when the part is
+  /// let go. By one thread at a time. Throws weir::Error before the kernel is there.
+  void launch(detail::CollectiveCall& call, const Place& place);
+  /// A kernel ended before all ranks' had come: nobody may use them any more.
+  bool spoiled() const { return spoiled_->load(std::memory_order_acquire); }
+
+ private:
+  bool exchange(const Opener& opener, void* box, SourceLocation where);
+
+  const std::uint64_t tag_;
+  const std::shared_ptr<std::atomic<bool>> spoiled_ = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> open_{false};
+  void* boxes_[most_box_ranks] = {};
+  std::uint32_t rank_ = 0;
+  std::uint32_t ranks_ = 0;
+
+  detail::Mutex mutex_;
+  std::shared_ptr<StockEvent> last_end_ WEIR_GUARDED_BY(mutex_);  ///< of its last call, in that queue
+  const CudaQueue* last_in_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  StreamId last_owner_ WEIR_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace weir::cuda
