@@ -1,9 +1,5 @@
 // Collectives of two GPUs, beside NCCL called by hand: large ones, and small ones of both ranks by one thread.
-#include <dlfcn.h>
-
-#include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +8,7 @@
 
 #include "bursts.hpp"
 #include "raw.hpp"
+#include "raw_nccl.hpp"
 #include "support/proof.hpp"
 
 namespace bench {
@@ -19,40 +16,6 @@ namespace bench {
 namespace {
 
 constexpr std::size_t gibibyte = std::size_t{1} << 30;
-
-/// NCCL's calls, as its header has them.
-struct RawNccl {
-  using Comm = void*;
-  static constexpr int type_f32 = 7;
-  static constexpr int sum = 0;
-
-  int (*init_all)(Comm*, int, const int*) = nullptr;
-  int (*destroy)(Comm) = nullptr;
-  int (*group_start)() = nullptr;
-  int (*group_end)() = nullptr;
-  int (*all_reduce)(const void*, void*, std::size_t, int, int, Comm, cudaStream_t) = nullptr;
-  int (*all_gather)(const void*, void*, std::size_t, int, Comm, cudaStream_t) = nullptr;
-
-  /// Why it is not there; empty if it is.
-  std::string open() {
-    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return "needs NCCL: libnccl.so.2 is not here";
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    };
-    find(init_all, "ncclCommInitAll");
-    find(destroy, "ncclCommDestroy");
-    find(group_start, "ncclGroupStart");
-    find(group_end, "ncclGroupEnd");
-    find(all_reduce, "ncclAllReduce");
-    find(all_gather, "ncclAllGather");
-    return {};
-  }
-};
-
-void check_nccl(int answer, const char* call) {
-  if (answer != 0) throw std::runtime_error(std::string(call) + ": " + std::to_string(answer));
-}
 
 /// Two GPUs and their memory, NCCL's by hand and ours: all of cudaMalloc, so that both move the same.
 class TwoGpus {

@@ -380,14 +380,37 @@ TEST_F(OnRanks, what_is_large_is_moved_past_the_host_where_all_ranks_can) {
   for (const weir::Communicator* comm : {&std::as_const(shared()), &turned}) {
     for (const std::size_t n : {100u, 100'000u}) {
       const auto before = fake_count("fake_nccl_kernels");
+      const auto launched = fake_count("fake_box_reduces");
       const auto x = mine<int>(n);
       weir::all_reduce(s_, *comm, weir::inout(x));
       expect("a sum", x, [&](std::size_t i) { return folded<int>(weir::Plus{}, i); });
       if (before) {
         EXPECT_EQ(*fake_count("fake_nccl_kernels") - *before, n > 1000 ? 1 : 0) << n;
+        EXPECT_EQ(*fake_count("fake_box_reduces") - *launched, n > 1000 ? 0 : 1) << n;
       }
     }
   }
+}
+
+/// They run in the order of a rank's calls, and calls that the host moves between them, too.
+TEST_F(OnRanks, small_sums_in_two_streams_follow_each_other) {
+  const weir::Stream t(s_.device());
+  const auto x = mine<int>(8), y = mine<int>(8), z = mine<int>(40'000);
+  s_.synchronize();
+  const auto sum = [&](const weir::Stream& stream, const weir::Array<int>& array) {
+    weir::all_reduce(stream, shared(), weir::inout(array), weir::Maximum{});
+  };
+  for (int i = 0; i < 100; ++i) {
+    sum(s_, x);
+    sum(t, y);
+    if (i % 25 == 0) sum(i % 2 == 0 ? s_ : t, z);
+    if (i % 10 == static_cast<int>(rank_)) s_.synchronize();
+  }
+  t.synchronize();
+  const auto most = [&](std::size_t i) { return folded<int>(weir::Maximum{}, i); };
+  expect("of one stream", x, most);
+  expect("of the other one", y, most);
+  expect("of both", z, most);
 }
 
 TEST_F(OnRanks, communicators_of_the_same_ranks_have_what_was_made_for_one_that_is_gone) {

@@ -60,6 +60,8 @@ void box_reduce(const fake_cuda::Dimensions& dimensions, void** arguments) {
   });
 }
 
+std::atomic<int> launches{0};
+
 CUfunc_st kernel{"box_reduce", 1, {sizeof(BoxReduce), 0, 0, 0}, &box_reduce};
 
 }  // namespace
@@ -71,6 +73,7 @@ cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t s
       with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
   const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
   void* arguments[] = {const_cast<BoxReduce*>(&share)};
+  launches.fetch_add(1, std::memory_order_relaxed);
   const DeviceScope scope(device);
   return cudaLaunchKernel(&kernel, dim3(blocks), dim3(256), arguments, 0, stream);
 }
@@ -78,3 +81,6 @@ cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t s
 cudaError_t load_reduce_kernels(int) { return cudaSuccess; }
 
 }  // namespace weir::cuda
+
+/// How many were launched, for tests of processes.
+extern "C" int fake_box_reduces() { return weir::cuda::launches.load(); }
