@@ -27,6 +27,8 @@ namespace {
 
 constexpr const char* making = "weir::communicator";
 constexpr const char* reducing = "weir: a collective";
+/// Of what the driver shares: other memory of this process does not lie in it.
+constexpr std::size_t shared_block = std::size_t{2} << 20;
 constexpr std::uint64_t tags_of_processes = std::uint64_t{1} << 63;
 
 std::atomic<std::uint64_t> next_tag{tags_of_processes};
@@ -80,7 +82,8 @@ void RankBoxes::open(const Opener& opener, SourceLocation where) {
   CudaQueue& lane = *opener.lane;
   const DeviceScope scope(lane.device().index());
   void* box = nullptr;
-  check(cudaMalloc(&box, box_bytes(opener.size)), making, lane.device().name(), where);
+  const std::size_t blocks = (box_bytes(opener.size) + shared_block - 1) / shared_block;
+  check(cudaMalloc(&box, blocks * shared_block), making, lane.device().name(), where);
   rank_ = static_cast<std::uint32_t>(opener.rank);
   ranks_ = static_cast<std::uint32_t>(opener.size);
   if (exchange(opener, box, where)) open_.store(true, std::memory_order_release);
