@@ -403,14 +403,14 @@ TEST_F(OnRanks, small_sums_in_two_streams_follow_each_other) {
   for (int i = 0; i < 100; ++i) {
     sum(s_, x);
     sum(t, y);
-    if (i % 25 == 0) sum(i % 2 == 0 ? s_ : t, z);
+    if (i % 25 == 0) sum(s_, z);
     if (i % 10 == static_cast<int>(rank_)) s_.synchronize();
   }
   t.synchronize();
   const auto most = [&](std::size_t i) { return folded<int>(weir::Maximum{}, i); };
   expect("of one stream", x, most);
   expect("of the other one", y, most);
-  expect("of both", z, most);
+  expect("that the host or NCCL moves", z, most);
 }
 
 TEST_F(OnRanks, communicators_of_the_same_ranks_have_what_was_made_for_one_that_is_gone) {
