@@ -395,7 +395,7 @@ TEST_F(OnRanks, what_is_large_is_moved_past_the_host_where_all_ranks_can) {
 /// They run in the order of a rank's calls, and calls that the host moves between them, too.
 TEST_F(OnRanks, small_sums_in_two_streams_follow_each_other) {
   const weir::Stream t(s_.device());
-  const auto x = mine<int>(8), y = mine<int>(8), z = mine<int>(40'000);
+  const auto x = mine<int>(8), y = mine<int>(8), z = mine<int>(70'000);
   s_.synchronize();
   const auto sum = [&](const weir::Stream& stream, const weir::Array<int>& array) {
     weir::all_reduce(stream, shared(), weir::inout(array), weir::Maximum{});
