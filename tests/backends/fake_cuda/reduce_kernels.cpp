@@ -66,16 +66,11 @@ CUfunc_st kernel{"box_reduce", 1, {sizeof(BoxReduce), 0, 0, 0}, &box_reduce};
 
 }  // namespace
 
-std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
-
 cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream) {
-  const std::size_t part_elements =
-      with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
-  const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
   void* arguments[] = {const_cast<BoxReduce*>(&share)};
   launches.fetch_add(1, std::memory_order_relaxed);
   const DeviceScope scope(device);
-  return cudaLaunchKernel(&kernel, dim3(blocks), dim3(256), arguments, 0, stream);
+  return cudaLaunchKernel(&kernel, dim3(blocks_of(share)), dim3(256), arguments, 0, stream);
 }
 
 cudaError_t load_reduce_kernels(int) { return cudaSuccess; }

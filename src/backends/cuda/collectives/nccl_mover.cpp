@@ -141,8 +141,9 @@ void open_rank(NcclRank& rank) {
   rank.comm = comm;
   const auto number = static_cast<std::size_t>(rank.rank);
   auto* const scratch = static_cast<char*>(rank.scratch);
-  make_first_calls({{number, size, comm, scratch, rank.lane}}, {});
-  rank.boxes.open({comm, number, size, rank.lane, scratch}, {});
+  const FirstCaller caller{number, size, comm, scratch, rank.lane};
+  make_first_calls({caller}, {});
+  rank.boxes.open(caller, {});
 }
 
 void hand_over(NcclRank& rank, detail::CollectiveCall& call, const std::shared_ptr<RankMove>& move) {

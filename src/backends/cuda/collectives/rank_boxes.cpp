@@ -5,12 +5,12 @@
 #include <string>
 #include <utility>
 
-#include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
 #include "backends/cuda/collectives/rank_transport.hpp"
 #include "backends/cuda/collectives/reduce_boxes.hpp"
+#include "backends/cuda/collectives/reduce_parts.hpp"
 #include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -77,7 +77,7 @@ class KernelEnd final : public Reached {
 
 RankBoxes::RankBoxes() : tag_(next_tag.fetch_add(1, std::memory_order_relaxed)) {}
 
-void RankBoxes::open(const Opener& opener, SourceLocation where) {
+void RankBoxes::open(const FirstCaller& opener, SourceLocation where) {
   if (opener.size < 2 || opener.size > most_box_ranks) return;
   CudaQueue& lane = *opener.lane;
   const DeviceScope scope(lane.device().index());
@@ -90,7 +90,7 @@ void RankBoxes::open(const Opener& opener, SourceLocation where) {
 }
 
 /// Handles by NCCL, and then whether all could be opened: only when all say so, every box is empty and there.
-bool RankBoxes::exchange(const Opener& opener, void* box, SourceLocation where) {
+bool RankBoxes::exchange(const FirstCaller& opener, void* box, SourceLocation where) {
   CudaQueue& lane = *opener.lane;
   const cudaStream_t stream = lane.stream(where);
   const auto done = [&](cudaError_t answer) { check(answer, making, lane.label(), where); };
@@ -138,10 +138,10 @@ void RankBoxes::launch(detail::CollectiveCall& call, const Place& place) {
   const RoomCall room;
   const DeviceScope scope(device.index());
   const detail::LockGuard guard(mutex_);
-  const bool known = last_end_ != nullptr && last_in_ == &queue && last_owner_ == queue.owner();
+  const bool known = last_.end != nullptr && last_.stands_in(queue);
   const bool timed = part.times != nullptr;
-  part.mark(known && place.behind_collective && !timed ? last_end_ : queue.mark_place(timed, where));
-  if (last_end_ != nullptr && !known) wait_in(place.stream, last_end_->get(), device.index(), where);
+  part.mark(known && place.behind_collective && !timed ? last_.end : queue.mark_place(timed, where));
+  if (last_.end != nullptr && !known) wait_in(place.stream, last_.end->get(), device.index(), where);
   auto end = std::make_shared<StockEvent>(device, timed, where);
   const cudaEvent_t event = end->get();
   std::unique_ptr<Reached> reached = std::make_unique<KernelEnd>(call, place.part, end, spoiled_);
@@ -162,9 +162,7 @@ void RankBoxes::launch(detail::CollectiveCall& call, const Place& place) {
   staging.take_out();
   check(record_in(place.stream, event, device.index()), reducing, queue.label(), where);
   if (timed) part.times->set(part.ready, end);
-  last_end_ = std::move(end);
-  last_in_ = &queue;
-  last_owner_ = queue.owner();
+  last_ = {tag_, false, std::move(end), &queue, queue.owner()};
   queue.note_end_of_collective();
   Poller::instance().add(&part, device.index(), event, reached);
 }

@@ -10,7 +10,8 @@
 
 #include <weir/detail/device_code.hpp>
 
-#include "backends/cuda/collectives/nccl_library.hpp"
+#include "backends/cuda/collectives/call_order.hpp"
+#include "backends/cuda/collectives/nccl_first_calls.hpp"
 #include "backends/cuda/collectives/reduce_kernels.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "collective_call.hpp"
@@ -18,7 +19,6 @@
 
 namespace weir::cuda {
 
-class CudaDevice;
 class CudaQueue;
 class NcclPart;
 
@@ -27,15 +27,8 @@ class RankBoxes {
  public:
   RankBoxes();
 
-  struct Opener {
-    NcclLibrary::Comm comm;
-    std::size_t rank;
-    std::size_t size;
-    CudaQueue* lane;
-    char* scratch;  ///< a byte
-  };
   /// With all ranks. None has any where one does not reach the others' memory, as on another host.
-  void open(const Opener& opener, SourceLocation where);
+  void open(const FirstCaller& opener, SourceLocation where);
   /// Whether a call is for them; for all ranks the same. Any thread.
   bool suit(const detail::CollectiveRequest& request) const;
 
@@ -55,7 +48,7 @@ class RankBoxes {
   bool spoiled() const { return spoiled_->load(std::memory_order_acquire); }
 
  private:
-  bool exchange(const Opener& opener, void* box, SourceLocation where);
+  bool exchange(const FirstCaller& opener, void* box, SourceLocation where);
 
   const std::uint64_t tag_;
   const std::shared_ptr<std::atomic<bool>> spoiled_ = std::make_shared<std::atomic<bool>>(false);
@@ -65,9 +58,7 @@ class RankBoxes {
   std::uint32_t ranks_ = 0;
 
   detail::Mutex mutex_;
-  std::shared_ptr<StockEvent> last_end_ WEIR_GUARDED_BY(mutex_);  ///< of its last call, in that queue
-  const CudaQueue* last_in_ WEIR_GUARDED_BY(mutex_) = nullptr;
-  StreamId last_owner_ WEIR_GUARDED_BY(mutex_) = 0;
+  LastHanded::OfDevice last_ WEIR_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir::cuda

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
+#include "backends/cuda/collectives/reduce_parts.hpp"
 #include "backends/cuda/collectives/staging.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"

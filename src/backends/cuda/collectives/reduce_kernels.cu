@@ -65,13 +65,9 @@ const void* kernel_of(NcclType type) {
 
 }  // namespace
 
-std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
-
 cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream) {
-  const std::size_t part_elements =
-      with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
-  const auto blocks = static_cast<unsigned>((share.count + part_elements - 1) / part_elements);
-  const std::size_t of_block = share.count < part_elements ? share.count : part_elements;
+  const unsigned blocks = blocks_of(share);
+  const std::size_t of_block = blocks > 1 ? part_elements(share) : share.count;
   constexpr unsigned warp = 32;
   const auto warps = static_cast<unsigned>((of_block + warp - 1) / warp);
   const unsigned threads = warps * warp < most_threads ? warps * warp : most_threads;

@@ -20,7 +20,6 @@ constexpr std::size_t most_box_ranks = 8;
 constexpr std::size_t box_part_bytes = 8192;  ///< that one rank gives one block
 constexpr std::size_t most_box_parts = 32;
 constexpr std::size_t most_box_bytes = most_box_parts * box_part_bytes;
-std::size_t box_bytes(std::size_t ranks);
 
 /// One rank's share.
 struct BoxReduce {

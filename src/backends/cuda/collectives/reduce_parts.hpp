@@ -128,4 +128,14 @@ auto with_element(NcclType type, F&& f) {
   }
 }
 
+inline std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
+
+/// How many elements one block has at most.
+inline std::size_t part_elements(const BoxReduce& share) {
+  return with_element(share.type, [](auto element) { return box_part_bytes / sizeof element; });
+}
+inline unsigned blocks_of(const BoxReduce& share) {
+  return static_cast<unsigned>((share.count + part_elements(share) - 1) / part_elements(share));
+}
+
 }  // namespace weir::cuda
