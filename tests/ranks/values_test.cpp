@@ -471,15 +471,7 @@ TEST_F(OnRanks, what_a_rank_called_before_it_left_is_done) {
   }
 }
 
-TEST_F(OnRanks, captures_are_not_for_processes_and_nothing_goes_on_without_those_that_did_not_fail) {
-  const auto x = mine<int>(8);
-  weir::Stream s(ranks_test::device());
-  try {
-    static_cast<void>(weir::capture(s, [&] { weir::all_reduce(s, shared(), weir::inout(x)); }));
-    ADD_FAILURE() << "was captured";
-  } catch (const weir::Error& error) {
-    EXPECT_EQ(error.code(), weir::Errc::capture_unsupported) << error.what();
-  }
+TEST_F(OnRanks, nothing_goes_on_without_those_that_did_not_fail) {
   try {
     static_cast<void>(shared().without_failed());
     ADD_FAILURE() << "went on without nobody";

@@ -226,8 +226,8 @@ bool CommunicatorState::admit(int rank, const Offer& offer, bool grouped, Region
   }
   if (state.recorder.load(std::memory_order_acquire) == nullptr) return true;
   if (ranked) {
-    throw Error(Errc::capture_unsupported, operation, describe(rank),
-                "ranks of several processes cannot be captured: the call becomes no node", offer.where);
+    capture_rank(rank, offer, {regions, uses});
+    return false;
   }
   if (!transport->traits().captured) {
     throw Error(Errc::capture_unsupported, operation, describe(rank),

@@ -10,6 +10,7 @@
 #include <weir/kernel.hpp>
 
 #include "core/graphs/capture.hpp"
+#include "core/ranks/ranked_state.hpp"
 
 namespace weir::detail {
 
@@ -65,6 +66,22 @@ class HandedCollective final : public CapturedCollective {
   std::vector<Offer> offers_;
 };
 using SharedCollective = std::shared_ptr<const CapturedCollective>;
+
+using SharedRank = std::shared_ptr<const CapturedRank>;
+
+/// Of a rank whose other ranks are other processes. Nobody runs it: see CallingGraph.
+constexpr Kernel rank_kernel{
+    .name = "collective",
+    .rank = 1,
+    .regions = 0,
+    .closure_bytes = sizeof(SharedRank),
+    .closure_align = alignof(SharedRank),
+    .run = nullptr,
+    .run_blocks = nullptr,
+    .copy = [](void* to, const void* from) { ::new (to) SharedRank(*static_cast<const SharedRank*>(from)); },
+    .destroy = [](void* closure) noexcept { static_cast<SharedRank*>(closure)->~SharedRank(); },
+    .device_code = nullptr,
+};
 
 /// Of a child graph or conditional node: whether there are any inside of it.
 bool has_host_functions(const GraphForm& form, std::uint32_t node) {
@@ -164,6 +181,27 @@ void do_with_driver(Capture& capture, const Recorder& recorder, const char* oper
   }
 }
 
+/// Where collectives become nodes.
+WEIR_NEEDS(captures_lock())
+Recorder& recorder_of(const Offer& offer, const std::string& object, bool in_no_body, std::string_view transport) {
+  const char* operation = operation_of(offer.request.kind);
+  Recorder* const recorder = offer.stream.state()->recorder.load(std::memory_order_relaxed);
+  Capture* const capture = recorder != nullptr ? recorder->capture : nullptr;
+  if (capture == nullptr || capture->by_hand || recorder->edit != nullptr) {
+    throw Error(Errc::not_supported, operation, object,
+                "collectives become nodes by capture alone, and this stream's has ended or is none", offer.where);
+  }
+  capture->check_valid(operation, object, offer.where);
+  capture->check_scope(*recorder, operation, offer.where);
+  if (in_no_body && capture->scope.parent >= 0) {
+    throw Error(Errc::not_supported, operation, object,
+                "in the body of a conditional node collectives by " + std::string(transport) +
+                    " cannot run: call it before or behind the node",
+                offer.where);
+  }
+  return *recorder;
+}
+
 }  // namespace
 
 /// Nobody runs it.
@@ -182,7 +220,13 @@ constexpr Kernel captured_collective_kernel{
 };
 
 bool is_collective(const Launch& launch) {
-  return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel;
+  return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel || launch.kernel == &rank_kernel;
+}
+
+const CapturedRank* captured_rank_of(const FormNode& node) {
+  const auto* const launch = node.payload ? std::get_if<Launch>(&node.payload->op()) : nullptr;
+  if (launch == nullptr || launch->kernel != &rank_kernel) return nullptr;
+  return static_cast<const SharedRank*>(launch->closure)->get();
 }
 
 std::shared_ptr<CommunicatorState> called_by_launches(const Launch& launch) {
@@ -216,6 +260,28 @@ bool is_captured_still(const CapturedCall& call) {
   return find_capture(call.capture) != nullptr;
 }
 
+void CommunicatorState::capture_rank(int rank, const Offer& offer, std::span<const Region> uses) {
+  const LockGuard capturing(captures_lock());
+  const char* operation = operation_of(offer.request.kind);
+  Recorder& recorder = recorder_of(offer, describe(rank), true, ranked->transport());
+  Capture& capture = *recorder.capture;
+  const SharedRank said = std::make_shared<const CapturedRank>(CapturedRank{shared_from_this(), rank, offer});
+  Command command;
+  command.where = offer.where;
+  command.uses = uses;
+  command.op = Launch{&rank_kernel, &said, Shape(1), 0, 0, 0, name_of(offer.request.kind)};
+  auto payload = std::make_shared<Payload>(command);
+  capture.last_collectives.reserve(capture.last_collectives.size() + 1);
+  const std::uint32_t node = capture.add_to_unit(recorder, offer.unit, std::move(payload), offer.where);
+  const bool pair = is_pair(offer.request.kind);
+  keep_order(capture, id, pair ? ranks_of(offer.request, rank, size_) : std::vector<int>{}, node);
+  if (recorder.driver == nullptr) return;
+  do_with_driver(capture, recorder, operation, offer.where, [&] {
+    recorder.driver->capture_part(node, 0, offer.where);
+    recorder.driver->capture_collective(capture.form, node);
+  });
+}
+
 void CommunicatorState::call_captured(int rank, const Offer& offer) {
   const CollectiveRequest& request = offer.request;
   const char* operation = operation_of(request.kind);
@@ -225,20 +291,8 @@ void CommunicatorState::call_captured(int rank, const Offer& offer) {
     transport->start(offer.where);
   }
   const LockGuard capturing(captures_lock());
-  Recorder* const recorder = offer.stream.state()->recorder.load(std::memory_order_relaxed);
-  Capture* const capture = recorder != nullptr ? recorder->capture : nullptr;
-  if (capture == nullptr || capture->by_hand || recorder->edit != nullptr) {
-    throw Error(Errc::not_supported, operation, describe(rank),
-                "collectives become nodes by capture alone, and this stream's has ended or is none", offer.where);
-  }
-  capture->check_valid(operation, describe(rank), offer.where);
-  capture->check_scope(*recorder, operation, offer.where);
-  if (handed && capture->scope.parent >= 0) {
-    throw Error(Errc::not_supported, operation, describe(rank),
-                "in the body of a conditional node collectives by " + std::string(transport->name()) +
-                    " cannot run: call it before or behind the node",
-                offer.where);
-  }
+  Recorder* const recorder = &recorder_of(offer, describe(rank), handed, transport->name());
+  Capture* const capture = recorder->capture;
   if (handed && behind_host_function(capture->form, recorder->tails)) {
     throw Error(Errc::capture_unsupported, operation, describe(rank),
                 "it would come behind a host function of its graph, and " + std::string(transport->name()) +

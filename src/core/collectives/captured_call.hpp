@@ -17,6 +17,15 @@ struct CapturedCall {
   std::vector<Region> uses;                  ///< of all of them
 };
 
+/// A call of a rank whose other ranks are other processes, as a node keeps it: each launch of the graph makes it again.
+struct CapturedRank {
+  std::shared_ptr<CommunicatorState> communicator;
+  int rank;
+  Offer offer;  ///< its stream is the captured one
+};
+/// Null: the node is none.
+const CapturedRank* captured_rank_of(const FormNode& node);
+
 /// Whether the node's launch is a collective's, whose extent follows from its arrays.
 bool is_collective(const Launch& launch);
 /// The communicator of one of which a launch of its graph is a call of all ranks; null: it is none.

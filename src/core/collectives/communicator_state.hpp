@@ -156,6 +156,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// What the stream has by now comes before all calls behind it.
   void note_launch(StreamRef stream, SourceLocation where) noexcept;
   void end_launch() noexcept;
+  /// Of a graph that calls as a rank whose other ranks are other processes: throws what those calls would.
+  void check_replay_of(int rank, SourceLocation where);
+  Device device_of(int rank);
   /// Why it fails, unless it has: who comes to it from here on has this failure.
   void note(Errc code, const std::string& what) WEIR_NEEDS(mutex);
   /// Fails all that is pending, and everything later.
@@ -183,6 +186,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Command command_of(int rank, const Offer& offer, std::uint64_t number, CollectivePart& part,
                      std::span<const Region> uses) const;
   void call_captured(int rank, const Offer& offer) WEIR_NEEDS(mutex);
+  /// The same for a rank whose other ranks are other processes.
+  void capture_rank(int rank, const Offer& offer, std::span<const Region> uses) WEIR_NEEDS(mutex);
   void check_match(int rank, const Offer& offer, const LocalCall& call) WEIR_NEEDS(mutex);
   void forget_what_is_over() WEIR_NEEDS(mutex);
   /// All have called: behind the last launch.

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/collectives/communicator_state.hpp"
-#include "core/ranks/staged_operands.hpp"
+#include "core/collectives/unit.hpp"
 
 namespace weir {
 
@@ -15,24 +14,20 @@ using namespace detail;
 
 namespace {
 
-struct GroupedCall {
-  std::shared_ptr<CommunicatorState> communicator;
-  int rank;
-  Offer offer;
-  std::unique_ptr<StagedOperands> staged = nullptr;  ///< of ranks that are processes
-};
 std::atomic<std::uint64_t> last_unit{0};
 constexpr std::size_t kept_calls = 1024;
 
 struct OpenGroups {
   int depth = 0;
   bool broken = false;
-  std::vector<GroupedCall> calls;
+  std::vector<UnitCall> calls;
 };
 thread_local OpenGroups open_groups;
 
+bool is_captured_by(StreamRef stream) { return stream.state()->recorder.load(std::memory_order_acquire) != nullptr; }
+
 /// Of those calls that were made.
-void take_out(std::vector<GroupedCall>& calls, std::size_t made) {
+void take_out(std::vector<UnitCall>& calls, std::size_t made) {
   for (std::size_t i = 0; i < made; ++i) {
     if (!calls[i].staged) continue;
     calls[i].communicator->take_out(*calls[i].staged);
@@ -47,10 +42,11 @@ bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int ra
   OpenGroups& groups = open_groups;
   if (groups.depth == 0) return false;
   try {
-    const StreamState& state = state_of(offer.stream, operation_of(offer.request.kind), offer.where);
-    if (state.recorder.load(std::memory_order_acquire) != nullptr) {
+    static_cast<void>(state_of(offer.stream, operation_of(offer.request.kind), offer.where));
+    if (communicator->ranked == nullptr && is_captured_by(offer.stream)) {
       throw Error(Errc::capture_unsupported, operation_of(offer.request.kind), communicator->describe(rank),
-                  "a group is one unit at run time: in a capture calls depend on what they come behind alone",
+                  "a group of ranks of one process is one unit at run time: in a capture their calls depend on what "
+                  "they come behind alone",
                   offer.where);
     }
     Region regions[2];
@@ -61,6 +57,34 @@ bool add_to_group(const std::shared_ptr<CommunicatorState>& communicator, int ra
     throw;
   }
   return true;
+}
+
+void call_unit(std::vector<UnitCall>& calls) {
+  const std::uint64_t unit = ++last_unit;
+  // The first part in each stream, kept until all have its place.
+  std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
+  for (UnitCall& call : calls) {
+    if (!call.communicator->ranked || is_captured_by(call.offer.stream)) continue;
+    call.staged = std::make_unique<StagedOperands>(call.communicator->stage(call.rank, call.offer));
+  }
+  std::size_t made_calls = 0;
+  try {
+    for (UnitCall& call : calls) {
+      call.offer.unit = unit;
+      const CollectivePart* leader = nullptr;
+      for (const auto& [stream, part] : leaders) {
+        if (stream == call.offer.stream) leader = part.second;
+      }
+      CallReference made;
+      const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made, call.staged.get());
+      ++made_calls;
+      if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
+    }
+  } catch (...) {
+    take_out(calls, made_calls);
+    throw;
+  }
+  take_out(calls, made_calls);
 }
 
 }  // namespace detail
@@ -84,33 +108,9 @@ void CollectiveGroup::end() {
   if (!std::exchange(open_, false)) return;
   OpenGroups& groups = open_groups;
   if (--groups.depth > 0) return;  // part of the outer one
-  std::vector<GroupedCall> calls = std::exchange(groups.calls, {});
+  std::vector<UnitCall> calls = std::exchange(groups.calls, {});
   if (std::exchange(groups.broken, false)) return;
-  const std::uint64_t unit = ++last_unit;
-  // The first part in each stream, kept until all have its place.
-  std::vector<std::pair<StreamRef, std::pair<CallReference, const CollectivePart*>>> leaders;
-  for (GroupedCall& call : calls) {
-    if (!call.communicator->ranked) continue;
-    call.staged = std::make_unique<StagedOperands>(call.communicator->stage(call.rank, call.offer));
-  }
-  std::size_t made_calls = 0;
-  try {
-    for (GroupedCall& call : calls) {
-      call.offer.unit = unit;
-      const CollectivePart* leader = nullptr;
-      for (const auto& [stream, part] : leaders) {
-        if (stream == call.offer.stream) leader = part.second;
-      }
-      CallReference made;
-      const CollectivePart* part = call.communicator->call(call.rank, call.offer, leader, &made, call.staged.get());
-      ++made_calls;
-      if (leader == nullptr) leaders.push_back({call.offer.stream, {std::move(made), part}});
-    }
-  } catch (...) {
-    take_out(calls, made_calls);
-    throw;
-  }
-  take_out(calls, made_calls);
+  call_unit(calls);
   // The next group has their place: what is so large is not got from the system each time.
   calls.clear();
   if (groups.calls.empty() && calls.capacity() <= kept_calls) groups.calls.swap(calls);

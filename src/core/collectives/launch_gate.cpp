@@ -79,6 +79,18 @@ void CommunicatorState::check_replay(SourceLocation where) {
   }
 }
 
+void CommunicatorState::check_replay_of(int rank, SourceLocation where) {
+  const LockGuard guard(mutex);
+  if (failure) refuse(rank, operation, where);
+  if (!ranks[static_cast<std::size_t>(rank)].left) return;
+  throw Error(Errc::invalid_handle, operation, describe(rank), "it was destroyed, and the graph calls it", where);
+}
+
+Device CommunicatorState::device_of(int rank) {
+  const LockGuard guard(mutex);
+  return ranks[static_cast<std::size_t>(rank)].device;
+}
+
 void CommunicatorState::begin_launch(SourceLocation where) {
   UniqueLock lock(mutex);
   while (launching) launch_over.wait(lock);

@@ -114,11 +114,20 @@ class Capture {
     std::uint32_t node;
   };
   std::vector<LastCollective> last_collectives;
+  /// The calls of one group are nodes that do not come behind each other.
+  struct Unit {
+    std::uint64_t number = 0;
+    std::vector<std::pair<Recorder*, std::vector<std::uint32_t>>> before;  ///< the tails that its streams had
+  };
+  Unit last_unit;
   std::optional<std::uint32_t> last_handed;  ///< the last one that all have called, of those that the host does not run
   bool allocates_raw = false;                ///< memory without an array: known by its address, which is its own
 
   /// A node behind the recorder's tails.
   std::uint32_t add(Recorder& recorder, NodeKind kind, std::shared_ptr<const Payload> payload, SourceLocation where);
+  /// A launch; of a unit, unless that is 0: behind what its stream had before all of them.
+  std::uint32_t add_to_unit(Recorder& recorder, std::uint64_t unit, std::shared_ptr<const Payload> payload,
+                            SourceLocation where);
   /// A node that was added empty gets what it does.
   void complete(std::uint32_t node, NodeKind kind, std::shared_ptr<const Payload> payload);
   /// A node is out of the form again, as if it had never been added.

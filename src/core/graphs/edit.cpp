@@ -77,8 +77,11 @@ std::string difference(const FormNode& here, const FormNode& there) {
   if (here.condition.value != there.condition.value) return "its condition is in other memory there";
   if (here.beyond != there.beyond) return "it holds what another library captured";
   if (here.payload.get() == there.payload.get()) return {};
-  if (is_handed_collective(here) || is_handed_collective(there)) {
-    return "a collective among GPUs is not exchanged: capture the graph again";
+  const auto stays = [](const FormNode& node) {
+    return is_handed_collective(node) || captured_rank_of(node) != nullptr;
+  };
+  if (stays(here) || stays(there)) {
+    return "a collective among GPUs or processes is not exchanged: capture the graph again";
   }
   switch (here.kind) {
     case NodeKind::alloc:
@@ -163,6 +166,11 @@ WEIR_NOT_ANALYSED GraphEdit::GraphEdit(const Graph& graph, Node node, NodeKind k
   const bool same_kind = form.kind == kind || (kind == NodeKind::host_call && form.kind == NodeKind::external);
   if (!where_) where_ = form.where;
   if (!same_kind || !form.payload) refuse_kind(form, kind, operation, where_);
+  const auto* const launch = std::get_if<Launch>(&form.payload->op());
+  if (launch != nullptr && is_collective(*launch)) {
+    throw Error(Errc::not_supported, operation, "node '" + name_of(form) + "'",
+                "a collective is not exchanged: capture the graph again", where_);
+  }
   edit_stream_of(graph_, form.device).recorder->edit = this;
   lock.release();
 }

@@ -7,6 +7,7 @@
 #include "core/checks.hpp"
 #include "core/collectives/captured_call.hpp"
 #include "core/collectives/launch_gate.hpp"
+#include "core/graphs/calling_graph.hpp"
 #include "core/graphs/capture.hpp"
 #include "core/graphs/graph_state.hpp"
 #include "core/memory/users.hpp"
@@ -41,6 +42,11 @@ Graph instantiate(GraphForm&& form, std::uint64_t id, DeviceState& device, void*
   graph->on = &device;
   graph->form = std::move(form);
   graph->note_communicators();
+  if (CallingGraph::is_needed(graph->form)) {
+    graph->calling = new CallingGraph(graph->form, device, driver_graph, where);
+    graph->executable = graph->calling;
+    return Graph(graph.release());
+  }
   graph->executable = device.backend->instantiate(device.index, graph->form, driver_graph, where);
   if (watched(Watch::graphs)) {
     const LockGuard guard(graph->edit_mutex);
@@ -130,7 +136,8 @@ Graph::~Graph() {
     for (const QueuePlace& place : graph->launched_on) place.queue->drain();
   }
   graph->executable->close();
-  if (watched(Watch::graphs)) tell(Watch::graphs, [&](Observer& observer) { observer.graph_gone(graph->id); });
+  if (graph->calling != nullptr || !watched(Watch::graphs)) return;
+  tell(Watch::graphs, [&](Observer& observer) { observer.graph_gone(graph->id); });
 }
 
 namespace {
@@ -175,6 +182,13 @@ void launch_in(CoreGraph& graph, StreamRef stream, StreamState& state, SourceLoc
   launch_in(graph, stream, state, where);
   among.launched();
 }
+
+/// Calls of ranks of several processes, and what is between them; as a node it is refused.
+[[gnu::noinline]] void launch_with_calls(CoreGraph& graph, StreamRef stream, StreamState& state, SourceLocation where) {
+  if (state.recorder.load(std::memory_order_acquire) != nullptr) return launch_in(graph, stream, state, where);
+  graph.note_launch(state, stream.id());
+  graph.calling->launch(stream, where);
+}
 }  // namespace
 
 void Graph::launch(StreamRef stream, SourceLocation where) const {
@@ -184,6 +198,8 @@ void Graph::launch(StreamRef stream, SourceLocation where) const {
   if (state.device->backend != graph.backend) {
     throw Error(Errc::wrong_device, operation, describe(state), "the graph is of device " + graph.on->name, where);
   }
+  if (graph.calling != nullptr) [[unlikely]]
+    return launch_with_calls(graph, stream, state, where);
   if (graph.has_collectives.load(std::memory_order_acquire)) return launch_collectives(graph, stream, state, where);
   launch_in(graph, stream, state, where);
 }

@@ -16,6 +16,7 @@
 
 namespace weir::detail {
 
+class CallingGraph;
 struct CommunicatorState;
 
 /// Where new work for the nodes of one device is made: a stream whose recorder hands it to the edit.
@@ -34,6 +35,7 @@ struct EditStream {
 struct CoreGraph final : GraphState {
   DeviceState* on = nullptr;
   std::uint64_t family = 0;  ///< what handles of its nodes name: that of the graph that it is a clone of, or its own id
+  CallingGraph* calling = nullptr;  ///< the executable, where calls of ranks of several processes are in it
   std::atomic<StreamId> last_stream{0};
   mutable Mutex launched_mutex;
   /// Whose ranks each launch is a call of.

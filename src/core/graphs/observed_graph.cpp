@@ -56,6 +56,7 @@ void observe_graph(CoreGraph& graph, SourceLocation where) {
 }
 
 void observe_change(CoreGraph& graph, std::size_t node) noexcept try {
+  if (graph.calling != nullptr) return;  // its parts are graphs, and say so themselves
   {
     const LockGuard guard(graph.uses_mutex);
     graph.uses = nullptr;

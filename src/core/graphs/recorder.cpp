@@ -87,6 +87,32 @@ std::uint32_t Capture::add(Recorder& recorder, NodeKind kind, std::shared_ptr<co
   return index;
 }
 
+std::uint32_t Capture::add_to_unit(Recorder& recorder, std::uint64_t unit, std::shared_ptr<const Payload> payload,
+                                   SourceLocation where) {
+  if (unit == 0) return add(recorder, NodeKind::launch, std::move(payload), where);
+  if (last_unit.number != unit) last_unit = {unit, {}};
+  auto& streams = last_unit.before;
+  const auto known =
+      std::find_if(streams.begin(), streams.end(), [&](const auto& one) { return one.first == &recorder; });
+  std::vector<std::uint32_t> tails = recorder.tails;
+  if (known == streams.end()) {
+    streams.emplace_back(&recorder, std::move(tails));
+    return add(recorder, NodeKind::launch, std::move(payload), where);
+  }
+  tails.reserve(tails.size() + 1);
+  std::vector<std::uint32_t> before = known->second;
+  recorder.tails.swap(before);
+  try {
+    const std::uint32_t node = add(recorder, NodeKind::launch, std::move(payload), where);
+    tails.push_back(node);
+    recorder.tails.swap(tails);
+    return node;
+  } catch (...) {
+    recorder.tails.swap(before);
+    throw;
+  }
+}
+
 void Capture::complete(std::uint32_t node, NodeKind kind, std::shared_ptr<const Payload> payload) {
   for (const Storage* storage : payload->arrays()) {
     if (storage->captured_in == id) ++kept[storage->buffer];
@@ -118,12 +144,14 @@ void Recorder::submit(const Command& command) {
   std::optional<Child> child;
   if (const auto* launch = std::get_if<GraphLaunch>(&command.op)) {
     child = child_of(*launch->graph);
-    if (std::any_of(child->form.nodes.begin(), child->form.nodes.end(), is_handed_collective)) {
-      throw Error(
-          Errc::capture_unsupported, "weir::Graph::launch", "stream '" + name + "'",
-          "the graph has collectives among GPUs, which are in no graph inside of another one: capture them into "
-          "this one, or launch the graph into a stream that does not capture",
-          command.where);
+    const auto& nodes = child->form.nodes;
+    const bool handed = std::any_of(nodes.begin(), nodes.end(), is_handed_collective);
+    if (handed || std::any_of(nodes.begin(), nodes.end(), captured_rank_of)) {
+      throw Error(Errc::capture_unsupported, "weir::Graph::launch", "stream '" + name + "'",
+                  std::string("the graph has collectives among ") + (handed ? "GPUs" : "processes") +
+                      ", which are in no graph inside of another one: capture them into this one, or launch the graph "
+                      "into a stream that does not capture",
+                  command.where);
     }
   }
   const LockGuard guard(captures_lock());
