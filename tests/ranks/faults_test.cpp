@@ -131,6 +131,21 @@ TEST(Faults, different_counts_of_an_exchange) {
   expect(run("exchanged_counts"), all, "collective_mismatch",
          {"rank 1 calls all_to_all of 12 x float [", "rank 0 sent 16 bytes for it, where 12 are due"});
 }
+TEST(Faults, different_counts_in_captured_calls) {
+  expect(
+      run("captured_count"), all, "collective_mismatch",
+      {"rank 0 calls all_reduce of 8 x float, Plus [", "rank 1 all_reduce of 7 x float, Plus [", "scenes_test.cpp:"});
+}
+TEST(Faults, a_rank_that_is_killed_between_launches) {
+  expect(run("captured_and_killed"), others, "rank_failed", {"rank 1 (", "is gone: its connection"});
+}
+TEST(Faults, nothing_runs_of_a_launch_that_cannot_be_whole) {
+  expect(run("captured_and_aborted"), all, "rank_failed", {"weir::Graph::launch: communicator 'grads', rank 0 of 3"});
+}
+TEST(Faults, a_stream_that_fails_in_a_graph_before_its_call) {
+  expect(run("captured_in_a_stream_that_failed"), others, "rank_failed",
+         {"failed before it came to this", "the disk is full"});
+}
 TEST(Faults, a_killed_rank_whose_child_lives) {
   expect(run("killed_beside_its_child"), others, "rank_failed", {"rank 1 (", "is gone: its connection"});
 }

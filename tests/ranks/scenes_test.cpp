@@ -267,6 +267,40 @@ TEST_F(Scene, exchanged_counts) {
     weir::all_reduce(s_, *comm_, weir::inout(x_));
   });
 }
+/// Graphs say the lines of what they captured.
+TEST_F(Scene, captured_count) {
+  const weir::Graph graph =
+      weir::capture(s_, [this] { weir::all_reduce(s_, *comm_, weir::inout(x_.slice(0, rank_ == 1 ? 7 : 8))); });
+  fails([&, this] { graph.launch(s_); });
+}
+TEST_F(Scene, captured_and_killed) {
+  const weir::Graph graph = weir::capture(s_, [this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
+  graph.launch(s_);
+  s_.synchronize();
+  if (rank_ == 1) kill(getpid(), SIGKILL);
+  fails([&, this] { graph.launch(s_); });
+}
+/// Of a launch that cannot be whole nothing runs.
+TEST_F(Scene, captured_and_aborted) {
+  const weir::Graph graph = weir::capture(s_, [this] {
+    weir::host_call(s_, [rank = rank_] { std::printf("rank %d went on\n", rank); });
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+  });
+  if (rank_ == 1) comm_->abort();
+  await_failure();
+  fails([&, this] { graph.launch(s_); });
+}
+TEST_F(Scene, captured_in_a_stream_that_failed) {
+  const weir::Graph graph = weir::capture(s_, [this] {
+    weir::host_call(s_, [rank = rank_] {
+      if (rank == 1) throw std::runtime_error("the disk is full");
+    });
+    weir::all_reduce(s_, *comm_, weir::inout(x_));
+  });
+  fails([&, this] { graph.launch(s_); });
+  SharedGate("seen-" + std::to_string(rank_)).open();
+  for (int r = 0; r < comm_->size(); ++r) SharedGate("seen-" + std::to_string(r)).wait();
+}
 /// A child that forked has the sockets of the process that is killed.
 TEST_F(Scene, killed_beside_its_child) {
   if (rank_ == 1) {
