@@ -223,7 +223,9 @@ inline void submit_collective(StreamArg stream, const Communicator& communicator
 // They throw wrong_shape for sizes that do not fit, wrong_device, invalid_value for a root or peer that is no rank, overlapping
 // for arrays that share some of their memory, collective_mismatch if this rank calls other than the others did, and the
 // communicator's failure if it has one. What goes wrong later fails the streams, as a kernel does.
-// GPUs: elements are folded in an order of NCCL's own, the same on all ranks; a call in a capture throws capture_unsupported.
+// GPUs: elements are folded in an order of NCCL's own, the same on all ranks, but for small all_reduces.
+// In a capture a call becomes a node: one of all ranks that are in this process, or one of each process in its own graph, whose
+// launches make the call again.
 
 /// y = x of rank 0 op ... op x of the last rank, everywhere: folded in the order of ranks, so equal on all and each time.
 template <class T, class Op = Plus>

@@ -27,6 +27,22 @@ std::vector<weir::Stream> streams_of(std::size_t ranks) {
   return streams;
 }
 
+TEST(CollectivesLaunches, no_kernel_takes_the_place_of_a_captured_collective) {
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const auto x = ranks.arrays<int>(8, [](std::size_t, std::size_t) { return 1; });
+  weir::Graph graph = captured(ranks, [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  });
+  const weir::Node node = graph.find("all_reduce");
+  EXPECT_TRUE(fails_with(weir::Errc::not_supported, [&] { graph.update(node, 8, AddOne{}, inout(x[0])); },
+                         {"a collective is not exchanged"}));
+  graph.launch(ranks.streams[0]);
+  ranks.synchronize();
+  EXPECT_EQ(x[0].to_host(), std::vector<int>(8, 2));
+  EXPECT_EQ(x[1].to_host(), std::vector<int>(8, 2));
+}
+
 //  t: |held|x = 5|sum|        s0: |graph: sum, y = x, x = 7|        u: |sum|        Nothing but the communicator orders them.
 TEST(CollectivesLaunches, come_behind_calls_before_and_before_calls_behind_whatever_the_streams) {
   for (const std::size_t size : {1u, 2u, 3u, 4u}) {
