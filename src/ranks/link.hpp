@@ -26,6 +26,9 @@ class RankLink {
   virtual void send(Transfer& transfer, int to, std::uint32_t tag, const std::byte* data, std::size_t bytes) = 0;
   /// `room`: bytes. A longer message is `too_long`.
   virtual void receive(Transfer& transfer, int from, std::uint32_t tag, std::byte* data, std::size_t room) = 0;
+  /// Many sends follow, up to give_out(): they may go together then.
+  virtual void gather() {}
+  virtual void give_out() {}
   /// Looks whether it is over; moves what can be moved.
   virtual void test(Transfer& transfer) = 0;
   /// Gives it up. True: its memory is nobody's business any more. False: ask again.

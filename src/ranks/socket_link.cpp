@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "ranks/door.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_at_once = 8192;  ///< bytes of a short message
 constexpr std::size_t most_offers = 1 << 16;
+constexpr std::size_t most_written = 256;  ///< heads and their data, at a time
 
 /// Said by who accepted a connection: until then it may be closed because too many strangers came, and is made again.
 constexpr char welcome = 'w';
@@ -167,56 +169,84 @@ void SocketLink::progress() {
   }
 }
 
+void SocketLink::give_out() {
+  gathers_ = false;
+  for (Peer& peer : peers_) write_out(peer);
+}
+
 void SocketLink::write_out(Peer& peer) {
+  if (gathers_) return;
   while (!peer.out.empty() && peer.socket.open()) {
-    Segment& segment = peer.out.front();
-    const bool head = segment.written < segment.own.size();
-    const void* from = head ? static_cast<const void*>(segment.own.data() + segment.written)
-                            : segment.data + (segment.written - segment.own.size());
-    const std::size_t left =
-        head ? segment.own.size() - segment.written : segment.own.size() + segment.bytes - segment.written;
-    if (left > 0) {
-      const ssize_t written = ::send(peer.socket.get(), from, left, MSG_NOSIGNAL);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (written < 0) return lose(peer);
-      segment.written += static_cast<std::size_t>(written);
+    std::array<iovec, most_written> parts;
+    std::size_t count = 0;
+    for (auto one = peer.out.begin(); one != peer.out.end() && count + 2 <= parts.size(); ++one) {
+      const std::size_t of_own = std::min(one->written, one->own.size());
+      const std::size_t of_data = one->written - of_own;
+      if (of_own < one->own.size()) parts[count++] = {one->own.data() + of_own, one->own.size() - of_own};
+      if (of_data < one->bytes) parts[count++] = {const_cast<std::byte*>(one->data) + of_data, one->bytes - of_data};
     }
-    if (segment.written < segment.own.size() + segment.bytes) continue;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t written = count == 0 ? 0 : ::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (written < 0) return lose(peer);
+    note_written(peer, static_cast<std::size_t>(written));
+  }
+}
+
+void SocketLink::note_written(Peer& peer, std::size_t bytes) {
+  while (!peer.out.empty()) {
+    Segment& segment = peer.out.front();
+    const std::size_t here = std::min(bytes, segment.own.size() + segment.bytes - segment.written);
+    segment.written += here;
+    bytes -= here;
+    if (segment.written < segment.own.size() + segment.bytes) return;
     if (segment.transfer != nullptr) segment.transfer->state = Transfer::State::done;
     peer.out.pop_front();
   }
 }
 
 void SocketLink::read_in(Peer& peer) {
-  const int from = static_cast<int>(&peer - peers_.data());
   std::array<char, 64 * 1024> sink;
   for (int rounds = 0; rounds < 64; ++rounds) {
-    const bool in_payload = peer.payload_left > 0;
-    char* to = sink.data();
-    std::size_t room = sizeof(Head) - peer.head.size();
-    if (in_payload) {
-      room = peer.payload_left;
-      if (peer.payload_to != nullptr) to = reinterpret_cast<char*>(peer.payload_to);
-      if (peer.payload_to == nullptr) room = std::min(room, sink.size());
-    }
+    // What is long goes where it belongs, and the rest together.
+    const bool straight = peer.payload_to != nullptr && peer.payload_left >= sink.size();
+    char* const to = straight ? reinterpret_cast<char*>(peer.payload_to) : sink.data();
+    const std::size_t room = straight ? peer.payload_left : sink.size();
     const ssize_t got = recv(peer.socket.get(), to, room, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0) return lose(peer);
-    if (in_payload) {
-      peer.payload_left -= static_cast<std::size_t>(got);
-      if (peer.payload_to != nullptr) peer.payload_to += got;
+    if (got <= 0 || !take(peer, to, static_cast<std::size_t>(got))) return lose(peer);
+    if (static_cast<std::size_t>(got) < room) return;  // no more has come
+  }
+}
+
+bool SocketLink::take(Peer& peer, const char* from, std::size_t bytes) {
+  while (bytes > 0) {
+    if (peer.payload_left > 0) {
+      const std::size_t here = std::min(bytes, peer.payload_left);
+      const bool is_there = reinterpret_cast<const char*>(peer.payload_to) == from;
+      if (peer.payload_to != nullptr && !is_there) std::memcpy(peer.payload_to, from, here);
+      if (peer.payload_to != nullptr) peer.payload_to += here;
+      peer.payload_left -= here;
+      from += here;
+      bytes -= here;
       if (peer.payload_left == 0) end_payload(peer);
       continue;
     }
-    peer.head.append(to, static_cast<std::size_t>(got));
-    if (peer.head.size() < sizeof(Head)) continue;
+    const std::size_t here = std::min(bytes, sizeof(Head) - peer.head.size());
+    peer.head.append(from, here);
+    from += here;
+    bytes -= here;
+    if (peer.head.size() < sizeof(Head)) return true;
     Head head;
     std::memcpy(&head, peer.head.data(), sizeof head);
     peer.head.clear();
-    if (!take_head(from, head)) return lose(peer);
+    if (!take_head(static_cast<int>(&peer - peers_.data()), head)) return false;
   }
+  return true;
 }
 
 bool SocketLink::take_head(int from, const Head& head) {

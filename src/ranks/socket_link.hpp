@@ -25,6 +25,8 @@ class SocketLink final : public RankLink {
   bool outlives_ranks() const override { return true; }
   void send(Transfer& transfer, int to, std::uint32_t tag, const std::byte* data, std::size_t bytes) override;
   void receive(Transfer& transfer, int from, std::uint32_t tag, std::byte* data, std::size_t room) override;
+  void gather() override { gathers_ = true; }
+  void give_out() override;
   void test(Transfer& transfer) override;
   bool cancel(Transfer& transfer) override;
   void forget(int rank) override;
@@ -78,7 +80,10 @@ class SocketLink final : public RankLink {
 
   void progress();
   void write_out(Peer& peer);
+  void note_written(Peer& peer, std::size_t bytes);
   void read_in(Peer& peer);
+  /// False: it is no message.
+  bool take(Peer& peer, const char* from, std::size_t bytes);
   bool take_head(int from, const Head& head);
   /// Gives what has arrived to who has asked for it.
   void match(int from);
@@ -87,6 +92,7 @@ class SocketLink final : public RankLink {
   void queue(int to, const Head& head, std::string payload);
 
   const int rank_;
+  bool gathers_ = false;
   std::vector<Peer> peers_;
   std::uint64_t next_id_ = 1;
 };

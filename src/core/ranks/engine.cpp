@@ -1,6 +1,7 @@
 // What one communicator has to do among processes.
 #include "core/ranks/engine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "back_off.hpp"
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience_with_cancelling{100};
 constexpr std::chrono::microseconds patience_before_yielding{10};
+constexpr std::size_t most_at_once = 64;  ///< of a lane
 std::atomic<bool> some_engine_stopped{false};
 
 }  // namespace
@@ -119,6 +121,7 @@ RankEngine::Look RankEngine::look_locked() {
   return look;
 }
 
+/// One after the other; but short ones begin while those before them wait for what others send, as the calls of a group do.
 void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
   while (!lane.empty()) {
     RankOperation& operation = *lane.front();
@@ -138,13 +141,42 @@ void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
     if (outcome != RankOperation::Outcome::done) {
       look.pending = true;
       look.bytes += operation.bytes_moving();
-      if (outcome != RankOperation::Outcome::waits) note(operation, outcome);
-      return;
+      if (outcome != RankOperation::Outcome::waits) return note(operation, outcome);
+      return begin_next(lane, look);
     }
-    for (RankScratch& one : scratch_[operation.lane()]) one.reset();
+    operation.give_scratch_back();
     finish(operation);
     lane.pop_front();
   }
+}
+
+/// What has begun is looked at when it is the first.
+void RankEngine::begin_next(std::deque<Operation>& lane, Look& look) {
+  const std::size_t end = std::min(lane.size(), most_at_once);
+  std::size_t at = 1;
+  while (at < end && lane[at - 1]->has_sent_for_all() && lane[at]->started()) ++at;
+  if (at == end || !may_begin(lane, at)) return;
+  link_->link->gather();
+  do {
+    RankOperation& next = *lane[at];
+    try {
+      next.start_beside(ends_of(next));
+    } catch (...) {
+      note(next, RankOperation::Outcome::waits);
+      break;
+    }
+  } while (++at < end && may_begin(lane, at));
+  link_->link->give_out();
+  look.moved = true;
+}
+
+bool RankEngine::may_begin(const std::deque<Operation>& lane, std::size_t at) const {
+  const RankOperation& next = *lane[at];
+  const RankArrival& arrival = next.arrival();
+  if (arrival.nanoseconds.load(std::memory_order_acquire) == 0 || arrival.failure) return false;
+  if (next.noted() || !lane[at - 1]->has_sent_for_all() || !next.may_be_beside(ends_of(next))) return false;
+  return std::all_of(lane.begin(), lane.begin() + static_cast<std::ptrdiff_t>(at),
+                     [&](const Operation& one) { return next.is_apart_from(*one); });
 }
 
 /// The communicator is told by the library's thread, which holds no lock then.
@@ -212,7 +244,7 @@ void RankEngine::stop_all(Look& look) {
           break;
         }
         operation.abandon();
-        for (RankScratch& one : scratch_[number]) one.abandon();
+        operation.lose_scratch();
       }
       LocalCall& call = operation.call();
       const bool own = &call == stop.call;

@@ -17,8 +17,8 @@ namespace weir::detail {
 
 class RankedState;
 
-/// Operations of one lane run one after the other, in the order of their calls; they begin when their streams have come to
-/// them. Thread rule: add(), stop(), wake() by any thread; the rest under the link's lock.
+/// Operations of one lane run one after the other, in the order of their calls, but that short ones overlap; they begin when their
+/// streams have come to them. Thread rule: add(), stop(), wake() by any thread; the rest under the link's lock.
 class RankEngine : public std::enable_shared_from_this<RankEngine> {
  public:
   struct Place {
@@ -77,6 +77,9 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   };
   Look look_locked() WEIR_NEEDS(link_->mutex);
   void look_at_lane(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
+  void begin_next(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
+  /// Whether a lane's operation may while those before it are not over.
+  bool may_begin(const std::deque<Operation>& lane, std::size_t at) const WEIR_NEEDS(link_->mutex);
   void finish(RankOperation& operation) WEIR_NEEDS(link_->mutex);
   void forget(RankedCall& call) WEIR_NEEDS(link_->mutex);
   static void let_memory_go(const std::vector<CallReference>& calls) noexcept;

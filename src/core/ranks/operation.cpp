@@ -63,7 +63,56 @@ void RankedCall::let_memory_go() noexcept {
 }
 
 RankOperation::RankOperation(CallReference call, std::size_t lane)
-    : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
+    : call_(std::move(call)),
+      lane_(lane),
+      number_(call_->number()),
+      fingerprint_(fingerprint_of(*call_->offer(0))),
+      in_(span_of(call_->offer(0)->request.in)),
+      out_(span_of(call_->offer(0)->request.out)) {}
+
+RankOperation::Span RankOperation::span_of(const CollectiveOperand& operand) {
+  if (operand.count() == 0) return {};
+  Span span{operand.data, operand.data + operand.layout.element_bytes};
+  for (std::size_t d = 0; d < operand.layout.shape.rank(); ++d) {
+    const std::ptrdiff_t last = operand.layout.stride[d] * static_cast<std::ptrdiff_t>(operand.layout.shape[d] - 1);
+    (last < 0 ? span.begin : span.end) += last;
+  }
+  return span;
+}
+
+bool RankOperation::is_apart_from(const RankOperation& other) const {
+  return !out_.meets(other.out_) && !out_.meets(other.in_) && !in_.meets(other.out_);
+}
+
+bool RankOperation::may_be_beside(const Ends& ends) const {
+  if (call().way != RankedCall::Way::host) return false;
+  return ends.mover == nullptr || !ends.mover->moves(call_->offer(0)->request);
+}
+
+/// What is long follows its head where both are sent, and is received behind that alone.
+bool RankOperation::has_sent_for_all() const {
+  const Track& track = tracks_[0];
+  if (!track.begun || moves_ || call().way != RankedCall::Way::host || track.phase + 1 < track.plan.size())
+    return false;
+  return std::none_of(track.legs.begin(), track.legs.end(), [](const Leg& leg) {
+    return leg.message.receives && is_long(leg.message) && leg.stage == Leg::Stage::first;
+  });
+}
+
+void RankOperation::start_beside(const Ends& ends) {
+  own_scratch_ = std::make_unique<Scratch>();
+  start(ends, *own_scratch_);
+}
+
+void RankOperation::give_scratch_back() {
+  if (scratch_ == nullptr) return;
+  for (RankScratch& one : *scratch_) one.reset();
+}
+
+void RankOperation::lose_scratch() {
+  if (scratch_ == nullptr) return;
+  for (RankScratch& one : *scratch_) one.abandon();
+}
 
 template <class F>
 void RankOperation::where_memory_is(F&& f) {
@@ -76,6 +125,7 @@ void RankOperation::start(const Ends& ends, Scratch& scratch) {
     started_ = true;
     return;
   }
+  scratch_ = &scratch;
   for (std::size_t t = 0; t < tracks_.size(); ++t) {
     tracks_[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
     tracks_[t].scratch = &scratch[t];
@@ -97,6 +147,7 @@ void RankOperation::plan_whole(const Ends& ends) {
   const auto size = static_cast<int>(ends.members.size());
   Track& track = tracks_[0];
   if (ends.mover != nullptr && ends.mover->moves(offer.request)) {
+    moves_ = true;
     auto move = std::make_shared<RankMove>();
     auto begin = [mover = ends.mover, &call = call(), move] { mover->move(call, move); };
     track.plan = plan_of_move(offer, ends.rank, size, std::move(begin), move, *track.scratch);

@@ -91,6 +91,17 @@ class RankOperation {
   void set_noted() { noted_ = true; }
   using Scratch = std::array<RankScratch, piece_tracks>;
   void start(const Ends& ends, Scratch& scratch);
+  /// With memory of its own, beside those before it in its lane.
+  void start_beside(const Ends& ends);
+  /// Whether it is one that may: short, by messages alone, of memory that the host reaches.
+  bool may_be_beside(const Ends& ends) const;
+  /// Whether what comes next in its lane may begin: the messages of both have one order then, on all ranks.
+  bool has_sent_for_all() const;
+  /// Whether none of the two writes what the other has.
+  bool is_apart_from(const RankOperation& other) const;
+  /// What it was started with is as new; or lost.
+  void give_scratch_back();
+  void lose_scratch();
   /// `moved`: something has happened.
   Outcome step(const Ends& ends, bool& moved);
   /// What came instead of what was due; `read`: its head could be.
@@ -128,6 +139,13 @@ class RankOperation {
     std::unique_ptr<std::byte[]> room;
   };
   static bool is_long(const RankMessage& message) { return message.bytes > most_with_head; }
+  /// Memory from the first to the last byte of an operand.
+  struct Span {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+    bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
+  };
+  static Span span_of(const CollectiveOperand& operand);
 
   /// A plan and how far it is; with calls that are cut, each does every other piece. Stays where it is: the link has addresses of its legs.
   struct Track {
@@ -165,6 +183,10 @@ class RankOperation {
   const std::uint64_t fingerprint_;
   bool started_ = false;
   bool noted_ = false;
+  bool moves_ = false;  ///< a mover does it
+  const Span in_, out_;
+  Scratch* scratch_ = nullptr;
+  std::unique_ptr<Scratch> own_scratch_;
   std::array<Track, piece_tracks> tracks_;
   std::optional<Pieces> pieces_;
   std::string why_;
