@@ -40,10 +40,18 @@ class Scene : public ::testing::Test {
     rank_ = comm_->rank();
     weir::barrier(s_, *comm_);
     s_.synchronize();
-    // Nobody goes wrong while another one has yet to come out of the barrier.
-    const std::string name = std::to_string(++opened_) + "-";
-    SharedGate(name + std::to_string(rank_)).open();
-    for (int r = 0; r < comm_->size(); ++r) SharedGate(name + std::to_string(r)).wait();
+    meet(std::to_string(++opened_));  // nobody goes wrong while another one has yet to come out of the barrier
+  }
+  void meet(const std::string& name) const {
+    SharedGate(name + "-" + std::to_string(rank_)).open();
+    for (int r = 0; r < comm_->size(); ++r) SharedGate(name + "-" + std::to_string(r)).wait();
+  }
+  /// Nobody goes wrong while another one captures.
+  template <class F>
+  weir::Graph captured(F&& body) {
+    weir::Graph graph = weir::capture(s_, body);
+    meet("captured");
+    return graph;
   }
   /// Calls, waits, and prints the error. Nothing behind the call may run, and later calls throw at once.
   void fails(const std::function<void()>& call) {
@@ -224,8 +232,7 @@ TEST_F(Scene, stream_failed_here) {
       std::printf("rank 1 knows of %zu ranks\n", lines);
     }
   }
-  SharedGate("seen-" + std::to_string(rank_)).open();
-  for (int r = 0; r < comm_->size(); ++r) SharedGate("seen-" + std::to_string(r)).wait();
+  meet("seen");
 }
 TEST_F(Scene, aborted_and_left) {
   if (rank_ == 1) {
@@ -270,11 +277,11 @@ TEST_F(Scene, exchanged_counts) {
 /// Graphs say the lines of what they captured.
 TEST_F(Scene, captured_count) {
   const weir::Graph graph =
-      weir::capture(s_, [this] { weir::all_reduce(s_, *comm_, weir::inout(x_.slice(0, rank_ == 1 ? 7 : 8))); });
+      captured([this] { weir::all_reduce(s_, *comm_, weir::inout(x_.slice(0, rank_ == 1 ? 7 : 8))); });
   fails([&, this] { graph.launch(s_); });
 }
 TEST_F(Scene, captured_and_killed) {
-  const weir::Graph graph = weir::capture(s_, [this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
+  const weir::Graph graph = captured([this] { weir::all_reduce(s_, *comm_, weir::inout(x_)); });
   graph.launch(s_);
   s_.synchronize();
   if (rank_ == 1) kill(getpid(), SIGKILL);
@@ -282,7 +289,7 @@ TEST_F(Scene, captured_and_killed) {
 }
 /// Of a launch that cannot be whole nothing runs.
 TEST_F(Scene, captured_and_aborted) {
-  const weir::Graph graph = weir::capture(s_, [this] {
+  const weir::Graph graph = captured([this] {
     weir::host_call(s_, [rank = rank_] { std::printf("rank %d went on\n", rank); });
     weir::all_reduce(s_, *comm_, weir::inout(x_));
   });
@@ -291,15 +298,14 @@ TEST_F(Scene, captured_and_aborted) {
   fails([&, this] { graph.launch(s_); });
 }
 TEST_F(Scene, captured_in_a_stream_that_failed) {
-  const weir::Graph graph = weir::capture(s_, [this] {
+  const weir::Graph graph = captured([this] {
     weir::host_call(s_, [rank = rank_] {
       if (rank == 1) throw std::runtime_error("the disk is full");
     });
     weir::all_reduce(s_, *comm_, weir::inout(x_));
   });
   fails([&, this] { graph.launch(s_); });
-  SharedGate("seen-" + std::to_string(rank_)).open();
-  for (int r = 0; r < comm_->size(); ++r) SharedGate("seen-" + std::to_string(r)).wait();
+  meet("seen");
 }
 /// A child that forked has the sockets of the process that is killed.
 TEST_F(Scene, killed_beside_its_child) {
