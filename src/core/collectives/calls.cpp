@@ -366,7 +366,8 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     part.reports_seen = leader->reports_seen;
   }
   call->offer(0) = (staged != nullptr ? *staged : own).staged(offer);
-  static_cast<RankedCall&>(*call).set_way(way, ranked->history());
+  static_cast<RankedCall&>(*call).grouped = made != nullptr;
+  static_cast<RankedCall&>(*call).set_way(way, lane, ranked->history());
   Command command = command_of(rank, offer, call->number(), part, uses);
   complete.push_back(call);
   lock.unlock();

@@ -30,18 +30,27 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   arrival->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                              std::memory_order_release);
-  engine_->wake();
+  // A kernel that runs needs nobody before its end.
+  if (way != Way::launched || grouped || arrival->failure) engine_->wake();
 }
 
-void RankedCall::set_way(Way its_way, std::uint64_t history) {
+void RankedCall::set_way(Way its_way, std::size_t lane, std::uint64_t history) {
   way = its_way;
+  lane_ = lane;
   if (way != Way::launched) return;
   const std::uint64_t called = history_with(history, *offer(0));
-  launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), std::make_shared<RankMove>()};
+  launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), &kernel_};
+}
+
+bool RankedCall::was_told() const noexcept {
+  return arrival->nanoseconds.load(std::memory_order_acquire) != 0 && (arrival->failure || kernel_.over());
 }
 
 void RankedCall::help() noexcept { engine_->drive(*this); }
-void RankedCall::look_again() noexcept { engine_->wake(); }
+void RankedCall::look_again() noexcept {
+  if (way == Way::launched) return engine_->look_at_launched(lane_);
+  engine_->wake();
+}
 
 void RankedCall::keep_memory() noexcept {
   kept_[0] = offer(0)->request.in.storage;

@@ -51,8 +51,11 @@ class RankedCall final : public LocalCall {
   };
   Way way = Way::host;
   /// `history`: of all calls before it. Kernels of ranks that called something else before do not come to each other.
-  void set_way(Way its_way, std::uint64_t history);
+  void set_way(Way its_way, std::size_t lane, std::uint64_t history);
+  /// Whether it, or its kernel, may be at an end for who looks; of a launched one.
+  bool was_told() const noexcept;
   std::shared_ptr<PieceRoom> room;
+  bool grouped = false;  ///< others of its unit may go another way
   // Of who looks for late ranks.
   std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
   int asked = 0;
@@ -64,6 +67,8 @@ class RankedCall final : public LocalCall {
 
   const std::shared_ptr<RankEngine> engine_;
   Storage* kept_[2] = {nullptr, nullptr};
+  std::size_t lane_ = 0;
+  RankMove kernel_;
   RankLaunch launch_{};
 };
 
