@@ -20,7 +20,7 @@ CopyingTransport& copies_of(LocalCall& call) { return dynamic_cast<CopyingTransp
 
 RankedCall::RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
                        std::shared_ptr<RankArrival> its_arrival, std::shared_ptr<RankEngine> engine)
-    : LocalCall(std::move(communicator), number, {rank}), arrival(std::move(its_arrival)), engine_(std::move(engine)) {
+    : LocalCall(std::move(communicator), number, rank), arrival(std::move(its_arrival)), engine_(std::move(engine)) {
   is_told_ = true;
 }
 
@@ -37,8 +37,9 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
 void RankedCall::set_way(Way its_way, std::size_t lane, std::uint64_t history) {
   way = its_way;
   lane_ = lane;
+  fingerprint_ = fingerprint_of(*offer(0));
   if (way != Way::launched) return;
-  const std::uint64_t called = history_with(history, *offer(0));
+  const std::uint64_t called = history_with(history, fingerprint_);
   launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), &kernel_};
 }
 
@@ -72,7 +73,10 @@ void RankedCall::let_memory_go() noexcept {
 }
 
 RankOperation::RankOperation(CallReference call, std::size_t lane)
-    : call_(std::move(call)), lane_(lane), number_(call_->number()), fingerprint_(fingerprint_of(*call_->offer(0))) {}
+    : call_(std::move(call)),
+      lane_(lane),
+      number_(call_->number()),
+      fingerprint_(static_cast<RankedCall&>(*call_).fingerprint()) {}
 
 template <class F>
 void RankOperation::where_memory_is(F&& f) {
@@ -85,26 +89,28 @@ void RankOperation::start(const Ends& ends, Scratch& scratch) {
     started_ = true;
     return;
   }
-  for (std::size_t t = 0; t < tracks_.size(); ++t) {
-    tracks_[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
-    tracks_[t].scratch = &scratch[t];
-    tracks_[t].piece = t;
+  messages_ = std::make_unique<Messages>();
+  const std::span<Track> tracks = this->tracks();
+  for (std::size_t t = 0; t < tracks.size(); ++t) {
+    tracks[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
+    tracks[t].scratch = &scratch[t];
+    tracks[t].piece = t;
   }
   if (call().way == RankedCall::Way::cut) {
-    pieces_.emplace(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()));
+    messages_->pieces.emplace(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()));
     started_ = true;
-    return begin_piece(tracks_[0], ends);
+    return begin_piece(tracks[0], ends);
   }
   plan_whole(ends);
   started_ = true;
-  tracks_[0].begun = true;
-  where_memory_is([&] { begin_phase(tracks_[0], ends); });
+  tracks[0].begun = true;
+  where_memory_is([&] { begin_phase(tracks[0], ends); });
 }
 
 void RankOperation::plan_whole(const Ends& ends) {
   const Offer& offer = *call_->offer(0);
   const auto size = static_cast<int>(ends.members.size());
-  Track& track = tracks_[0];
+  Track& track = tracks()[0];
   if (ends.mover != nullptr && ends.mover->moves(offer.request)) {
     auto move = std::make_shared<RankMove>();
     auto begin = [mover = ends.mover, &call = call(), move] { mover->move(call, move); };
@@ -123,16 +129,16 @@ void RankOperation::begin_piece(Track& track, const Ends& ends) {
   track.scratch->reset();
   Pieces::Place place{nullptr, nullptr, {}};
   if (const PieceRoom* const room = call().room.get()) {
-    const auto at = static_cast<std::size_t>(&track - tracks_.data());
+    const auto at = static_cast<std::size_t>(&track - tracks().data());
     place = {room->in(at), room->out(at),
              [this](const std::vector<RankCopy>& copies, std::shared_ptr<RankMove> copied) {
                copy(copies, std::move(copied));
              }};
   } else {
-    place.in = track.scratch->take(pieces_->bytes());
-    place.out = track.scratch->take(pieces_->bytes());
+    place.in = track.scratch->take(messages_->pieces->bytes());
+    place.out = track.scratch->take(messages_->pieces->bytes());
   }
-  track.plan = pieces_->plan(track.piece, place, ends.compare && track.piece == 0, *track.scratch);
+  track.plan = messages_->pieces->plan(track.piece, place, ends.compare && track.piece == 0, *track.scratch);
   track.phase = 0;
   begin_phase(track, ends);
 }
@@ -239,12 +245,13 @@ RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
 }
 
 RankOperation::Outcome RankOperation::step_all(const Ends& ends, bool& moved) {
-  if (!pieces_) return step(tracks_[0], ends, moved);
+  const std::span<Track> tracks = this->tracks();
+  if (!messages_->pieces) return step(tracks[0], ends, moved);
   bool waits = false;
-  for (Track& track : tracks_) {
-    const std::size_t count = pieces_->count();
+  for (Track& track : tracks) {
+    const std::size_t count = messages_->pieces->count();
     while (track.piece < count) {
-      const Track& first = tracks_[0];
+      const Track& first = tracks[0];
       // No piece moves before the ranks have compared what they call.
       const bool compared = !ends.compare || first.piece > 0 || first.phase > 1;
       if (!track.begun && !compared) break;
@@ -252,7 +259,7 @@ RankOperation::Outcome RankOperation::step_all(const Ends& ends, bool& moved) {
       const Outcome outcome = step(track, ends, moved);
       if (outcome == Outcome::waits) break;
       if (outcome != Outcome::done) return outcome;
-      track.piece += tracks_.size();
+      track.piece += tracks.size();
       track.begun = false;
     }
     waits = waits || track.piece < count;
@@ -298,7 +305,7 @@ RankOperation::Outcome RankOperation::end_phase(Track& track) {
 
 std::size_t RankOperation::bytes_moving() const {
   std::size_t bytes = 0;
-  for (const Track& track : tracks_) {
+  for (const Track& track : tracks()) {
     for (const Leg& leg : track.legs) {
       // Who sends has come; who is sent to may not have.
       if (leg.stage == Leg::Stage::rest && leg.message.receives) bytes += leg.message.bytes;
@@ -310,7 +317,7 @@ std::size_t RankOperation::bytes_moving() const {
 bool RankOperation::cancel(const Ends& ends) {
   bool all = true;
   where_memory_is([&] {
-    for (Track& track : tracks_) {
+    for (Track& track : tracks()) {
       if (track.moving && !track.plan[track.phase].until->over()) {
         if (ends.mover != nullptr) ends.mover->abandon();
         all = false;
@@ -327,7 +334,7 @@ bool RankOperation::cancel(const Ends& ends) {
 
 void RankOperation::abandon() {
   call().lose_memory();
-  for (Track& track : tracks_) {
+  for (Track& track : tracks()) {
     for (Leg& leg : track.legs) static_cast<void>(leg.room.release());
     new std::vector<Leg>(std::move(track.legs));  // the link has their addresses
   }
