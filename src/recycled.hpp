@@ -7,6 +7,14 @@
 #include <new>
 #include <utility>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define WEIR_CHECKS_ADDRESSES 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEIR_CHECKS_ADDRESSES 1
+#endif
+#endif
+
 namespace weir::detail {
 
 /// Who makes objects has some of his own, and takes all that were given back when none is left. So nobody waits, and who ends objects
@@ -15,7 +23,7 @@ template <std::size_t bytes>
 class RecycledMemory {
  public:
   static void* take() {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(WEIR_CHECKS_ADDRESSES)
     if (own == nullptr && !ended) {
       [[maybe_unused]] static thread_local const End end;
       own = given.load(std::memory_order_relaxed) == nullptr ? nullptr
@@ -27,7 +35,7 @@ class RecycledMemory {
     return ::operator new(bytes);
   }
   static void give(void* memory) noexcept {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(WEIR_CHECKS_ADDRESSES)
     // Other threads count beside this one, and who has just taken them all does: it is about so many.
     if (count.fetch_add(1, std::memory_order_relaxed) < most) {
       auto* const one = new (memory) Free{given.load(std::memory_order_relaxed)};
