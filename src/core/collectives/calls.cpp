@@ -367,7 +367,6 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     part.reports_seen = leader->reports_seen;
   }
   (staged != nullptr ? *staged : own).put(offer, call->offer(0));
-  static_cast<RankedCall&>(*call).grouped = made != nullptr;
   static_cast<RankedCall&>(*call).set_way(way, lane, ranked->history());
   Command command = command_of(rank, offer, call->number(), part, uses);
   complete.push_back(call);

@@ -33,6 +33,7 @@ void RankEngine::add(CallReference call, std::size_t lane) {
     const LockGuard guard(mutex_);
     added_.push_back(std::move(operation));
     stopped = stop_.has_value();
+    if (!launched) by_messages_.fetch_add(1, std::memory_order_acq_rel);
   }
   if (!launched || stopped) return RankProgress::instance().wake();
   // Who was told before did not find it. Who is told from here on does.
@@ -144,6 +145,12 @@ RankEngine::Launched RankEngine::end_launched(std::size_t lane, Operation& over)
   return Launched::over;
 }
 
+/// What goes by messages may be of its unit, or wait for its end. Who counts such a call before this is seen here; who does behind it wakes
+/// the thread, which then finds that this one has come.
+void RankEngine::launched_arrived() noexcept {
+  if (by_messages_.fetch_add(0, std::memory_order_acq_rel) != 0) RankProgress::instance().wake();
+}
+
 /// Where another thread has the lock, it may have been there already.
 void RankEngine::look_at_launched(std::size_t lane) noexcept {
   for (;;) {
@@ -179,15 +186,15 @@ void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
       return note(operation, outcome);
     }
     if (outcome != RankOperation::Outcome::done) {
-      (operation.call().launch() != nullptr ? look.launched : look.pending) = true;
+      (operation.call().launch() != nullptr && by_messages_.load(std::memory_order_relaxed) == 0 ? look.launched
+                                                                                                 : look.pending) = true;
       look.bytes += operation.bytes_moving();
       if (outcome != RankOperation::Outcome::waits) note(operation, outcome);
       return;
     }
     for (RankScratch& one : scratch_[operation.lane()]) one.reset();
     finish(operation);
-    forget(operation.call());
-    lane.pop_front();
+    take_out(lane);
   }
 }
 
@@ -229,9 +236,12 @@ void RankEngine::finish(RankOperation& operation) {
   }
 }
 
-void RankEngine::forget(RankedCall& call) {
+void RankEngine::take_out(std::deque<Operation>& lane) {
+  RankedCall& call = lane.front()->call();
   call.retain();
   over_.push_back(CallReference(&call));
+  if (call.launch() == nullptr) by_messages_.fetch_sub(1, std::memory_order_relaxed);
+  lane.pop_front();
 }
 
 /// Each is let go when nothing of its memory is under way any more.
@@ -260,8 +270,7 @@ void RankEngine::stop_all(Look& look) {
       LocalCall& call = operation.call();
       const bool own = &call == stop.call;
       call.stop_with(stop.code, stop.text, own ? 0 : 1, own ? stop.own : nullptr);
-      forget(operation.call());
-      lane.pop_front();
+      take_out(lane);
       look.moved = true;
     }
   }

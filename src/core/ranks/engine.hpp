@@ -51,6 +51,8 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   /// Something became of a launched call of the lane, or of its kernel: ends what is over, and lets the library's thread know where
   /// there is more to do. Does not wait.
   void look_at_launched(std::size_t lane) noexcept;
+  /// The stream of a launched call has come to it. Does not wait.
+  void launched_arrived() noexcept;
   /// By a host thread that waits for the call: does what there is to do for as long as something happens.
   void drive(RankedCall& call) noexcept;
 
@@ -59,8 +61,8 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
 
   struct Look {
     bool moved = false;
-    bool pending = false;   ///< something has begun and is not over, and nobody says when
-    bool launched = false;  ///< the same, but somebody says
+    bool pending = false;   ///< something has begun and is not over
+    bool launched = false;  ///< the same, but somebody says when it is, and nothing else waits for it
     std::size_t bytes = 0;  ///< that are about to move
   };
   Look look();
@@ -88,7 +90,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   Launched end_launched(std::size_t lane, Operation& over) WEIR_NEEDS(link_->mutex);
   void look_at_lane(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
   void finish(RankOperation& operation) WEIR_NEEDS(link_->mutex);
-  void forget(RankedCall& call) WEIR_NEEDS(link_->mutex);
+  void take_out(std::deque<Operation>& lane) WEIR_NEEDS(link_->mutex);
   static void let_memory_go(const std::vector<CallReference>& calls) noexcept;
   void note(RankOperation& operation, RankOperation::Outcome outcome);
   void stop_all(Look& look) WEIR_NEEDS(link_->mutex);
@@ -108,6 +110,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   std::vector<Operation> added_ WEIR_GUARDED_BY(mutex_);
   std::vector<Incident> incidents_ WEIR_GUARDED_BY(mutex_);
   std::optional<Stop> stop_ WEIR_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> by_messages_{0};  ///< calls that are not launched, and not over
 };
 
 /// The library's thread for collectives among processes: it looks at all engines, at once while something moves, seldom

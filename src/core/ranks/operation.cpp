@@ -30,8 +30,8 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   arrival->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                              std::memory_order_release);
-  // A kernel that runs needs nobody before its end.
-  if (way != Way::launched || grouped || arrival->failure) engine_->wake();
+  if (way == Way::launched && !arrival->failure) return engine_->launched_arrived();
+  engine_->wake();
 }
 
 void RankedCall::set_way(Way its_way, std::size_t lane, std::uint64_t history) {

@@ -58,7 +58,6 @@ class RankedCall final : public LocalCall, public Recycled<RankedCall> {
   /// Whether it, or its kernel, may be at an end for who looks; of a launched one.
   bool was_told() const noexcept;
   std::shared_ptr<PieceRoom> room;
-  bool grouped = false;  ///< others of its unit may go another way
   // Of who looks for late ranks.
   std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
   int asked = 0;
