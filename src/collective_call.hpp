@@ -60,8 +60,8 @@ struct RankMove;
 /// What a rank calls whose other ranks are elsewhere, and whose kernel is put into the stream at once: the others' come to it there.
 struct RankLaunch {
   RankMover* mover;
-  std::uint32_t key;               ///< kernels of ranks that call something else do not come to each other
-  std::shared_ptr<RankMove> move;  ///< over when the kernel is
+  std::uint32_t key;  ///< kernels of ranks that call something else do not come to each other
+  RankMove* move;     ///< over when the kernel is; the call's
 };
 
 /// One collective, of the ranks of this process that take part. Counted: by the core while it is pending, by each queue that has a part, and by the
@@ -94,7 +94,7 @@ class CollectiveCall {
   virtual void arrived(CollectivePart&, std::shared_ptr<const Error> /*failure*/) noexcept {}
   /// The same: a host thread waits for its part, and may do some of what there is to do.
   virtual void help() noexcept {}
-  /// The same: a mover is through with it.
+  /// The same: a mover, or its kernel, is through with it. Does not wait.
   virtual void look_again() noexcept {}
   /// The same: null where the stream waits until the call is over.
   virtual const RankLaunch* launch() const noexcept { return nullptr; }

@@ -71,6 +71,7 @@ class RankCallsOverlap : public ::testing::Test {
   RankedCall& call(const CollectiveRequest& request, std::shared_ptr<RankArrival> arrival = come()) {
     auto* const made = new RankedCall(communicator_, ++calls_, 0, std::move(arrival), engine_);
     made->offer(0).emplace(request, weir::StreamRef(stream_), weir::SourceLocation{});
+    made->set_way(RankedCall::Way::host, 0, 0);
     made->retain();
     kept_.emplace_back(made);
     engine_->add(CallReference(made), 0);

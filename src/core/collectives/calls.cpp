@@ -9,6 +9,7 @@
 #include "core/observers.hpp"
 #include "core/ranks/ranked_state.hpp"
 #include "core/ranks/staged_operands.hpp"
+#include "recycled.hpp"
 
 namespace weir::detail {
 
@@ -198,7 +199,7 @@ void CommunicatorState::check_match(int rank, const Offer& offer, const LocalCal
     if (!call.offer(i)) continue;
     const std::string why = difference(rank, offer, call.ranks()[i], *call.offer(i));
     if (why.empty()) continue;
-    ranks[static_cast<std::size_t>(rank)].last = offer;
+    ranks[static_cast<std::size_t>(rank)].last = Called(offer);
     fail(Errc::collective_mismatch, why);
     throw Error(Errc::collective_mismatch, operation_of(offer.request.kind), describe(rank), failure->text,
                 offer.where);
@@ -301,7 +302,7 @@ const CollectivePart* CommunicatorState::call(int rank, const Offer& offer, cons
   call->set_there(index, failure);
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   if (!is_pair(request.kind)) ++mine.calls;
-  mine.last = offer;
+  mine.last = Called(offer);
   if (made != nullptr) *made = call;
   if (fresh) watch_from_now(*this);
   if (call->over() || !call->is_complete()) return &part;
@@ -355,7 +356,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   Rank& mine = ranks[static_cast<std::size_t>(rank)];
   forget_what_is_over();
   CallReference call(new RankedCall(shared_from_this(), is_pair(request.kind) ? 0 : mine.calls + 1, rank,
-                                    first != nullptr ? first->arrival : std::make_shared<RankArrival>(),
+                                    first != nullptr ? first->arrival : make_recycled<RankArrival>(),
                                     ranked->engine()));
   static_cast<RankedCall&>(*call).room = std::move(room);
   CollectivePart& part = call->parts()[0];
@@ -365,8 +366,8 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
     part.place = leader->place;
     part.reports_seen = leader->reports_seen;
   }
-  call->offer(0) = (staged != nullptr ? *staged : own).staged(offer);
-  static_cast<RankedCall&>(*call).set_way(way, ranked->history());
+  (staged != nullptr ? *staged : own).put(offer, call->offer(0));
+  static_cast<RankedCall&>(*call).set_way(way, lane, ranked->history());
   Command command = command_of(rank, offer, call->number(), part, uses);
   complete.push_back(call);
   lock.unlock();
@@ -380,7 +381,7 @@ const CollectivePart* CommunicatorState::call_ranked(int rank, const Offer& offe
   lock.lock();
   call->set_there(0, failure);
   if (!is_pair(request.kind)) ++mine.calls;
-  mine.last = offer;
+  mine.last = Called(offer);
   if (made != nullptr) *made = call;
   ranked->add(call, lane);
   watch_from_now(*this);

@@ -18,6 +18,7 @@
 
 #include "backend.hpp"
 #include "collective_launches.hpp"
+#include "core/collectives/one_or_more.hpp"
 #include "core/collectives/work.hpp"
 #include "core/runtime.hpp"
 #include "thread_safety.hpp"
@@ -51,12 +52,23 @@ std::vector<int> ranks_of(const CollectiveRequest& request, int rank, std::size_
 /// Where `rank` is among them.
 std::size_t index_of(const CollectiveRequest& request, int rank);
 /// Of a sender and a receiver: what they do is in order, and in none with what others do.
-inline std::size_t lane_of_pair(const std::vector<int>& ends, std::size_t size) {
+inline std::size_t lane_of_pair(std::span<const int> ends, std::size_t size) {
   return 1 + static_cast<std::size_t>(ends[0]) * size + static_cast<std::size_t>(ends[1]);
 }
 inline const char* name_of(CollectiveKind kind) { return operation_of(kind) + sizeof("weir::") - 1; }
-/// What all ranks of a call have to agree on, and where it was called.
-std::string text_of(const Offer& offer);
+/// What all ranks of a call have to agree on, and where it was called: all that texts are about.
+struct Called {
+  explicit Called(const Offer& offer);
+
+  CollectiveKind kind;
+  Reduction reduction;
+  int peer;
+  std::size_t count;
+  std::string_view type;
+  SourceLocation where;
+};
+std::string text_of(const Called& called);
+inline std::string text_of(const Offer& offer) { return text_of(Called(offer)); }
 /// Elements of the part that each rank has.
 std::size_t count_of(const CollectiveRequest& request);
 
@@ -82,10 +94,10 @@ class CallReference {
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   struct Rank {
     Device device;
-    std::uint64_t calls = 0;         ///< collectives, not sends and receives
-    std::optional<Offer> last = {};  ///< what it called last
-    bool left = false;               ///< its Communicator is gone
-    bool failed = false;             ///< why the communicator failed
+    std::uint64_t calls = 0;          ///< collectives, not sends and receives
+    std::optional<Called> last = {};  ///< what it called last
+    bool left = false;                ///< its Communicator is gone
+    bool failed = false;              ///< why the communicator failed
     std::size_t splits = 0;
   };
   struct Failure {
@@ -207,10 +219,12 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 /// One collective: the offers of its ranks here, of which a send and its receive are two.
 class LocalCall : public CollectiveCall {
  public:
-  LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks);
+  LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, const std::vector<int>& ranks);
+  /// Of one rank.
+  LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank);
 
   CollectiveTransport& transport() const override { return *communicator_->transport; }
-  std::span<CollectivePart> parts() noexcept override { return {parts_.get(), ranks_.size()}; }
+  std::span<CollectivePart> parts() noexcept override { return parts_.all(); }
   void fail_part(std::size_t index, std::shared_ptr<const Error> failure) noexcept override;
   void fail_all(Errc code, const std::string& why) noexcept override;
   CollectiveShare share(std::size_t index) const override;
@@ -223,7 +237,7 @@ class LocalCall : public CollectiveCall {
   virtual const LaunchGate* as_gate() const { return nullptr; }
   /// Where the rank's part is.
   std::size_t index_of(int rank) const;
-  const std::vector<int>& ranks() const { return ranks_; }
+  std::span<const int> ranks() const { return ranks_.all(); }
   std::optional<Offer>& offer(std::size_t index) { return offers_[index]; }
   const std::optional<Offer>& offer(std::size_t index) const { return offers_[index]; }
   /// All parts are in their streams.
@@ -254,10 +268,10 @@ class LocalCall : public CollectiveCall {
   void let_go(std::size_t index, Errc code, const std::string& text) noexcept;
 
   const std::uint64_t number_;
-  const std::vector<int> ranks_;
-  std::unique_ptr<CollectivePart[]> parts_;
-  std::vector<std::optional<Offer>> offers_;
-  std::vector<bool> there_;
+  OneOrMore<int> ranks_;
+  OneOrMore<CollectivePart> parts_;
+  OneOrMore<std::optional<Offer>> offers_;
+  OneOrMore<bool> there_;
   CollectiveWork work_;
   std::atomic<std::uint64_t> order_{0};
   bool found_open_ = false;
@@ -300,7 +314,7 @@ struct CommunicatorState::Split {
 /// Why two ranks' offers are not of one collective; empty if they are.
 std::string difference(int rank, const Offer& mine, int other, const Offer& theirs);
 /// What is to be done once all have said what they give; of a send and its receive, in this order.
-CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers);
+CollectiveWork work_of(std::span<const std::optional<Offer>> offers);
 /// Checks what one rank says, and describes what it reads and writes. Returns how many regions.
 std::size_t check_offer(const CommunicatorState& communicator, int rank, const Offer& offer, bool grouped,
                         Region regions[2]);

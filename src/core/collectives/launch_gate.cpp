@@ -19,7 +19,7 @@ std::uint64_t next_order() {
 class BehindLaunch final : public LocalCall {
  public:
   BehindLaunch(std::shared_ptr<CommunicatorState> communicator, const CommunicatorState::LastLaunch& launch)
-      : LocalCall(std::move(communicator), 0, {0}) {
+      : LocalCall(std::move(communicator), 0, 0) {
     CollectivePart& part = parts()[0];
     part.queue = launch.queue;
     part.place = launch.place;
@@ -31,7 +31,7 @@ class BehindLaunch final : public LocalCall {
 }  // namespace
 
 LaunchGate::LaunchGate(std::shared_ptr<CommunicatorState> communicator, StreamRef stream, SourceLocation where)
-    : LocalCall(std::move(communicator), 0, {0}), stream_(stream), where_(where) {}
+    : LocalCall(std::move(communicator), 0, 0), stream_(stream), where_(where) {}
 
 void LaunchGate::fail_part(std::size_t, std::shared_ptr<const Error>) noexcept {
   if (stop()) communicator_->transport->let_go(parts()[0]);

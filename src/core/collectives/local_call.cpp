@@ -29,14 +29,22 @@ CallReference::~CallReference() {
   if (call_ != nullptr) call_->release();
 }
 
-LocalCall::LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, std::vector<int> ranks)
+LocalCall::LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number,
+                     const std::vector<int>& ranks)
     : communicator_(std::move(communicator)),
       number_(number),
-      ranks_(std::move(ranks)),
-      parts_(std::make_unique<CollectivePart[]>(ranks_.size())),
-      offers_(ranks_.size()),
-      there_(ranks_.size()) {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) parts_[i].call = this;
+      ranks_(ranks.size()),
+      parts_(ranks.size()),
+      offers_(ranks.size()),
+      there_(ranks.size()) {
+  std::copy(ranks.begin(), ranks.end(), ranks_.begin());
+  for (CollectivePart& part : parts_) part.call = this;
+}
+
+LocalCall::LocalCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank)
+    : communicator_(std::move(communicator)), number_(number), ranks_(1), parts_(1), offers_(1), there_(1) {
+  ranks_[0] = rank;
+  parts_[0].call = this;
 }
 
 std::size_t LocalCall::index_of(int rank) const {
@@ -94,12 +102,12 @@ void LocalCall::fail_all(Errc code, const std::string& why) noexcept {
 
 void LocalCall::prepare() {
   if (!communicator_->transport->traits().by_elements) return;
-  work_ = work_of(offers_);
+  work_ = work_of(offers_.all());
   extent_ = work_.extent();
   grain_ = std::max<std::size_t>(1, chunk_bytes / work_.element_bytes());
 }
 
-CollectiveWork work_of(const std::vector<std::optional<Offer>>& offers) {
+CollectiveWork work_of(std::span<const std::optional<Offer>> offers) {
   CollectiveWork work;
   const CollectiveRequest& any = offers.front()->request;
   const std::size_t ranks = offers.size();

@@ -189,18 +189,25 @@ Offer::Offer(const CollectiveRequest& said, StreamRef on, SourceLocation line)
   request.send_counts = request.receive_counts = {};
 }
 
-std::string text_of(const Offer& offer) {
-  const CollectiveRequest& request = offer.request;
-  std::string text = name_of(request.kind);
-  if (request.kind != CollectiveKind::barrier) {
-    const CollectiveOperand& one = request.in.present() ? request.in : request.out;
-    text += " of " + std::to_string(count_of(request)) + " x " + std::string(one.type);
-    if (request.reduction != Reduction::none) text += std::string(", ") + name_of(request.reduction);
-    if (request.kind == CollectiveKind::send) text += ", to " + std::to_string(request.peer);
-    if (request.kind == CollectiveKind::receive) text += ", from " + std::to_string(request.peer);
-    if (has_root(request.kind)) text += ", root " + std::to_string(request.peer);
+Called::Called(const Offer& offer)
+    : kind(offer.request.kind),
+      reduction(offer.request.reduction),
+      peer(offer.request.peer),
+      count(count_of(offer.request)),
+      type(offer.request.in.present() ? offer.request.in.type : offer.request.out.type),
+      where(offer.where) {}
+
+std::string text_of(const Called& called) {
+  std::string text = name_of(called.kind);
+  if (called.kind != CollectiveKind::barrier) {
+    text += " of " + std::to_string(called.count) + " x " + std::string(called.type);
+    if (called.reduction != Reduction::none) text += std::string(", ") + name_of(called.reduction);
+    if (called.kind == CollectiveKind::send) text += ", to " + std::to_string(called.peer);
+    if (called.kind == CollectiveKind::receive) text += ", from " + std::to_string(called.peer);
+    if (has_root(called.kind)) text += ", root " + std::to_string(called.peer);
   }
-  if (offer.where) text += " [" + std::string(offer.where.file_name()) + ":" + std::to_string(offer.where.line()) + "]";
+  const SourceLocation& where = called.where;
+  if (where) text += " [" + std::string(where.file_name()) + ":" + std::to_string(where.line()) + "]";
   return text;
 }
 

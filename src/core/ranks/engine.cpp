@@ -25,14 +25,21 @@ RankEngine::RankEngine(std::shared_ptr<SharedLink> link, Place place, std::weak_
 RankEngine::~RankEngine() = default;
 
 void RankEngine::add(CallReference call, std::size_t lane) {
-  static_cast<RankedCall&>(*call).keep_memory();
-  auto operation = std::make_unique<RankOperation>(std::move(call), lane);
+  auto& mine = static_cast<RankedCall&>(*call);
+  const bool launched = mine.launch() != nullptr;
+  // A kernel uses memory in the order of its stream, as any other does.
+  if (!launched) mine.keep_memory();
+  auto operation = std::make_unique<RankOperation>(call, lane);
+  bool stopped = false;
   {
     const LockGuard guard(mutex_);
     added_.push_back(std::move(operation));
+    stopped = stop_.has_value();
+    if (!launched) by_messages_.fetch_add(1, std::memory_order_acq_rel);
   }
-  news_.store(true, std::memory_order_release);
-  RankProgress::instance().wake();
+  if (!launched || stopped) return RankProgress::instance().wake();
+  // Who was told before did not find it. Who is told from here on does.
+  if (mine.was_told()) look_at_launched(lane);
 }
 
 void RankEngine::stop(Errc code, const std::string& text, const LocalCall* call, std::shared_ptr<const Error> own) {
@@ -41,7 +48,6 @@ void RankEngine::stop(Errc code, const std::string& text, const LocalCall* call,
     if (!stop_) stop_ = Stop{code, text, call, std::move(own)};
   }
   some_engine_stopped.store(true);
-  news_.store(true, std::memory_order_release);
   RankProgress::instance().wake();
 }
 
@@ -101,24 +107,68 @@ void RankEngine::let_memory_go(const std::vector<CallReference>& calls) noexcept
   for (const CallReference& call : calls) static_cast<RankedCall&>(*call).let_memory_go();
 }
 
+bool RankEngine::take_added() {
+  const LockGuard guard(mutex_);
+  for (Operation& one : added_) lanes_[one->lane()].push_back(std::move(one));
+  added_.clear();
+  return !stop_;
+}
+
 RankEngine::Look RankEngine::look_locked() {
-  if (news_.exchange(false, std::memory_order_acq_rel)) {
-    const LockGuard guard(mutex_);
-    for (Operation& one : added_) lanes_[one->lane()].push_back(std::move(one));
-    added_.clear();
-  }
-  bool stopped = false;
-  {
-    const LockGuard guard(mutex_);
-    stopped = stop_.has_value();
-  }
   Look look;
-  if (stopped) {
+  if (!take_added()) {
     stop_all(look);
     return look;
   }
   for (auto& [number, lane] : lanes_) look_at_lane(lane, look);
   return look;
+}
+
+RankEngine::Launched RankEngine::end_launched(std::size_t lane, Operation& over) {
+  // Who stopped it has woken the library's thread.
+  if (!take_added()) return Launched::waits;
+  const auto found = lanes_.find(lane);
+  if (found == lanes_.end() || found->second.empty()) return Launched::waits;
+  std::deque<Operation>& operations = found->second;
+  RankOperation& first = *operations.front();
+  if (first.noted()) return Launched::waits;
+  const RankLaunch* const launch = first.call().launch();
+  if (launch == nullptr) return Launched::needs_more;
+  if (first.arrival().nanoseconds.load(std::memory_order_acquire) == 0) return Launched::waits;
+  if (first.arrival().failure) return Launched::needs_more;
+  switch (launch->move->state.load(std::memory_order_acquire)) {
+    case RankMove::State::under_way: return Launched::waits;
+    case RankMove::State::failed: return Launched::needs_more;
+    case RankMove::State::done: break;
+  }
+  finish(first);
+  over = std::move(operations.front());
+  operations.pop_front();
+  return Launched::over;
+}
+
+/// What goes by messages may be of its unit, or wait for its end. Who counts such a call before this is seen here; who does behind it wakes
+/// the thread, which then finds that this one has come.
+void RankEngine::launched_arrived() noexcept {
+  if (by_messages_.fetch_add(0, std::memory_order_acq_rel) != 0) RankProgress::instance().wake();
+}
+
+/// Where another thread has the lock, it may have been there already.
+void RankEngine::look_at_launched(std::size_t lane) noexcept {
+  for (;;) {
+    Operation over;  // it ends without the lock: nobody else may know of its call any more
+    auto launched = Launched::needs_more;
+    if (link_->mutex.try_lock()) {
+      try {
+        launched = end_launched(lane, over);
+      } catch (...) {
+        // No memory: the other thread tries again.
+      }
+      link_->mutex.unlock();
+    }
+    if (launched == Launched::needs_more) RankProgress::instance().wake();
+    if (launched != Launched::over) return;
+  }
 }
 
 /// One after the other; but short ones begin while those before them wait for what others send, as the calls of a group do.
@@ -139,14 +189,15 @@ void RankEngine::look_at_lane(std::deque<Operation>& lane, Look& look) {
       return note(operation, outcome);
     }
     if (outcome != RankOperation::Outcome::done) {
-      look.pending = true;
+      (operation.call().launch() != nullptr && by_messages_.load(std::memory_order_relaxed) == 0 ? look.launched
+                                                                                                 : look.pending) = true;
       look.bytes += operation.bytes_moving();
       if (outcome != RankOperation::Outcome::waits) return note(operation, outcome);
       return begin_next(lane, look);
     }
     operation.give_scratch_back();
     finish(operation);
-    lane.pop_front();
+    take_out(lane);
   }
 }
 
@@ -215,12 +266,14 @@ void RankEngine::finish(RankOperation& operation) {
     call.end();
     call.let_parts_go();
   }
-  forget(call);
 }
 
-void RankEngine::forget(RankedCall& call) {
+void RankEngine::take_out(std::deque<Operation>& lane) {
+  RankedCall& call = lane.front()->call();
   call.retain();
   over_.push_back(CallReference(&call));
+  if (call.launch() == nullptr) by_messages_.fetch_sub(1, std::memory_order_relaxed);
+  lane.pop_front();
 }
 
 /// Each is let go when nothing of its memory is under way any more.
@@ -249,8 +302,7 @@ void RankEngine::stop_all(Look& look) {
       LocalCall& call = operation.call();
       const bool own = &call == stop.call;
       call.stop_with(stop.code, stop.text, own ? 0 : 1, own ? stop.own : nullptr);
-      forget(operation.call());
-      lane.pop_front();
+      take_out(lane);
       look.moved = true;
     }
   }

@@ -18,7 +18,8 @@ namespace weir::detail {
 class RankedState;
 
 /// Operations of one lane run one after the other, in the order of their calls, but that short ones overlap; they begin when their
-/// streams have come to them. Thread rule: add(), stop(), wake() by any thread; the rest under the link's lock.
+/// streams have come to them. What is launched needs nobody until its kernel is over: who is told of that ends it. Thread rule: add(),
+/// stop(), wake() and look_at_launched() by any thread; the rest under the link's lock.
 class RankEngine : public std::enable_shared_from_this<RankEngine> {
  public:
   struct Place {
@@ -47,6 +48,11 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   /// Whether one was, in this process.
   static bool any_stopped();
   void wake();
+  /// Something became of a launched call of the lane, or of its kernel: ends what is over, and lets the library's thread know where
+  /// there is more to do. Does not wait.
+  void look_at_launched(std::size_t lane) noexcept;
+  /// The stream of a launched call has come to it. Does not wait.
+  void launched_arrived() noexcept;
   /// By a host thread that waits for the call: does what there is to do for as long as something happens.
   void drive(RankedCall& call) noexcept;
 
@@ -56,6 +62,7 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   struct Look {
     bool moved = false;
     bool pending = false;   ///< something has begun and is not over
+    bool launched = false;  ///< the same, but somebody says when it is, and nothing else waits for it
     std::size_t bytes = 0;  ///< that are about to move
   };
   Look look();
@@ -76,12 +83,17 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
     std::shared_ptr<const Error> own;
   };
   Look look_locked() WEIR_NEEDS(link_->mutex);
+  /// False: all is to fail.
+  bool take_added() WEIR_NEEDS(link_->mutex);
+  enum class Launched : std::uint8_t { waits, over, needs_more };
+  /// Of the lane's first operation; one that is over comes out.
+  Launched end_launched(std::size_t lane, Operation& over) WEIR_NEEDS(link_->mutex);
   void look_at_lane(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
   void begin_next(std::deque<Operation>& lane, Look& look) WEIR_NEEDS(link_->mutex);
   /// Whether a lane's operation may while those before it are not over.
   bool may_begin(const std::deque<Operation>& lane, std::size_t at) const WEIR_NEEDS(link_->mutex);
   void finish(RankOperation& operation) WEIR_NEEDS(link_->mutex);
-  void forget(RankedCall& call) WEIR_NEEDS(link_->mutex);
+  void take_out(std::deque<Operation>& lane) WEIR_NEEDS(link_->mutex);
   static void let_memory_go(const std::vector<CallReference>& calls) noexcept;
   void note(RankOperation& operation, RankOperation::Outcome outcome);
   void stop_all(Look& look) WEIR_NEEDS(link_->mutex);
@@ -101,11 +113,11 @@ class RankEngine : public std::enable_shared_from_this<RankEngine> {
   std::vector<Operation> added_ WEIR_GUARDED_BY(mutex_);
   std::vector<Incident> incidents_ WEIR_GUARDED_BY(mutex_);
   std::optional<Stop> stop_ WEIR_GUARDED_BY(mutex_);
-  std::atomic<bool> news_{false};
+  std::atomic<std::size_t> by_messages_{0};  ///< calls that are not launched, and not over
 };
 
 /// The library's thread for collectives among processes: it looks at all engines, at once while something moves, seldom
-/// while a peer is late, and never while nothing is pending. Never destroyed.
+/// while a peer is late, and never while nothing but kernels is pending. Never destroyed.
 class RankProgress {
  public:
   static RankProgress& instance();
@@ -128,7 +140,7 @@ class RankProgress {
   std::vector<std::weak_ptr<RankEngine>> engines_ WEIR_GUARDED_BY(mutex_);
   bool started_ WEIR_GUARDED_BY(mutex_) = false;
   bool woken_ WEIR_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> asleep_{false};
+  std::atomic<int> asleep_{0};  ///< 1: it is, or is about to look for the last time before
   std::atomic<int> drivers_{0};
 };
 

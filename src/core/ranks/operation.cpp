@@ -20,7 +20,7 @@ CopyingTransport& copies_of(LocalCall& call) { return dynamic_cast<CopyingTransp
 
 RankedCall::RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
                        std::shared_ptr<RankArrival> its_arrival, std::shared_ptr<RankEngine> engine)
-    : LocalCall(std::move(communicator), number, {rank}), arrival(std::move(its_arrival)), engine_(std::move(engine)) {
+    : LocalCall(std::move(communicator), number, rank), arrival(std::move(its_arrival)), engine_(std::move(engine)) {
   is_told_ = true;
 }
 
@@ -30,18 +30,28 @@ void RankedCall::arrived(CollectivePart&, std::shared_ptr<const Error> failure) 
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   arrival->nanoseconds.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                              std::memory_order_release);
+  if (way == Way::launched && !arrival->failure) return engine_->launched_arrived();
   engine_->wake();
 }
 
-void RankedCall::set_way(Way its_way, std::uint64_t history) {
+void RankedCall::set_way(Way its_way, std::size_t lane, std::uint64_t history) {
   way = its_way;
+  lane_ = lane;
+  fingerprint_ = fingerprint_of(*offer(0));
   if (way != Way::launched) return;
-  const std::uint64_t called = history_with(history, *offer(0));
-  launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), std::make_shared<RankMove>()};
+  const std::uint64_t called = history_with(history, fingerprint_);
+  launch_ = {engine_->mover(), static_cast<std::uint32_t>(called ^ called >> 32), &kernel_};
+}
+
+bool RankedCall::was_told() const noexcept {
+  return arrival->nanoseconds.load(std::memory_order_acquire) != 0 && (arrival->failure || kernel_.over());
 }
 
 void RankedCall::help() noexcept { engine_->drive(*this); }
-void RankedCall::look_again() noexcept { engine_->wake(); }
+void RankedCall::look_again() noexcept {
+  if (way == Way::launched) return engine_->look_at_launched(lane_);
+  engine_->wake();
+}
 
 void RankedCall::keep_memory() noexcept {
   kept_[0] = offer(0)->request.in.storage;
@@ -66,9 +76,7 @@ RankOperation::RankOperation(CallReference call, std::size_t lane)
     : call_(std::move(call)),
       lane_(lane),
       number_(call_->number()),
-      fingerprint_(fingerprint_of(*call_->offer(0))),
-      in_(span_of(call_->offer(0)->request.in)),
-      out_(span_of(call_->offer(0)->request.out)) {}
+      fingerprint_(static_cast<RankedCall&>(*call_).fingerprint()) {}
 
 RankOperation::Span RankOperation::span_of(const CollectiveOperand& operand) {
   if (operand.count() == 0) return {};
@@ -81,7 +89,10 @@ RankOperation::Span RankOperation::span_of(const CollectiveOperand& operand) {
 }
 
 bool RankOperation::is_apart_from(const RankOperation& other) const {
-  return !out_.meets(other.out_) && !out_.meets(other.in_) && !in_.meets(other.out_);
+  const CollectiveRequest& mine = call_->offer(0)->request;
+  const CollectiveRequest& theirs = other.call_->offer(0)->request;
+  const Span in = span_of(mine.in), out = span_of(mine.out), their_out = span_of(theirs.out);
+  return !out.meets(their_out) && !out.meets(span_of(theirs.in)) && !in.meets(their_out);
 }
 
 bool RankOperation::may_be_beside(const Ends& ends) const {
@@ -91,9 +102,9 @@ bool RankOperation::may_be_beside(const Ends& ends) const {
 
 /// What is long follows its head where both are sent, and is received behind that alone.
 bool RankOperation::has_sent_for_all() const {
-  const Track& track = tracks_[0];
-  if (!track.begun || moves_ || call().way != RankedCall::Way::host || track.phase + 1 < track.plan.size())
-    return false;
+  if (!messages_ || messages_->moves || call().way != RankedCall::Way::host) return false;
+  const Track& track = tracks()[0];
+  if (!track.begun || track.phase + 1 < track.plan.size()) return false;
   return std::none_of(track.legs.begin(), track.legs.end(), [](const Leg& leg) {
     return leg.message.receives && is_long(leg.message) && leg.stage == Leg::Stage::first;
   });
@@ -105,13 +116,13 @@ void RankOperation::start_beside(const Ends& ends) {
 }
 
 void RankOperation::give_scratch_back() {
-  if (scratch_ == nullptr) return;
-  for (RankScratch& one : *scratch_) one.reset();
+  if (!messages_) return;
+  for (RankScratch& one : *messages_->scratch) one.reset();
 }
 
 void RankOperation::lose_scratch() {
-  if (scratch_ == nullptr) return;
-  for (RankScratch& one : *scratch_) one.abandon();
+  if (!messages_) return;
+  for (RankScratch& one : *messages_->scratch) one.abandon();
 }
 
 template <class F>
@@ -125,29 +136,31 @@ void RankOperation::start(const Ends& ends, Scratch& scratch) {
     started_ = true;
     return;
   }
-  scratch_ = &scratch;
-  for (std::size_t t = 0; t < tracks_.size(); ++t) {
-    tracks_[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
-    tracks_[t].scratch = &scratch[t];
-    tracks_[t].piece = t;
+  messages_ = std::make_unique<Messages>();
+  messages_->scratch = &scratch;
+  const std::span<Track> tracks = this->tracks();
+  for (std::size_t t = 0; t < tracks.size(); ++t) {
+    tracks[t].tag = ends.tag + 2 * static_cast<std::uint32_t>(t);
+    tracks[t].scratch = &scratch[t];
+    tracks[t].piece = t;
   }
   if (call().way == RankedCall::Way::cut) {
-    pieces_.emplace(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()));
+    messages_->pieces.emplace(*call_->offer(0), ends.rank, static_cast<int>(ends.members.size()));
     started_ = true;
-    return begin_piece(tracks_[0], ends);
+    return begin_piece(tracks[0], ends);
   }
   plan_whole(ends);
   started_ = true;
-  tracks_[0].begun = true;
-  where_memory_is([&] { begin_phase(tracks_[0], ends); });
+  tracks[0].begun = true;
+  where_memory_is([&] { begin_phase(tracks[0], ends); });
 }
 
 void RankOperation::plan_whole(const Ends& ends) {
   const Offer& offer = *call_->offer(0);
   const auto size = static_cast<int>(ends.members.size());
-  Track& track = tracks_[0];
+  Track& track = tracks()[0];
   if (ends.mover != nullptr && ends.mover->moves(offer.request)) {
-    moves_ = true;
+    messages_->moves = true;
     auto move = std::make_shared<RankMove>();
     auto begin = [mover = ends.mover, &call = call(), move] { mover->move(call, move); };
     track.plan = plan_of_move(offer, ends.rank, size, std::move(begin), move, *track.scratch);
@@ -165,16 +178,16 @@ void RankOperation::begin_piece(Track& track, const Ends& ends) {
   track.scratch->reset();
   Pieces::Place place{nullptr, nullptr, {}};
   if (const PieceRoom* const room = call().room.get()) {
-    const auto at = static_cast<std::size_t>(&track - tracks_.data());
+    const auto at = static_cast<std::size_t>(&track - tracks().data());
     place = {room->in(at), room->out(at),
              [this](const std::vector<RankCopy>& copies, std::shared_ptr<RankMove> copied) {
                copy(copies, std::move(copied));
              }};
   } else {
-    place.in = track.scratch->take(pieces_->bytes());
-    place.out = track.scratch->take(pieces_->bytes());
+    place.in = track.scratch->take(messages_->pieces->bytes());
+    place.out = track.scratch->take(messages_->pieces->bytes());
   }
-  track.plan = pieces_->plan(track.piece, place, ends.compare && track.piece == 0, *track.scratch);
+  track.plan = messages_->pieces->plan(track.piece, place, ends.compare && track.piece == 0, *track.scratch);
   track.phase = 0;
   begin_phase(track, ends);
 }
@@ -281,12 +294,13 @@ RankOperation::Outcome RankOperation::step(const Ends& ends, bool& moved) {
 }
 
 RankOperation::Outcome RankOperation::step_all(const Ends& ends, bool& moved) {
-  if (!pieces_) return step(tracks_[0], ends, moved);
+  const std::span<Track> tracks = this->tracks();
+  if (!messages_->pieces) return step(tracks[0], ends, moved);
   bool waits = false;
-  for (Track& track : tracks_) {
-    const std::size_t count = pieces_->count();
+  for (Track& track : tracks) {
+    const std::size_t count = messages_->pieces->count();
     while (track.piece < count) {
-      const Track& first = tracks_[0];
+      const Track& first = tracks[0];
       // No piece moves before the ranks have compared what they call.
       const bool compared = !ends.compare || first.piece > 0 || first.phase > 1;
       if (!track.begun && !compared) break;
@@ -294,7 +308,7 @@ RankOperation::Outcome RankOperation::step_all(const Ends& ends, bool& moved) {
       const Outcome outcome = step(track, ends, moved);
       if (outcome == Outcome::waits) break;
       if (outcome != Outcome::done) return outcome;
-      track.piece += tracks_.size();
+      track.piece += tracks.size();
       track.begun = false;
     }
     waits = waits || track.piece < count;
@@ -340,7 +354,7 @@ RankOperation::Outcome RankOperation::end_phase(Track& track) {
 
 std::size_t RankOperation::bytes_moving() const {
   std::size_t bytes = 0;
-  for (const Track& track : tracks_) {
+  for (const Track& track : tracks()) {
     for (const Leg& leg : track.legs) {
       // Who sends has come; who is sent to may not have.
       if (leg.stage == Leg::Stage::rest && leg.message.receives) bytes += leg.message.bytes;
@@ -352,7 +366,7 @@ std::size_t RankOperation::bytes_moving() const {
 bool RankOperation::cancel(const Ends& ends) {
   bool all = true;
   where_memory_is([&] {
-    for (Track& track : tracks_) {
+    for (Track& track : tracks()) {
       if (track.moving && !track.plan[track.phase].until->over()) {
         if (ends.mover != nullptr) ends.mover->abandon();
         all = false;
@@ -369,7 +383,7 @@ bool RankOperation::cancel(const Ends& ends) {
 
 void RankOperation::abandon() {
   call().lose_memory();
-  for (Track& track : tracks_) {
+  for (Track& track : tracks()) {
     for (Leg& leg : track.legs) static_cast<void>(leg.room.release());
     new std::vector<Leg>(std::move(track.legs));  // the link has their addresses
   }

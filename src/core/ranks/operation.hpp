@@ -15,6 +15,7 @@
 #include "core/ranks/pieces.hpp"
 #include "core/ranks/plan.hpp"
 #include "ranks/link.hpp"
+#include "recycled.hpp"
 
 namespace weir::detail {
 
@@ -27,7 +28,7 @@ struct RankArrival {
 };
 
 /// This rank's part of a collective whose other ranks are other processes.
-class RankedCall final : public LocalCall {
+class RankedCall final : public LocalCall, public Recycled<RankedCall> {
  public:
   RankedCall(std::shared_ptr<CommunicatorState> communicator, std::uint64_t number, int rank,
              std::shared_ptr<RankArrival> arrival, std::shared_ptr<RankEngine> engine);
@@ -51,7 +52,11 @@ class RankedCall final : public LocalCall {
   };
   Way way = Way::host;
   /// `history`: of all calls before it. Kernels of ranks that called something else before do not come to each other.
-  void set_way(Way its_way, std::uint64_t history);
+  void set_way(Way its_way, std::size_t lane, std::uint64_t history);
+  /// As fingerprint_of() has it; from set_way() on.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  /// Whether it, or its kernel, may be at an end for who looks; of a launched one.
+  bool was_told() const noexcept;
   std::shared_ptr<PieceRoom> room;
   // Of who looks for late ranks.
   std::int64_t asked_nanoseconds = 0;  ///< when the others were asked last
@@ -64,11 +69,14 @@ class RankedCall final : public LocalCall {
 
   const std::shared_ptr<RankEngine> engine_;
   Storage* kept_[2] = {nullptr, nullptr};
+  std::size_t lane_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  RankMove kernel_;
   RankLaunch launch_{};
 };
 
 /// How far it is. Thread rule: whoever has the link's lock.
-class RankOperation {
+class RankOperation : public Recycled<RankOperation> {
  public:
   struct Ends {
     RankLink& link;
@@ -159,6 +167,15 @@ class RankOperation {
     bool begun = false;
   };
 
+  /// What there is of a call that is not launched.
+  struct Messages {
+    Scratch* scratch = nullptr;
+    std::array<Track, piece_tracks> tracks;
+    std::optional<Pieces> pieces;
+    bool moves = false;  ///< a mover does it
+  };
+  std::span<Track> tracks() const { return messages_ ? std::span<Track>(messages_->tracks) : std::span<Track>(); }
+
   /// Messages may be in the device's memory: what begins and ends them runs where that is current.
   template <class F>
   void where_memory_is(F&& f);
@@ -183,12 +200,8 @@ class RankOperation {
   const std::uint64_t fingerprint_;
   bool started_ = false;
   bool noted_ = false;
-  bool moves_ = false;  ///< a mover does it
-  const Span in_, out_;
-  Scratch* scratch_ = nullptr;
-  std::unique_ptr<Scratch> own_scratch_;
-  std::array<Track, piece_tracks> tracks_;
-  std::optional<Pieces> pieces_;
+  std::unique_ptr<Scratch> own_scratch_;  ///< which messages may be in
+  std::unique_ptr<Messages> messages_;
   std::string why_;
   int culprit_ = -1;
   Met met_;

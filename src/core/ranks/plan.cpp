@@ -386,10 +386,10 @@ std::uint64_t fingerprint_of(const Offer& offer) {
   return hash.value() == 0 ? 1 : hash.value();
 }
 
-std::uint64_t history_with(std::uint64_t history, const Offer& offer) {
+std::uint64_t history_with(std::uint64_t history, std::uint64_t fingerprint) {
   Hash hash;
   hash.add(history);
-  hash.add(fingerprint_of(offer));
+  hash.add(fingerprint);
   return hash.value();
 }
 

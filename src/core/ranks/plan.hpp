@@ -58,7 +58,7 @@ RankPlan plan_of_move(const Offer& offer, int rank, int size, std::function<void
 
 /// Equal for calls that fit together; never 0.
 std::uint64_t fingerprint_of(const Offer& offer);
-/// Of all that a rank has called, with one call more.
-std::uint64_t history_with(std::uint64_t history, const Offer& offer);
+/// Of all that a rank has called, with one call more, of this fingerprint.
+std::uint64_t history_with(std::uint64_t history, std::uint64_t fingerprint);
 
 }  // namespace weir::detail

@@ -39,8 +39,10 @@ void RankProgress::add(const std::shared_ptr<RankEngine>& engine) {
   started_ = true;
 }
 
+/// All that change `asleep_`, and this, which only seems to, are in one order: either it is found to be set, or the look behind its being set
+/// finds what was done before this.
 void RankProgress::wake() {
-  if (!asleep_.load(std::memory_order_seq_cst)) return;
+  if (asleep_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
   const LockGuard guard(mutex_);
   woken_ = true;
   changed_.notify_one();
@@ -61,6 +63,7 @@ RankEngine::Look RankProgress::look_at_all(std::vector<std::shared_ptr<RankEngin
       engine->tell_incidents();
       all.moved = all.moved || one.moved;
       all.pending = all.pending || one.pending;
+      all.launched = all.launched || one.launched;
       all.bytes += one.bytes;
     } catch (...) {
       all.pending = true;  // no memory: another time
@@ -112,16 +115,16 @@ void RankProgress::run() {
       continue;
     }
     // Who changes something from here on sees that this thread sleeps; what was changed before, it sees itself.
-    asleep_.store(true, std::memory_order_seq_cst);
+    asleep_.exchange(1, std::memory_order_acq_rel);
     const RankEngine::Look again = look_at_all(engines);
     if (again.moved) {
-      asleep_.store(false, std::memory_order_seq_cst);
+      asleep_.exchange(0, std::memory_order_acq_rel);
       moved_at = Clock::now();
       continue;
     }
     engines.clear();
     sleep(again.pending ? std::chrono::nanoseconds(pause) : std::chrono::nanoseconds(0));
-    asleep_.store(false, std::memory_order_seq_cst);
+    asleep_.exchange(0, std::memory_order_acq_rel);
     const bool late = now - moved_at > very_late;
     if (again.pending) pause = std::min(2 * pause, late ? longest_sleep_if_very_late : longest_sleep);
   }
@@ -130,11 +133,12 @@ void RankProgress::run() {
 bool RankProgress::settle(std::chrono::milliseconds longest) {
   const auto until = Clock::now() + longest;
   std::vector<std::shared_ptr<RankEngine>> engines;
-  while (look_at_all(engines).pending) {
+  for (;;) {
+    const RankEngine::Look look = look_at_all(engines);
+    if (!look.pending && !look.launched) return true;
     if (Clock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  return true;
 }
 
 }  // namespace weir::detail

@@ -78,16 +78,24 @@ int RankedState::rank_here(int rank_of_job) const {
   return found == place_.members.end() ? -1 : static_cast<int>(found - place_.members.begin());
 }
 
+void RankedState::keep(Past past) {
+  if (past_.size() < kept_calls) {
+    past_.push_back(std::move(past));
+  } else {
+    past_[past_calls_ % kept_calls] = std::move(past);
+  }
+  ++past_calls_;
+}
+
 void RankedState::add(const CallReference& call, std::size_t lane) {
   const Offer& offer = *call->offer(0);
   const auto& mine = static_cast<RankedCall&>(*call);
-  past_.push_back({call->number(), fingerprint_of(offer), offer, mine.arrival, mine.launch() != nullptr});
-  if (past_.size() > kept_calls) past_.pop_front();
+  keep({call->number(), mine.fingerprint(), Called(offer), mine.arrival, mine.launch() != nullptr});
   if (is_pair(offer.request.kind)) {
     PairCounts& pairs = own_pairs_[static_cast<std::size_t>(offer.request.peer)];
     ++(offer.request.kind == CollectiveKind::send ? pairs.sends : pairs.receives);
   } else {
-    history_ = history_with(history_, offer);
+    history_ = history_with(history_, mine.fingerprint());
   }
   engine_->add(call, lane);
 }
@@ -175,9 +183,11 @@ void RankedState::split(std::uint64_t number, int color, int key) {
 std::uint64_t RankedState::call_before(const RankedCall& call) const {
   if (call.launch() == nullptr || call.asked == 0) return 0;
   const std::uint64_t from = call.earlier != 0 ? call.earlier : call.number();
-  const auto before = std::find_if(past_.rbegin(), past_.rend(),
-                                   [&](const Past& past) { return past.number != 0 && past.number < from; });
-  return before == past_.rend() || before->launched ? 0 : before->number;
+  for (std::size_t i = past_.size(); i-- > 0;) {
+    const Past& before = past(i);
+    if (before.number != 0 && before.number < from) return before.launched ? 0 : before.number;
+  }
+  return 0;
 }
 
 /// Asks the others about a call that waits. False: nobody answers, and it has waited too long.
@@ -327,9 +337,10 @@ RankListener::Answer RankedState::answer(std::uint64_t call, std::uint64_t finge
   const CommunicatorState::Rank& mine = communicator->ranks[static_cast<std::size_t>(place_.rank)];
   answer.calls = mine.calls;
   answer.last = last_of(mine);
-  for (const Past& past : past_) {
+  for (std::size_t i = 0; i < past_.size(); ++i) {
+    const Past& past = this->past(i);
     if (past.number != call || (call == 0 && (fingerprint == 0 || past.fingerprint != fingerprint))) continue;
-    answer.call = text_of(past.offer);
+    answer.call = text_of(past.called);
     if (call == 0) continue;  // one of those that are alike; the last one
     answer.fingerprint = past.fingerprint;
     answer.state = past.arrival->nanoseconds.load() != 0 ? CallState::ready : CallState::not_ready;

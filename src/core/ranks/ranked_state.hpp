@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,7 +85,7 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   struct Past {
     std::uint64_t number;
     std::uint64_t fingerprint;
-    Offer offer;
+    Called called;
     std::shared_ptr<RankArrival> arrival;
     bool launched;
   };
@@ -96,6 +95,9 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
     std::string what;
     std::chrono::steady_clock::time_point until;  ///< then this rank decides alone
   };
+  void keep(Past past);
+  /// Those that are kept, the oldest first.
+  const Past& past(std::size_t index) const { return past_[(past_calls_ + index) % past_.size()]; }
   /// Whether its ranks are devices that one mover reaches.
   bool has_mover() const;
   int rank_here(int rank_of_job) const;
@@ -117,7 +119,8 @@ class RankedState final : public RankListener, public std::enable_shared_from_th
   const std::shared_ptr<Control> control_;
   const std::uint64_t shared_id_;
   std::shared_ptr<RankEngine> engine_;
-  std::deque<Past> past_;
+  std::vector<Past> past_;  ///< the last ones
+  std::size_t past_calls_ = 0;
   std::uint64_t history_ = 0;
   std::vector<PairCounts> own_pairs_;    ///< what this rank called with each other one
   std::vector<PairCounts> their_pairs_;  ///< what each that has left called with this one

@@ -72,11 +72,10 @@ void StagedOperands::copy(const CollectiveOperand& to, const CollectiveOperand& 
   state_of(stream_, operation_, where_).queue->submit(command);
 }
 
-Offer StagedOperands::staged(const Offer& offer) const {
-  Offer changed = offer;
-  if (in_.memory) changed.request.in = in_.copy;
-  if (out_.memory) changed.request.out = out_.copy;
-  return changed;
+void StagedOperands::put(const Offer& offer, std::optional<Offer>& staged) const {
+  staged = offer;
+  if (in_.memory) staged->request.in = in_.copy;
+  if (out_.memory) staged->request.out = out_.copy;
 }
 
 void StagedOperands::take_out() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/collectives/communicator_state.hpp"
 
@@ -19,8 +20,8 @@ class StagedOperands {
   /// Copies what the call of `rank` reads, in the order of its stream. Like the calls of others, unseen by observers.
   StagedOperands(const Offer& offer, int rank, To to);
 
-  /// What the call says, of the copies. For the engine alone: regions are those of the arrays.
-  Offer staged(const Offer& offer) const;
+  /// Says what the call does, of the copies. For the engine alone: regions are those of the arrays.
+  void put(const Offer& offer, std::optional<Offer>& staged) const;
   /// The call is in its stream: what it gives goes to the arrays behind it.
   void take_out();
 

@@ -20,6 +20,7 @@
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "recycled.hpp"
 
 namespace weir::cuda {
 
@@ -206,7 +207,7 @@ void Handing::mark_in_lane(Target& target) {
   wait_in(target.stream, target.part->before_row()->get(), device, where_);
   const LastHanded::OfDevice& before = last_.devices[static_cast<std::size_t>(device)];
   if (before.end != nullptr) wait_in(target.stream, before.end->get(), device, where_);
-  auto place = std::make_shared<StockEvent>(target.lane->device(), target.part->times != nullptr, where_);
+  auto place = detail::make_recycled<StockEvent>(target.lane->device(), target.part->times != nullptr, where_);
   check(record_in(target.stream, place->get(), device), handing, target.lane->label(), where_);
   target.part->mark(std::move(place));
 }
@@ -269,7 +270,7 @@ void Handing::note_times(const Target& target) noexcept {
   if (part.times == nullptr || !part.ready->timed()) return;
   try {
     CudaDevice& device = target.lane->device();
-    auto end = std::make_shared<StockEvent>(device, true, where_);
+    auto end = detail::make_recycled<StockEvent>(device, true, where_);
     const cudaError_t answer = record_in(target.stream, end->get(), device.index());
     note(answer);
     if (answer == cudaSuccess) part.times->set(part.ready, std::move(end));
@@ -286,7 +287,7 @@ void Handing::go_on() {
     CudaDevice& device = target.lane->device();
     note_times(target);
     if (!target.direct) check(write_word(target.stream, part, device.index()), handing, target.lane->label(), where_);
-    target.end = std::make_shared<StockEvent>(device, false, where_);
+    target.end = detail::make_recycled<StockEvent>(device, false, where_);
     check(record_in(target.stream, target.end->get(), device.index()), handing, target.lane->label(), where_);
     if (target.direct) {
       if (target.beside) part.queue().come_behind(target.end->get(), handing, where_);

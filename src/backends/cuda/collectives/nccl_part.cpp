@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <unordered_set>
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
 #include "failure_reports.hpp"
+#include "recycled.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -25,11 +25,14 @@ class AllParts {
 
   void add(NcclPart& part) {
     const detail::LockGuard guard(mutex_);
-    parts_.insert(&part);
+    part.next_ = first_;
+    if (first_ != nullptr) first_->previous_ = &part;
+    first_ = &part;
   }
   void remove(NcclPart& part) noexcept {
     const detail::LockGuard guard(mutex_);
-    parts_.erase(&part);
+    (part.previous_ != nullptr ? part.previous_->next_ : first_) = part.next_;
+    if (part.next_ != nullptr) part.next_->previous_ = part.previous_;
   }
   void end() noexcept;
 
@@ -44,7 +47,7 @@ class AllParts {
   }
 
   detail::Mutex mutex_;
-  std::unordered_set<NcclPart*> parts_ WEIR_GUARDED_BY(mutex_);
+  NcclPart* first_ WEIR_GUARDED_BY(mutex_) = nullptr;
 };
 
 void AllParts::end() noexcept {
@@ -52,7 +55,7 @@ void AllParts::end() noexcept {
       std::make_shared<const Error>(Errc::process_exiting, "weir: a collective", "a communicator",
                                     "the process is ending, and other ranks will not come", SourceLocation{});
   const detail::LockGuard guard(mutex_);
-  for (NcclPart* part : parts_) {
+  for (NcclPart* part = first_; part != nullptr; part = part->next_) {
     if (part->state() != NcclPart::State::held) continue;
     part->let_go(error);
     // What others of its row have in lanes may come later than anybody looks.
@@ -62,10 +65,10 @@ void AllParts::end() noexcept {
 
 void let_all_parts_go() noexcept { AllParts::instance().end(); }
 
-NcclPart::NcclPart(CudaQueue& queue) : queue_(queue), failures_(queue.failures()) {
+NcclPart::NcclPart(CudaQueue& queue, std::uint64_t tag) : queue_(queue), failures_(queue.failures()) {
   AllParts::instance().add(*this);
   try {
-    place_ = failures_.open_place();
+    place_ = tag != 0 ? failures_.open_place(tag, in_doubt) : failures_.open_place();
   } catch (...) {
     AllParts::instance().remove(*this);
     throw;
@@ -76,7 +79,7 @@ NcclPart::NcclPart(CudaQueue& queue) : queue_(queue), failures_(queue.failures()
 NcclPart::~NcclPart() {
   AllParts::instance().remove(*this);
   let_go(nullptr);
-  leave_row();
+  if (member_ != HeldRow::Member::over) leave_row();
 }
 
 void NcclPart::hold(SourceLocation where) {
@@ -85,7 +88,7 @@ void NcclPart::hold(SourceLocation where) {
 }
 
 void NcclPart::hold_by_kernel(SourceLocation where) {
-  row_ = std::make_shared<HeldRow>(ready, 1, where);
+  row_ = detail::make_recycled<HeldRow>(ready, 1, where);
   state_.store(State::held, std::memory_order_seq_cst);
   if (over()) leave_row();
 }
@@ -96,7 +99,7 @@ void NcclPart::hold_beside(const NcclPart& other, SourceLocation where) {
 }
 
 void NcclPart::hold(const std::vector<NcclPart*>& parts, std::shared_ptr<StockEvent> before, SourceLocation where) {
-  const auto row = std::make_shared<HeldRow>(std::move(before), parts.size(), where);
+  const auto row = detail::make_recycled<HeldRow>(std::move(before), parts.size(), where);
   parts.front()->queue_.wait_for_word(row->word(), row->count(), where);
   for (NcclPart* const part : parts) {
     part->row_ = row;

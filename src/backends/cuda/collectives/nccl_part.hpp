@@ -30,8 +30,8 @@ class NcclPart {
     handed  ///< NCCL's kernel, or a wait for an event behind that
   };
 
-  /// Opens a place for its failure.
-  explicit NcclPart(CudaQueue& queue);
+  /// Opens a place for its failure, with a tag if it has one.
+  explicit NcclPart(CudaQueue& queue, std::uint64_t tag = 0);
   ~NcclPart();
   NcclPart(const NcclPart&) = delete;
   NcclPart& operator=(const NcclPart&) = delete;
@@ -44,6 +44,8 @@ class NcclPart {
 
   /// Nothing came into its stream since the collective before it, as far as anybody knows.
   bool behind_collective = false;
+  /// When its place was opened, something before it might still have failed that has another tag, or none.
+  bool in_doubt = false;
   /// The last place before it, or before the unit that it belongs to.
   std::uint64_t behind = 0;
   /// Behind what stands before it in the stream; once marked().
@@ -101,6 +103,9 @@ class NcclPart {
   std::atomic<bool> written_by_lane_{false};
   std::shared_ptr<HeldRow> row_;  ///< of a held one; written before the state
   HeldRow::Member member_ = HeldRow::Member::open;
+  // Of all parts.
+  NcclPart* previous_ = nullptr;
+  NcclPart* next_ = nullptr;
 };
 
 /// The process is ending: no stream waits any more for ranks that will not come.

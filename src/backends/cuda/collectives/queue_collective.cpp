@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "recycled.hpp"
 
 namespace weir::cuda {
 
@@ -44,7 +45,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   take_deferred(leader, at_once, where);
   std::shared_ptr<NcclPart> own;
   try {
-    own = std::make_shared<NcclPart>(*this);  // its place is as late as it is in the row
+    own = detail::make_recycled<NcclPart>(*this);  // its place is as late as it is in the row
     own->behind_collective = behind_collective;
     own->ranks = ranks;
     own->times = std::move(times);
@@ -76,19 +77,19 @@ void CudaQueue::launch_collective(detail::CollectivePart& part, std::shared_ptr<
   RankBoxes& boxes = static_cast<NcclMover*>(part.call->launch()->mover)->boxes();
   const bool behind_collective = ends_with_collective();
   const cudaStream_t native = stream(where);
-  const auto own = std::make_shared<NcclPart>(*this);
+  const auto own = detail::make_recycled<NcclPart>(*this, boxes.tag());
   own->times = std::move(times);
   if (part.placed && part.leader != nullptr) {
     own->behind = part_of(*part.leader).behind;
+    own->in_doubt = failures().in_doubt_beyond(own->behind, boxes.tag());
   } else {
     part.place = own->place();
   }
   detail::DeviceGuard guard{nullptr, 0};
-  if (failures().in_doubt_beyond(own->behind, boxes.tag())) {
+  if (own->in_doubt) {
     guard = failures().guard();
     guard.place = own->behind;
   }
-  own->failures().set_tag(own->place(), boxes.tag());
   part.own = own;
   part.queue = this;
   try {
@@ -206,7 +207,7 @@ void CudaQueue::hold_all_deferred(SourceLocation where) {
 
 std::shared_ptr<StockEvent> CudaQueue::mark_place(bool timed, SourceLocation where) {
   const cudaStream_t queue = stream_.load(std::memory_order_acquire);
-  auto event = std::make_shared<StockEvent>(device_, timed, where);
+  auto event = detail::make_recycled<StockEvent>(device_, timed, where);
   const cudaError_t answer = in_context([&] { return driver().record_event(event->get(), queue); },
                                         [&] { return cudaEventRecord(event->get(), queue); });
   check(answer, collective, label_, where);

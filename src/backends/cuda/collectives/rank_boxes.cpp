@@ -20,6 +20,7 @@
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "recycled.hpp"
 
 namespace weir::cuda {
 
@@ -34,7 +35,7 @@ constexpr std::uint64_t tags_of_processes = std::uint64_t{1} << 63;
 std::atomic<std::uint64_t> next_tag{tags_of_processes};
 
 /// The stream comes to the part, and then the kernel ends.
-class KernelEnd final : public Reached {
+class KernelEnd final : public Reached, public detail::Recycled<KernelEnd> {
  public:
   KernelEnd(detail::CollectiveCall& call, std::shared_ptr<NcclPart> part, std::shared_ptr<StockEvent> end,
             std::shared_ptr<std::atomic<bool>> spoiled)
@@ -142,7 +143,7 @@ void RankBoxes::launch(detail::CollectiveCall& call, const Place& place) {
   const bool timed = part.times != nullptr;
   part.mark(known && place.behind_collective && !timed ? last_.end : queue.mark_place(timed, where));
   if (last_.end != nullptr && !known) wait_in(place.stream, last_.end->get(), device.index(), where);
-  auto end = std::make_shared<StockEvent>(device, timed, where);
+  auto end = detail::make_recycled<StockEvent>(device, timed, where);
   const cudaEvent_t event = end->get();
   std::unique_ptr<Reached> reached = std::make_unique<KernelEnd>(call, place.part, end, spoiled_);
   Staging staging(where);

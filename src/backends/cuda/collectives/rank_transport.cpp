@@ -15,6 +15,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/room.hpp"
+#include "recycled.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -123,7 +124,7 @@ class CopyLanes {
 void tell_when_over(CudaQueue& lane, detail::CollectiveCall& call, const std::shared_ptr<detail::RankMove>& move,
                     SourceLocation where) {
   CudaDevice& device = lane.device();
-  auto end = std::make_shared<StockEvent>(device, false, where);
+  auto end = detail::make_recycled<StockEvent>(device, false, where);
   check(record_in(lane.stream(where), end->get(), device.index()), "weir: a collective", lane.label(), where);
   const cudaEvent_t event = end->get();
   std::unique_ptr<Reached> reached = std::make_unique<Moved>(CallRef(call), move, std::move(end));

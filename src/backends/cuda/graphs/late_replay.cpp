@@ -17,6 +17,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/signals.hpp"
+#include "recycled.hpp"
 
 namespace weir::cuda {
 
@@ -150,7 +151,7 @@ void CudaGraph::launch_in_order(CudaQueue& queue, SourceLocation where, Watched&
       const cudaStream_t stream = queue.stream(where);
       come_behind_collectives(stream, queue, order.last(), where);
       if (replay_end_in_ != &queue || replay_end_ == nullptr) {
-        replay_end_ = std::make_shared<StockEvent>(queue.device(), false, where);
+        replay_end_ = detail::make_recycled<StockEvent>(queue.device(), false, where);
         replay_end_in_ = &queue;
       }
       replay(queue, where, watched);
@@ -167,7 +168,7 @@ void CudaGraph::launch_late(CudaQueue& queue, SourceLocation where, Watched& wat
   watched.begin_replay(false);
   queue.ensure_flag(where);
   make_end(transports_.front()->ranks()->devices.front()->index(), where);
-  const auto part = std::make_shared<NcclPart>(queue);
+  const auto part = detail::make_recycled<NcclPart>(queue);
   const auto replay = std::make_shared<LateReplay>(*this, part, where);
   part->hold(where);
   std::vector<CudaEvent*> events;
@@ -196,7 +197,7 @@ void CudaGraph::hand_over(LateReplay& late, LastHanded& last) {
   const int device = lane.device().index();
   const DeviceScope scope(device);
   const cudaStream_t stream = lane.stream(where);
-  const auto end = std::make_shared<StockEvent>(lane.device(), false, where);
+  const auto end = detail::make_recycled<StockEvent>(lane.device(), false, where);
   std::unique_ptr<Reached> reached = std::make_unique<ReplayEnd>(late.part_, end);
   wait_in(stream, late.part_->ready->get(), device, where);
   come_behind_collectives(stream, lane, last, where);

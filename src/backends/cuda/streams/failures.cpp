@@ -2,6 +2,7 @@
 #include "backends/cuda/streams/failures.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backend.hpp"
@@ -65,8 +66,21 @@ bool FailureState::set_flag(volatile unsigned long long* flag) {
 
 std::uint64_t FailureState::open_place(std::uint64_t tag) {
   const detail::LockGuard guard(mutex());
+  return open_locked(tag);
+}
+
+std::uint64_t FailureState::open_place(std::uint64_t tag, bool& in_doubt) {
+  const detail::LockGuard guard(mutex());
+  const std::uint64_t place = open_locked(tag);
+  // Of those that a rank far ahead has, none is looked at.
+  in_doubt = unsettled_.front().place <= mixed_until_ && tag_until(place) != tag;
+  return place;
+}
+
+std::uint64_t FailureState::open_locked(std::uint64_t tag) {
   const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
   unsettled_.push_back({place, tag});
+  if (unsettled_.size() > 1 && std::prev(unsettled_.end(), 2)->tag != tag) mixed_until_ = place - 1;
   place_.store(place, std::memory_order_release);
   doubt_.fetch_add(1, std::memory_order_release);
   return place;
@@ -105,6 +119,7 @@ void FailureState::set_tag(std::uint64_t place, std::uint64_t tag) {
 void FailureState::set_tag_locked(std::uint64_t place, std::uint64_t tag) {
   if (const auto open = find(place); open != unsettled_.end()) {
     unsettled_[static_cast<std::size_t>(open - unsettled_.begin())].tag = tag;
+    mixed_until_ = place_.load(std::memory_order_relaxed);
   }
   for (const Dependent& dependent : dependents_) {
     if (dependent.source_place < place || tag_until(dependent.source_place) != tag) continue;
@@ -176,10 +191,7 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   Afterwards afterwards;
   const detail::LockGuard guard(mutex());
   if (const Lost* const lost_there = source.lost_at(source_place)) {  // also of a stream that had this queue before
-    const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
-    place_.store(place, std::memory_order_release);
-    unsettled_.push_back({place, 0});
-    doubt_.fetch_add(1, std::memory_order_release);
+    const std::uint64_t place = open_locked(0);
     settle_locked(place, lost_there->error, lost_there->stream, afterwards);
     return;
   }
@@ -188,10 +200,7 @@ void FailureState::depend_on(FailureState& source, std::uint64_t source_place) {
   // While something before it may still fail, a failure is not the one that the source will report.
   const bool failed = settled && source.failed_at_.load(std::memory_order_relaxed) <= source_place;
   if (!failed && settled) return;
-  const std::uint64_t place = place_.load(std::memory_order_relaxed) + 1;
-  place_.store(place, std::memory_order_release);
-  unsettled_.push_back({place, source.tag_until(source_place)});
-  doubt_.fetch_add(1, std::memory_order_release);
+  const std::uint64_t place = open_locked(source.tag_until(source_place));
   if (failed) {
     settle_locked(place, source.error_, source.failed_by_locked(), afterwards);
   } else {

@@ -40,6 +40,8 @@ class FailureState {
 
   /// A host function is about to be submitted. `tag`: whose work it is, if what the driver has suffices for its end (set_tag()).
   std::uint64_t open_place(std::uint64_t tag = 0);
+  /// The same. `in_doubt`: whether something before it is unsettled that has another tag, or none.
+  std::uint64_t open_place(std::uint64_t tag, bool& in_doubt);
   /// The driver has all of it by now: whatever becomes of the place, it and what depends on it alone need nobody else to go on,
   /// and fail before they do.
   void set_tag(std::uint64_t place, std::uint64_t tag);
@@ -91,6 +93,7 @@ class FailureState {
   void settle_locked(std::uint64_t place, const std::shared_ptr<const Error>& error, StreamId from,
                      Afterwards& afterwards) WEIR_NEEDS(mutex());
   StreamId failed_by_locked() const WEIR_NEEDS(mutex());
+  std::uint64_t open_locked(std::uint64_t tag) WEIR_NEEDS(mutex());
   void set_tag_locked(std::uint64_t place, std::uint64_t tag) WEIR_NEEDS(mutex());
   bool settled_until(std::uint64_t place) const WEIR_NEEDS(mutex());
   std::uint64_t tag_until(std::uint64_t place) const WEIR_NEEDS(mutex());
@@ -114,6 +117,7 @@ class FailureState {
   std::vector<Lost> lost_ WEIR_GUARDED_BY(mutex());
   std::atomic<bool> any_lost_{false};
   std::deque<Unsettled> unsettled_ WEIR_GUARDED_BY(mutex());  ///< places rise; a rank that is far ahead has thousands
+  std::uint64_t mixed_until_ WEIR_GUARDED_BY(mutex()) = 0;    ///< those behind it all have the tag of the last one
   std::vector<Dependent> dependents_ WEIR_GUARDED_BY(mutex());
 };
 

@@ -165,15 +165,36 @@ void Poller::add(const void* order, int device, cudaEvent_t event, std::unique_p
   then->device_ = device;
   then->event_ = event;
   then->hurry_ = hurry == Hurry::yes;
-  const detail::LockGuard guard(mutex_);
-  if (!started_) {
-    gate_.open();
-    start_thread([](void* self) { static_cast<Poller*>(self)->serve(); }, this);
-    started_ = true;
+  if (!started_.load(std::memory_order_acquire)) start();
+  Reached* const one = then.release();
+  one->next_ = inbox_.load(std::memory_order_relaxed);
+  while (!inbox_.compare_exchange_weak(one->next_, one)) {
   }
-  then->next_ = inbox_;
-  inbox_ = then.release();
-  if (sleeps_ || (naps_ && hurry == Hurry::yes)) added_.notify_one();
+  // The first one who finds it asleep wakes it.
+  const bool wakes = (sleeps_ && sleeps_.exchange(false)) || (hurry == Hurry::yes && naps_ && naps_.exchange(false));
+  if (!wakes) return;
+  const detail::LockGuard guard(mutex_);
+  added_.notify_one();
+}
+
+void Poller::start() {
+  const detail::LockGuard guard(mutex_);
+  if (started_.load(std::memory_order_relaxed)) return;
+  gate_.open();
+  start_thread([](void* self) { static_cast<Poller*>(self)->serve(); }, this);
+  started_.store(true, std::memory_order_release);
+}
+
+void Poller::wait_for_more(Time awake_until, Time naps_until) noexcept {
+  const auto empty = [&] { return inbox_ == nullptr; };
+  for (int looks = 0; empty() && Clock::now() < awake_until;) detail::back_off(looks++);
+  if (!empty()) return;
+  const detail::LockGuard guard(mutex_);
+  // Each time anew: who wakes it may have been about to for long, and for what it has by now.
+  for (naps_ = true; empty() && Clock::now() < naps_until; naps_ = true) added_.wait_for(mutex_, most_pause);
+  naps_ = false;
+  for (sleeps_ = true; empty(); sleeps_ = true) added_.wait(mutex_);
+  sleeps_ = false;
 }
 
 void Poller::serve() noexcept {
@@ -187,33 +208,25 @@ void Poller::serve() noexcept {
   Polls polls;
   Clock::time_point lately = Clock::now();
   int looks = 0;  // since then
-  Clock::time_point awake_until{};
+  Clock::time_point naps_until{};
   for (;;) {
-    Reached* inbox = nullptr;
-    {
-      const detail::LockGuard guard(mutex_);
-      naps_ = true;
-      while (polls.empty() && inbox_ == nullptr && Clock::now() < awake_until) added_.wait_for(mutex_, most_pause);
-      naps_ = false;
-      sleeps_ = true;
-      while (polls.empty() && inbox_ == nullptr) added_.wait(mutex_);
-      sleeps_ = false;
-      inbox = std::exchange(inbox_, nullptr);
-    }
+    // Who adds something mostly adds more.
+    if (polls.empty()) wait_for_more(lately + spin, naps_until);
+    Reached* const inbox = inbox_.exchange(nullptr);
     if (!gate_.enter()) detail::stay_until_the_end();
     const Clock::time_point begin = Clock::now();
     const Polls::Taken taken = polls.take(inbox);
     if (taken.hurry) lately = begin;
-    if (taken.leisure) awake_until = begin + linger;
+    if (taken.leisure) naps_until = begin + linger;
     polls.sort();
     const bool any = polls.ask(begin - lately >= spin);
     gate_.leave();
-    if (polls.empty()) continue;
     const Clock::time_point now = Clock::now();
     if (any) {
       lately = now;
       looks = 0;
     }
+    if (polls.empty()) continue;
     if (now - lately < spin) {
       detail::back_off(looks++);
       continue;

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -35,7 +36,7 @@ class Reached {
   Reached* next_ = nullptr;
 };
 
-/// One thread for the process. It sleeps while nothing is pending. What was added last it asks about at once, then every few
+/// One thread for the process. It sleeps soon when nothing is pending. What was added last it asks about at once, then every few
 /// microseconds, and less and less often, down to once in most_pause: a stream that waits for an event of another backend
 /// goes on as soon as with a callback of the driver's, and a long wait costs a few percent of a core.
 /// Thread rule: any thread. Nobody waits: no call of the driver's is made with a lock held.
@@ -56,14 +57,19 @@ class Poller {
 
  private:
   friend class Polls;
+  using Time = std::chrono::steady_clock::time_point;
+  void start();
   void serve() noexcept;
+  /// Until something was added. Awake for so long, and not fast asleep for so long.
+  void wait_for_more(Time awake_until, Time naps_until) noexcept;
 
+  // All sequentially consistent: who adds finds that the thread sleeps, or it finds what was added.
+  std::atomic<Reached*> inbox_{nullptr};  ///< the newest first
+  std::atomic<bool> naps_{false};
+  std::atomic<bool> sleeps_{false};
+  std::atomic<bool> started_{false};
   detail::Mutex mutex_;
   std::condition_variable_any added_;
-  Reached* inbox_ WEIR_GUARDED_BY(mutex_) = nullptr;  ///< the newest first
-  bool naps_ WEIR_GUARDED_BY(mutex_) = false;
-  bool sleeps_ WEIR_GUARDED_BY(mutex_) = false;
-  bool started_ WEIR_GUARDED_BY(mutex_) = false;
   detail::ExitGate gate_;
 };
 

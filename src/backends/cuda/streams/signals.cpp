@@ -193,32 +193,31 @@ void Signals::refill_soon() noexcept {
   }
 }
 
-bool Signals::is_low(std::size_t count) const {
-  const detail::LockGuard guard(signals_lock());
-  return free_count_ <= count;
-}
-
 /// The last ones are for the time when a thread waits for room, and the driver makes nothing (R214): that thread may be the one who has
 /// taken the others, faster than they were made again.
 SignalWord& Signals::take_word(SourceLocation where) {
-  for (;;) {
+  for (bool may_fill = true;;) {
     SignalWord* word = nullptr;
     bool low = false;
-    if (is_low(words / 4) && !RoomCall::others_wait()) {
+    bool fills = false;
+    {
+      const detail::LockGuard guard(signals_lock());
+      low = free_count_ <= words / 2;
+      fills = may_fill && free_count_ <= words / 4 && !RoomCall::others_wait();
+      if (!fills && free_ != nullptr) {
+        word = std::exchange(free_, free_->next);
+        --free_count_;
+        ++word->awaited;
+      }
+    }
+    if (fills) {
+      may_fill = false;
       try {
         fill(where);
       } catch (const Error&) {
         // Whoever takes the last one makes more, or is told why there are none.
       }
-    }
-    {
-      const detail::LockGuard guard(signals_lock());
-      low = free_count_ <= words / 2;
-      if (free_ != nullptr) {
-        word = std::exchange(free_, free_->next);
-        --free_count_;
-        ++word->awaited;
-      }
+      continue;
     }
     if (low) refill_soon();
     if (word != nullptr) return *word;

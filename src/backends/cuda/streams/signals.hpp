@@ -48,7 +48,6 @@ class Signals {
  private:
   friend class CudaSignal;
   Signals();
-  bool is_low(std::size_t count) const;
   void refill_soon() noexcept;
   /// False if it was given already.
   bool remove(CudaSignal& signal) noexcept WEIR_NEEDS(signals_lock());
