@@ -109,7 +109,9 @@ void RankEngine::let_memory_go(const std::vector<CallReference>& calls) noexcept
 
 bool RankEngine::take_added() {
   const LockGuard guard(mutex_);
-  for (Operation& one : added_) lanes_[one->lane()].push_back(std::move(one));
+  for (Operation& one : added_) {
+    if (one) lanes_[one->lane()].push_back(std::move(one));  // some went already where there was no memory for the next
+  }
   added_.clear();
   return !stop_;
 }
