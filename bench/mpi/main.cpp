@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <weir/collectives.hpp>
 #include <weir/mpi.hpp>
@@ -29,7 +30,7 @@ constexpr std::string_view usage =
     "  --short       a tenth of the work, three repetitions: figures are rough\n"
     "  --strict      end with 1 where a row falls short, is wrong, or was disturbed by others\n"
     "  --json FILE   write the rows there\n"
-    "names: small large late killed\n";
+    "names: small group large late killed\n";
 
 struct Context {
   bench::Options options;
@@ -102,6 +103,45 @@ void small(Context& context) {
                 {bench::at_most(6, "us")}});
 }
 
+/// In one group, beside the same calls without one.
+void group(Context& context) {
+  constexpr std::size_t calls = 100;
+  const weir::Stream s(context.comm.device());
+  std::vector<weir::Array<float>> x, y;
+  for (std::size_t i = 0; i < calls; ++i) {
+    x.push_back(weir::full(s, 2, static_cast<float>(context.rank + 1)));
+    y.push_back(weir::zeros<float>(s, 2));
+  }
+  const auto figure = [&](auto&& call_all) {
+    for (const auto& sum : y) weir::fill(s, sum, 0.0f);
+    s.synchronize();
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double microseconds = 1e6 * bench::seconds([&] {
+                                  call_all();
+                                  s.synchronize();
+                                });
+    for (const auto& sum : y) bench::expect(sum.view().data()[1] == 3, "an all_reduce gave a wrong sum");
+    return microseconds / calls;
+  };
+  const auto call_all = [&] {
+    for (std::size_t i = 0; i < calls; ++i) weir::all_reduce(s, context.comm, weir::in(x[i]), weir::out(y[i]));
+  };
+  const bench::Pair pair = bench::by_turns(
+      context.options, [&] { return figure(call_all); },
+      [&] {
+        return figure([&] {
+          const weir::CollectiveGroup one;
+          call_all();
+        });
+      });
+  add(context, {"mpi.group",
+                "100 all_reduces of 8 bytes in a group, each, beside the same without one",
+                "us",
+                pair.ours,
+                pair.raw,
+                {bench::ratio_at_most(0.5)}});
+}
+
 void large(Context& context) {
   Sum sum(context.comm, context.rank, std::size_t{4} << 20);
   const bench::Pair pair = bench::by_turns(
@@ -145,7 +185,7 @@ void killed(Context& context) {
 }
 
 using Bench = bench::Named<Context>;
-constexpr Bench benches[] = {{"small", small}, {"large", large}, {"late", late}, {"killed", killed}};
+constexpr Bench benches[] = {{"small", small}, {"group", group}, {"large", large}, {"late", late}, {"killed", killed}};
 
 bool run_all(const bench::Arguments& arguments, int rank) {
   weir::Communicator comm = weir::mpi::communicator(weir::device("cpu"), MPI_COMM_WORLD, {.name = "bench"});
