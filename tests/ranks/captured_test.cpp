@@ -16,7 +16,7 @@ using ranks_test::is_rank;
 using ranks_test::shared;
 
 constexpr std::size_t few = 100;
-constexpr std::size_t many = 300'000;  ///< elements: their messages wait for who receives them, and NCCL moves them
+constexpr std::size_t many = 70'000;  ///< elements: their messages wait for who receives them, and NCCL moves them
 
 class OnRanksCaptured : public ::testing::Test {
  protected:
