@@ -181,6 +181,9 @@ class CollectiveTransport {
   virtual void abandon() noexcept {}
   /// As Communicator::transport() has it.
   virtual std::string_view name() const = 0;
+  /// This thread makes calls that are one unit, up to give_out(): what it gives to run() meanwhile may be done together.
+  virtual void gather() noexcept {}
+  virtual void give_out() noexcept {}
   /// Every part is in its queue: once each queue has come to it, does the work and lets the parts go. Collectives of one
   /// `lane` run in the order of these calls. If a part's queue failed before, nothing is done.
   virtual void run(CollectiveCall& call, std::size_t lane) = 0;

@@ -1,4 +1,5 @@
 // Groups: calls that are one unit enter their streams together, so that none of them waits for another.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -25,6 +26,27 @@ struct OpenGroups {
 thread_local OpenGroups open_groups;
 
 bool is_captured_by(StreamRef stream) { return stream.state()->recorder.load(std::memory_order_acquire) != nullptr; }
+
+/// While a unit's calls are made: their transports may do them together.
+class Gathering {
+ public:
+  explicit Gathering(const std::vector<UnitCall>& calls) {
+    for (const UnitCall& call : calls) {
+      CollectiveTransport* const one = call.communicator->transport.get();
+      if (std::find(transports_.begin(), transports_.end(), one) != transports_.end()) continue;
+      transports_.push_back(one);
+      one->gather();
+    }
+  }
+  ~Gathering() {
+    for (CollectiveTransport* one : transports_) one->give_out();
+  }
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+ private:
+  std::vector<CollectiveTransport*> transports_;  ///< the calls keep them
+};
 
 /// Of those calls that were made.
 void take_out(std::vector<UnitCall>& calls, std::size_t made) {
@@ -69,6 +91,7 @@ void call_unit(std::vector<UnitCall>& calls) {
   }
   std::size_t made_calls = 0;
   try {
+    const Gathering gathering(calls);
     for (UnitCall& call : calls) {
       call.offer.unit = unit;
       const CollectivePart* leader = nullptr;

@@ -45,24 +45,37 @@ bool take(const BoxPart<T>& part) {
   return true;
 }
 
-void box_reduce(const fake_cuda::Dimensions& dimensions, void** arguments) {
-  const auto& share = *static_cast<const BoxReduce*>(arguments[0]);
+/// `part_at`: of an element's type, what a block does.
+template <class F>
+void run_blocks(const BoxReduce& share, unsigned blocks, F&& part_at) {
   if (fake_cuda::skipped(share.guard)) {
     for (unsigned looks = 0; !is_stopped(share); ++looks) detail::back_off(looks);
     return;
   }
   with_element(share.type, [&](auto element) {
-    using T = decltype(element);
-    for (unsigned block = 0; block < dimensions.grid[0]; ++block) give(BoxPart<T>(share, block));
-    for (unsigned block = 0; block < dimensions.grid[0]; ++block) {
-      if (!take(BoxPart<T>(share, block))) return;
+    for (unsigned block = 0; block < blocks; ++block) give(part_at(element, block));
+    for (unsigned block = 0; block < blocks; ++block) {
+      if (!take(part_at(element, block))) return;
     }
   });
+}
+
+void box_reduce(const fake_cuda::Dimensions& dimensions, void** arguments) {
+  const auto& share = *static_cast<const BoxReduce*>(arguments[0]);
+  run_blocks(share, dimensions.grid[0],
+             [&](auto element, unsigned block) { return BoxPart<decltype(element)>(share, block); });
+}
+
+void box_reduces(const fake_cuda::Dimensions& dimensions, void** arguments) {
+  const auto& all = *static_cast<const BoxReduces*>(arguments[0]);
+  run_blocks(all.common, dimensions.grid[0],
+             [&](auto element, unsigned block) { return part_of<decltype(element)>(all, block); });
 }
 
 std::atomic<int> launches{0};
 
 CUfunc_st kernel{"box_reduce", 1, {sizeof(BoxReduce), 0, 0, 0}, &box_reduce};
+CUfunc_st kernel_of_several{"box_reduces", 1, {sizeof(BoxReduces), 0, 0, 0}, &box_reduces};
 
 }  // namespace
 
@@ -71,6 +84,16 @@ cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t s
   launches.fetch_add(1, std::memory_order_relaxed);
   const DeviceScope scope(device);
   return cudaLaunchKernel(&kernel, dim3(blocks_of(share)), dim3(256), arguments, 0, stream);
+}
+
+cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
+                               cudaStream_t stream) {
+  BoxReduces all;
+  const BoxGrid grid = grid_of(common, pieces, all);
+  void* arguments[] = {&all};
+  launches.fetch_add(1, std::memory_order_relaxed);
+  const DeviceScope scope(device);
+  return cudaLaunchKernel(&kernel_of_several, dim3(grid.blocks), dim3(256), arguments, 0, stream);
 }
 
 cudaError_t load_reduce_kernels(int) { return cudaSuccess; }

@@ -19,6 +19,7 @@ namespace {
 /// Of one communicator: so many are more than GPUs are through with before the next ones are there, and few enough for the streams to
 /// have room (R3): whoever makes a call shall not wait.
 constexpr std::size_t most_with_nccl = 64;
+constexpr std::chrono::milliseconds longest_gathering{1};
 
 /// A stream has come to its part: what was before it has failed, or will not.
 class CameToPart final : public Reached {
@@ -100,8 +101,46 @@ void CallOrder::add(NcclTransport& transport, detail::CollectiveCall& call, std:
   const Mine mine;
   waiting_.push_back({&transport, CallRef(call), lane});
   call.lane_number.store(++last_number_, std::memory_order_release);
-  waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+  if (gathers_ == 0) {
+    waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+    return pass();
+  }
+  waiting_.back().gatherer = &gathers_;
+  waiting_.back().until = std::chrono::steady_clock::now() + longest_gathering;
+  if (gathered_count_.fetch_add(1, std::memory_order_relaxed) + 1 < most_with_nccl) return;
+  give_out_own();
   pass();
+}
+
+void CallOrder::give_out(Waiting& waiting) {
+  waiting.gatherer = nullptr;
+  gathered_count_.fetch_sub(1, std::memory_order_relaxed);
+  waiting_count_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void CallOrder::give_out_own() {
+  for (Waiting& one : waiting_) {
+    if (one.gatherer == &gathers_) give_out(one);
+  }
+}
+
+void CallOrder::give_out() noexcept {
+  if (--gathers_ != 0) return;
+  const detail::LockGuard guard(mutex_);
+  const Mine mine;
+  give_out_own();
+  pass();
+}
+
+bool CallOrder::is_gathered(Waiting& waiting) {
+  if (waiting.gatherer == nullptr) return false;
+  if (std::chrono::steady_clock::now() < waiting.until) return true;
+  give_out(waiting);
+  return false;
+}
+
+void CallOrder::look_if_any_are_gathered() noexcept {
+  if (gathered_count_.load(std::memory_order_relaxed) != 0) post(worker(), [this] { look(); });
 }
 
 void CallOrder::look() noexcept {
@@ -167,12 +206,13 @@ void CallOrder::pass() {
     again = false;
     Closed closed;
     for (auto at = waiting_.begin(); at != waiting_.end();) {
-      if (closed.has(*at)) {
+      if (is_gathered(*at) || closed.has(*at)) {
         closed.add(*at);
         ++at;
         continue;
       }
-      const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(*at);
+      std::size_t with_it = 0;
+      const Answer answer = at->replay != nullptr ? try_to_launch(*at->replay) : try_to_hand(at, with_it);
       if (answer == Answer::waits || answer == Answer::is_full) {
         closed.add(*at);
         if (answer == Answer::waits) watch(*at);
@@ -180,13 +220,14 @@ void CallOrder::pass() {
         continue;
       }
       again = again || (answer == Answer::handed && at != waiting_.begin());
-      at = waiting_.erase(at);
-      waiting_count_.fetch_sub(1, std::memory_order_seq_cst);
+      at = waiting_.erase(at, at + 1 + static_cast<std::ptrdiff_t>(with_it));
+      waiting_count_.fetch_sub(1 + with_it, std::memory_order_seq_cst);
     }
   }
 }
 
-CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
+CallOrder::Answer CallOrder::try_to_hand(std::deque<Waiting>::iterator at, std::size_t& with_it) {
+  const Waiting& waiting = *at;
   detail::CollectiveCall& call = *waiting.call;
   const detail::LockGuard in_use(waiting.transport->ranks()->in_use);  // the call keeps them
   if (!call.open() || waiting.transport->abandoned()) return Answer::is_over;
@@ -204,7 +245,13 @@ CallOrder::Answer CallOrder::try_to_hand(Waiting& waiting) {
   }
   if (waiting.transport->ranks()->calls.size() >= most_with_nccl) return Answer::is_full;
   try {
-    switch (Handing(last_, *waiting.transport, call, waiting_.size() > 1).run()) {
+    Handing one(last_, *waiting.transport, call, waiting_.size() > 1);
+    for (auto next = at + 1; next != waiting_.end() && next->transport == waiting.transport; ++next) {
+      if (next->gatherer != nullptr || next->lane != waiting.lane || !one.take_along(*next->call)) break;
+    }
+    const Handing::Outcome outcome = one.run();
+    with_it = one.taken_along();
+    switch (outcome) {
       case Handing::Outcome::handed: return Answer::handed;
       case Handing::Outcome::waits: return Answer::waits;
       case Handing::Outcome::later: return Answer::is_full;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -76,6 +77,9 @@ class CallOrder {
   static bool is_mine() noexcept { return mine_; }
   /// All ranks have called.
   void add(NcclTransport& transport, detail::CollectiveCall& call, std::size_t lane);
+  /// What this thread adds up to give_out() may be handed over together.
+  static void gather() noexcept { ++gathers_; }
+  void give_out() noexcept;
   /// The launch of a graph with collectives of some transports, a call of all their ranks.
   void add(std::shared_ptr<LateReplay> replay);
   /// Whether something of them waits, behind which such a launch comes.
@@ -85,6 +89,8 @@ class CallOrder {
   void look() noexcept;
   /// The same by another thread, if any wait.
   void look_if_any_wait() noexcept;
+  /// A thread may have gathered some, and wait.
+  void look_if_any_are_gathered() noexcept;
 
   /// For what needs no answer, and waits for nothing but this lock.
   static TaskThread& worker();
@@ -98,7 +104,9 @@ class CallOrder {
     NcclTransport* transport;  ///< the call keeps it alive
     CallRef call;
     std::size_t lane;
-    std::shared_ptr<LateReplay> replay = nullptr;  ///< then there is no call
+    std::shared_ptr<LateReplay> replay = nullptr;      ///< then there is no call
+    const int* gatherer = nullptr;                     ///< the thread that has yet to give it out
+    std::chrono::steady_clock::time_point until = {};  ///< for so long; that thread may wait for what comes behind it
   };
   /// Lanes whose first waits.
   class Closed;
@@ -110,17 +118,24 @@ class CallOrder {
   };
 
   void pass() WEIR_NEEDS(mutex_);
-  Answer try_to_hand(Waiting& waiting) WEIR_NEEDS(mutex_);
+  void give_out(Waiting& waiting) WEIR_NEEDS(mutex_);
+  void give_out_own() WEIR_NEEDS(mutex_);
+  /// Whether its thread may still give it out.
+  bool is_gathered(Waiting& waiting) WEIR_NEEDS(mutex_);
+  /// `with_it`: how many behind it were handed over, too.
+  Answer try_to_hand(std::deque<Waiting>::iterator at, std::size_t& with_it) WEIR_NEEDS(mutex_);
   Answer try_to_launch(LateReplay& replay) WEIR_NEEDS(mutex_);
   static void watch(const Waiting& waiting);
   static void watch(const std::shared_ptr<NcclPart>& part);
 
   inline static thread_local bool mine_ = false;
+  inline static thread_local int gathers_ = 0;
   detail::Mutex mutex_;
   std::deque<Waiting> waiting_ WEIR_GUARDED_BY(mutex_);
   LastHanded last_ WEIR_GUARDED_BY(mutex_);
   std::uint64_t last_number_ WEIR_GUARDED_BY(mutex_) = 0;
-  std::atomic<std::size_t> waiting_count_{0};
+  std::atomic<std::size_t> waiting_count_{0};  ///< but for those that are gathered
+  std::atomic<std::size_t> gathered_count_{0};
 };
 
 /// The lock of the order while it lives, for who hands something over or makes it; only if needed.

@@ -10,6 +10,7 @@
 #include "backends/cuda/collectives/nccl_calls.hpp"
 #include "backends/cuda/collectives/peer_gather.hpp"
 #include "backends/cuda/collectives/reduce_kernels.hpp"
+#include "backends/cuda/collectives/reduce_parts.hpp"
 #include "backends/cuda/collectives/standing_waits.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
@@ -41,8 +42,14 @@ class CallEnd final : public Reached {
     std::shared_ptr<StockEvent> end;
   };
 
-  CallEnd(detail::CollectiveCall& call, std::shared_ptr<NcclRanks> ranks, std::vector<Part> parts)
-      : call_(call), ranks_(std::move(ranks)), parts_(std::move(parts)) {
+  struct Along {
+    CallRef call;
+    std::vector<std::shared_ptr<NcclPart>> parts;
+  };
+
+  CallEnd(detail::CollectiveCall& call, std::shared_ptr<NcclRanks> ranks, std::vector<Part> parts,
+          std::vector<Along> along)
+      : call_(call), ranks_(std::move(ranks)), parts_(std::move(parts)), along_(std::move(along)) {
     ranks_->calls.add();
   }
   ~CallEnd() override { ranks_->calls.remove(); }
@@ -70,6 +77,11 @@ class CallEnd final : public Reached {
       for (const Part& one : parts_) one.part->let_go(nullptr);
       call_->end();
     }
+    for (const Along& one : along_) {
+      if (!one.call->begin()) continue;
+      for (const auto& part : one.parts) part->let_go(nullptr);
+      one.call->end();
+    }
     CallOrder::instance().look_if_any_wait();
   }
 
@@ -77,6 +89,7 @@ class CallEnd final : public Reached {
   const CallRef call_;
   const std::shared_ptr<NcclRanks> ranks_;
   const std::vector<Part> parts_;
+  const std::vector<Along> along_;
   std::size_t through_ = 0;
 };
 
@@ -104,6 +117,11 @@ Handing::~Handing() {
       const auto found = std::find(deferred.parts.begin(), deferred.parts.end(), other.part);
       if (found != deferred.parts.end()) deferred.parts.erase(found);
     }
+    for (const Along& one : along_) {
+      for (const auto& part : one.parts) {
+        if (part->state() != NcclPart::State::deferred) std::erase(deferred.parts, part);
+      }
+    }
     deferred.give();
   }
 }
@@ -119,6 +137,7 @@ Handing::Outcome Handing::run() {
   if (!call_.open()) return Outcome::is_over;  // who fails it from here on leaves words to the lanes
   const NcclRanks& ranks = *transport_.ranks();
   if (ranks.boxes.suit(call_.share(0).request)) way_ = Way::boxes;
+  check_along();
   if (suits_copies(ranks, call_)) way_ = Way::copies;
   come_behind_all();
   stage();
@@ -127,6 +146,66 @@ Handing::Outcome Handing::run() {
   is_with_nccl_ = true;
   watch_ends();
   return Outcome::handed;
+}
+
+bool Handing::take_along(detail::CollectiveCall& call) {
+  const NcclRanks& ranks = *transport_.ranks();
+  const CollectiveRequest& first = call_.share(0).request;
+  const CollectiveRequest& next = call.share(0).request;
+  const auto parts = call.parts();
+  if (!call.open() || parts.size() != targets_.size() || !ranks.boxes.suit(first) || !ranks.boxes.suit(next)) {
+    return false;
+  }
+  const BoxReduce one = box_reduce_of(first), other = box_reduce_of(next);
+  if (blocks_ == 0) blocks_ = blocks_of(one);
+  const std::size_t blocks = blocks_ + blocks_of(other);
+  if (one.type != other.type || one.operation != other.operation || blocks > most_box_parts || !is_apart(call)) {
+    return false;
+  }
+  Along along{&call, {}};
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const NcclPart& mine = *targets_[i].part;
+    auto part = std::static_pointer_cast<NcclPart>(parts[i].own);
+    const bool together = &part->queue() == &mine.queue() && part->behind == mine.behind && !part->times && !mine.times;
+    const CollectiveRequest& request = call.share(i).request;
+    if (!together || part->over() || part->state() != NcclPart::State::deferred ||
+        mine.state() != NcclPart::State::deferred || needs_staging(request.in, true) ||
+        needs_staging(request.out, true)) {
+      return false;
+    }
+    along.parts.push_back(std::move(part));
+  }
+  along_.push_back(std::move(along));
+  blocks_ = blocks;
+  return true;
+}
+
+/// Whether none of its arrays is written by those that are taken, or the other way.
+bool Handing::is_apart(const detail::CollectiveCall& call) const {
+  const auto meets = [](const detail::CollectiveOperand& a, const detail::CollectiveOperand& b) {
+    return a.data < b.data + b.count() * b.layout.element_bytes && b.data < a.data + a.count() * a.layout.element_bytes;
+  };
+  const auto is_apart_from = [&](const detail::CollectiveCall& other) {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const CollectiveRequest& a = call.share(i).request;
+      const CollectiveRequest& b = other.share(i).request;
+      if (meets(a.out, b.out) || meets(a.out, b.in) || meets(a.in, b.out)) return false;
+    }
+    return true;
+  };
+  return is_apart_from(call_) &&
+         std::all_of(along_.begin(), along_.end(), [&](const Along& one) { return is_apart_from(*one.call); });
+}
+
+/// They are in streams that nothing stands in the way of, and nobody has failed them; else this call is done alone, or without those.
+void Handing::check_along() {
+  const bool all_direct = std::all_of(targets_.begin(), targets_.end(), [](const Target& one) { return one.direct; });
+  const auto first_gone = std::find_if(along_.begin(), along_.end(), [](const Along& one) {
+    return !one.call->open() || std::any_of(one.parts.begin(), one.parts.end(), [](const auto& part) {
+      return part->state() != NcclPart::State::deferred;
+    });
+  });
+  along_.erase(all_direct && way_ == Way::boxes ? first_gone : along_.begin(), along_.end());
 }
 
 bool Handing::come_to_part(Target& target) {
@@ -239,8 +318,18 @@ void Handing::reduce_in_boxes() {
     const Target& target = targets_[i];
     sides[i] = {target.rank, target.from, target.to, target.stream};
   }
+  const std::span all = std::span(sides).first(targets_.size());
+  std::vector<std::vector<BoxPiece>> pieces;
+  if (!along_.empty()) pieces.resize(targets_.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    pieces[i].push_back({all[i].from, all[i].to, call_.share(i).request.in.count()});
+    for (const Along& one : along_) {
+      const CollectiveRequest& request = one.call->share(i).request;
+      pieces[i].push_back({request.in.data, request.out.data, request.in.count()});
+    }
+  }
   const detail::LockGuard whole(group_launches());
-  transport_.ranks()->boxes.reduce(call_.share(0).request, std::span(sides).first(targets_.size()), where_);
+  transport_.ranks()->boxes.reduce(call_.share(0).request, all, pieces, where_);
 }
 
 void Handing::copy_parts() {
@@ -295,6 +384,12 @@ void Handing::go_on() {
       part.queue().note_end_of_collective();
     }
     part.failures().set_tag(part.place(), transport_.tag());
+    for (const Along& one : along_) {
+      NcclPart& other = *one.parts[static_cast<std::size_t>(&target - targets_.data())];
+      if (!other.marked()) other.mark(part.ready);
+      other.set_handed();
+      other.failures().set_tag(other.place(), transport_.tag());
+    }
     last_.devices[static_cast<std::size_t>(device.index())] = {transport_.tag(), target.by_nccl, target.end,
                                                                &target.in(), target.in().owner()};
   }
@@ -306,7 +401,11 @@ void Handing::watch_ends() {
   for (const Target& target : targets_) parts.push_back({target.part, target.end});
   CudaQueue& lane = *targets_.front().lane;
   const cudaEvent_t first = targets_.front().end->get();
-  std::unique_ptr<Reached> reached = std::make_unique<CallEnd>(call_, transport_.ranks(), std::move(parts));
+  std::vector<CallEnd::Along> along;
+  along.reserve(along_.size());
+  for (const Along& one : along_) along.push_back({CallRef(*one.call), one.parts});
+  std::unique_ptr<Reached> reached =
+      std::make_unique<CallEnd>(call_, transport_.ranks(), std::move(parts), std::move(along));
   // Those that wait for it are settled by it; else it is in nobody's way for a moment.
   const auto hurry = hurry_ ? Poller::Hurry::yes : Poller::Hurry::no;
   Poller::instance().add(&lane, lane.device().index(), first, reached, hurry);

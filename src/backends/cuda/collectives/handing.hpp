@@ -12,7 +12,7 @@
 
 namespace weir::cuda {
 
-/// One call. Under the lock of CallOrder.
+/// One call, and what is done with it. Under the lock of CallOrder.
 class Handing {
  public:
   /// `hurry`: others may wait for its end.
@@ -20,6 +20,11 @@ class Handing {
   ~Handing();
   Handing(const Handing&) = delete;
   Handing& operator=(const Handing&) = delete;
+
+  /// Whether the call, which comes next, may be done by the kernels of this one: small sums of one unit, in the same streams.
+  bool take_along(detail::CollectiveCall& call);
+  /// How many were, behind run().
+  std::size_t taken_along() const { return is_with_nccl_ ? along_.size() : 0; }
 
   enum class Outcome {
     handed,
@@ -46,6 +51,12 @@ class Handing {
     std::shared_ptr<StockEvent> end = nullptr;
     CudaQueue& in() const { return beside ? *lane : part->queue(); }
   };
+  struct Along {
+    detail::CollectiveCall* call;
+    std::vector<std::shared_ptr<NcclPart>> parts;  ///< of each target
+  };
+  bool is_apart(const detail::CollectiveCall& call) const;
+  void check_along();
   bool take_parts();
   bool make_what_it_needs();
   bool come_to_part(Target& target);
@@ -74,6 +85,8 @@ class Handing {
   Way way_ = Way::nccl;
   bool is_with_nccl_ = false;
   std::vector<Target> targets_;
+  std::vector<Along> along_;
+  std::size_t blocks_ = 0;  ///< of their kernel, if there are any
   Staging staging_;
 };
 

@@ -49,6 +49,9 @@ void NcclTransport::check_captured(const detail::CollectiveRequest& request, con
               where);
 }
 
+void NcclTransport::gather() noexcept { CallOrder::gather(); }
+void NcclTransport::give_out() noexcept { CallOrder::instance().give_out(); }
+
 void NcclTransport::run(detail::CollectiveCall& call, std::size_t lane) {
   CallOrder::instance().add(*this, call, lane);
 }
@@ -58,6 +61,7 @@ void NcclTransport::let_go(detail::CollectivePart& part) noexcept {
 }
 
 void NcclTransport::attend(detail::CollectiveCall& call) noexcept {
+  CallOrder::instance().look_if_any_are_gathered();
   constexpr std::uint64_t nobodys_tag = ~std::uint64_t{0};
   for (detail::CollectivePart& part : call.parts()) {
     if (part.own == nullptr || part.ready_nanoseconds.load(std::memory_order_relaxed) != 0) continue;

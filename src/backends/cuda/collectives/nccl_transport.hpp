@@ -26,6 +26,8 @@ class NcclTransport final : public detail::LaunchingTransport {
   void check_captured(const detail::CollectiveRequest& request, const std::string& object,
                       SourceLocation where) const override;
   void start(SourceLocation where) override;
+  void gather() noexcept override;
+  void give_out() noexcept override;
   void run(detail::CollectiveCall& call, std::size_t lane) override;
   void let_go(detail::CollectivePart& part) noexcept override;
   void attend(detail::CollectiveCall& call) noexcept override;

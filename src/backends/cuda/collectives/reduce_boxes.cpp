@@ -81,7 +81,7 @@ bool ReduceBoxes::suit(const detail::CollectiveRequest& request) const {
 }
 
 void ReduceBoxes::reduce(const detail::CollectiveRequest& request, std::span<const Side> sides,
-                         SourceLocation where) const {
+                         std::span<const std::vector<BoxPiece>> pieces, SourceLocation where) const {
   BoxReduce share = box_reduce_of(request);
   std::copy(boxes_.begin(), boxes_.end(), share.boxes);
   share.ranks = static_cast<std::uint32_t>(boxes_.size());
@@ -91,6 +91,11 @@ void ReduceBoxes::reduce(const detail::CollectiveRequest& request, std::span<con
     share.rank = static_cast<std::uint32_t>(side.rank);
     share.from = side.from;
     share.to = side.to;
+    if (!pieces.empty()) {
+      const std::vector<BoxPiece>& all = pieces[static_cast<std::size_t>(&side - sides.data())];
+      check(launch_box_reduces(share, all, devices_[side.rank], side.stream), reducing, "a stream", where);
+      continue;
+    }
     check(launch_box_reduce(share, devices_[side.rank], side.stream), reducing, "a stream", where);
   }
 }

@@ -38,8 +38,10 @@ class ReduceBoxes {
     void* to;
     cudaStream_t stream;
   };
-  /// All ranks' kernels, in the streams, each behind what its rank's call before was given there. Under group_launches().
-  void reduce(const detail::CollectiveRequest& request, std::span<const Side> sides, SourceLocation where) const;
+  /// All ranks' kernels, in the streams, each behind what its rank's call before was given there. Under group_launches(). `pieces`:
+  /// of several such calls, those of each side; empty: it is this one alone.
+  void reduce(const detail::CollectiveRequest& request, std::span<const Side> sides,
+              std::span<const std::vector<BoxPiece>> pieces, SourceLocation where) const;
   /// Kernels that wait for other ranks end.
   void stop() noexcept;
 

@@ -29,14 +29,18 @@ __device__ bool wait_for(std::uint64_t& come, std::uint64_t called, const BoxRed
   return true;
 }
 
-template <class T>
-__global__ void box_reduce(const __grid_constant__ BoxReduce share) {
-  // One answer for the block: what it gives is whole.
-  if (share.guard.failed_at != nullptr && __syncthreads_or(threadIdx.x == 0 && detail::skipped(share.guard))) {
-    while (!is_stopped(share)) __nanosleep(1000);
-    return;
+/// One answer for the block: what it gives is whole.
+__device__ bool gives_nothing(const BoxReduce& share) {
+  if (share.guard.failed_at == nullptr || !__syncthreads_or(threadIdx.x == 0 && detail::skipped(share.guard))) {
+    return false;
   }
-  const BoxPart<T> part(share, blockIdx.x);
+  while (!is_stopped(share)) __nanosleep(1000);
+  return true;
+}
+
+template <class T>
+__device__ void reduce_part(const BoxPart<T>& part) {
+  const BoxReduce& share = part.share;
   // Each begins with the next rank: none is written to by all at once.
   for (std::uint32_t step = 1; step < share.ranks; ++step) {
     T* const there = part.elements((share.rank + step) % share.ranks, share.rank);
@@ -54,39 +58,66 @@ __global__ void box_reduce(const __grid_constant__ BoxReduce share) {
   if (threadIdx.x == 0) part.head(share.rank).calls = part.call;
 }
 
+template <class T>
+__global__ void box_reduce(const __grid_constant__ BoxReduce share) {
+  if (!gives_nothing(share)) reduce_part(BoxPart<T>(share, blockIdx.x));
+}
+
+template <class T>
+__global__ void box_reduces(const __grid_constant__ BoxReduces all) {
+  if (!gives_nothing(all.common)) reduce_part(part_of<T>(all, blockIdx.x));
+}
+
 constexpr int types = static_cast<int>(NcclType::bf16) + 1;
 constexpr int most_devices = 64;
 /// Of the devices that were started.
-CUfunction functions[most_devices][types];
+enum Calls { one, several, ways };
+CUfunction functions[most_devices][ways][types];
 
-const void* kernel_of(NcclType type) {
-  return with_element(type, [](auto element) { return reinterpret_cast<const void*>(&box_reduce<decltype(element)>); });
+const void* kernel_of(Calls calls, NcclType type) {
+  return with_element(type, [&](auto element) {
+    using T = decltype(element);
+    return calls == one ? reinterpret_cast<const void*>(&box_reduce<T>)
+                        : reinterpret_cast<const void*>(&box_reduces<T>);
+  });
+}
+
+cudaError_t launch(Calls calls, NcclType type, BoxGrid grid, void* argument, int device, cudaStream_t stream) {
+  constexpr unsigned warp = 32;
+  const auto warps = static_cast<unsigned>((grid.of_block + warp - 1) / warp);
+  const unsigned threads = warps * warp < most_threads ? warps * warp : most_threads;
+  void* arguments[] = {argument};
+  if (device < most_devices &&
+      driver().launch_kernel(functions[device][calls][static_cast<int>(type)], grid.blocks, 1, 1, threads, 1, 1, 0,
+                             stream, arguments, nullptr) == CUDA_SUCCESS) {
+    return cudaSuccess;
+  }
+  const DeviceScope scope(device);
+  return cudaLaunchKernel(kernel_of(calls, type), dim3(grid.blocks), dim3(threads), arguments, 0, stream);
 }
 
 }  // namespace
 
 cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream) {
   const unsigned blocks = blocks_of(share);
-  const std::size_t of_block = blocks > 1 ? part_elements(share) : share.count;
-  constexpr unsigned warp = 32;
-  const auto warps = static_cast<unsigned>((of_block + warp - 1) / warp);
-  const unsigned threads = warps * warp < most_threads ? warps * warp : most_threads;
-  void* arguments[] = {const_cast<BoxReduce*>(&share)};
-  if (device < most_devices && driver().launch_kernel(functions[device][static_cast<int>(share.type)], blocks, 1, 1,
-                                                      threads, 1, 1, 0, stream, arguments, nullptr) == CUDA_SUCCESS) {
-    return cudaSuccess;
-  }
-  const DeviceScope scope(device);
-  return cudaLaunchKernel(kernel_of(share.type), dim3(blocks), dim3(threads), arguments, 0, stream);
+  const BoxGrid grid{blocks, blocks > 1 ? part_elements(share) : share.count};
+  return launch(one, share.type, grid, const_cast<BoxReduce*>(&share), device, stream);
+}
+
+cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
+                               cudaStream_t stream) {
+  BoxReduces all;
+  const BoxGrid grid = grid_of(common, pieces, all);
+  return launch(several, common.type, grid, &all, device, stream);
 }
 
 cudaError_t load_reduce_kernels(int device) {
   if (device >= most_devices) return cudaSuccess;
-  for (int type = 0; type < types; ++type) {
-    const void* const kernel = kernel_of(static_cast<NcclType>(type));
+  for (int i = 0; i < ways * types; ++i) {
+    const void* const kernel = kernel_of(static_cast<Calls>(i / types), static_cast<NcclType>(i % types));
     cudaFuncAttributes attributes;  // which the driver knows only of what it has loaded
     cudaError_t answer = cudaFuncGetAttributes(&attributes, kernel);
-    if (answer == cudaSuccess) answer = cudaGetFuncBySymbol(&functions[device][type], kernel);
+    if (answer == cudaSuccess) answer = cudaGetFuncBySymbol(&functions[device][i / types][i % types], kernel);
     if (answer != cudaSuccess) return answer;
   }
   return cudaSuccess;

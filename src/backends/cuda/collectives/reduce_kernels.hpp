@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <weir/detail/device_code.hpp>
 
@@ -40,9 +41,24 @@ struct BoxReduce {
   NcclOperation operation;
 };
 
+/// What one of several calls has of a kernel, in blocks of its own.
+struct BoxPiece {
+  const void* from;
+  void* to;  ///< may be the same
+  std::size_t count;
+};
+struct BoxReduces {
+  BoxReduce common;  ///< but for its elements
+  std::uint32_t pieces;
+  BoxPiece piece[most_box_parts];
+};
+
 /// Folded in the order of ranks. The ranks of a call are launched with nothing between them that
 /// may wait for one, and a device has one call at a time: the next one comes behind it.
 cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream);
+/// The same for several calls at once, whose blocks fit one box. None of them writes what another one has.
+cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
+                               cudaStream_t stream);
 /// Loads all of them for the device, which is current, so that no first launch has to wait for running kernels (R66).
 cudaError_t load_reduce_kernels(int device);
 

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -26,11 +27,15 @@ WEIR_KERNEL constexpr std::size_t block_bytes(std::size_t ranks) { return box_he
 /// What one block does of a call.
 template <class T>
 struct BoxPart {
-  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block) : share(its_share), block(its_block) {
-    const std::size_t left = share.count - block * most;
+  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block)
+      : BoxPart(its_share, its_block, {its_share.from, its_share.to, its_share.count}, its_block) {}
+  /// `at`: which of the piece's blocks it is.
+  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block, const BoxPiece& piece, std::size_t at)
+      : share(its_share), block(its_block) {
+    const std::size_t left = piece.count - at * most;
     count = static_cast<std::uint32_t>(left < most ? left : most);
-    from = static_cast<const T*>(share.from) + block * most;
-    to = static_cast<T*>(share.to) + block * most;
+    from = static_cast<const T*>(piece.from) + at * most;
+    to = static_cast<T*>(piece.to) + at * most;
     call = head(share.rank).calls + 1;
   }
   WEIR_KERNEL BoxHead& head(std::uint32_t whose) const { return *reinterpret_cast<BoxHead*>(begin(whose)); }
@@ -57,6 +62,18 @@ struct BoxPart {
     return static_cast<char*>(share.boxes[whose]) + block * block_bytes(share.ranks);
   }
 };
+
+/// Of several calls' kernel: what the block does.
+template <class T>
+WEIR_KERNEL BoxPart<T> part_of(const BoxReduces& all, std::size_t block) {
+  constexpr std::size_t most = BoxPart<T>::most;
+  std::size_t at = block;
+  for (std::uint32_t i = 0;; ++i) {
+    const std::size_t blocks = (all.piece[i].count + most - 1) / most;
+    if (at < blocks) return BoxPart<T>(all.common, block, all.piece[i], at);
+    at -= blocks;
+  }
+}
 
 /// What elements are folded as: sums of integers wrap, and short floats are folded as float and rounded each time.
 template <class T>
@@ -136,6 +153,23 @@ inline std::size_t part_elements(const BoxReduce& share) {
 }
 inline unsigned blocks_of(const BoxReduce& share) {
   return static_cast<unsigned>((share.count + part_elements(share) - 1) / part_elements(share));
+}
+/// Of several calls; and the elements that one block has at most.
+struct BoxGrid {
+  unsigned blocks = 0;
+  std::size_t of_block = 0;
+};
+inline BoxGrid grid_of(BoxReduce common, std::span<const BoxPiece> pieces, BoxReduces& all) {
+  BoxGrid grid;
+  all.common = common;
+  all.pieces = static_cast<std::uint32_t>(pieces.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    all.piece[i] = pieces[i];
+    common.count = pieces[i].count;
+    grid.blocks += blocks_of(common);
+    grid.of_block = std::max(grid.of_block, std::min(common.count, part_elements(common)));
+  }
+  return grid;
 }
 
 }  // namespace weir::cuda

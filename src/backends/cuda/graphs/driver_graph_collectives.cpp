@@ -29,7 +29,7 @@ void DriverGraph::reduce_in_boxes(const CapturedCollective& collective, const st
     shares.push_back({static_cast<std::size_t>(share.rank), share.request.in.data, share.request.out.data,
                       sides[i].queue->stream(where)});
   }
-  boxes.reduce(collective.share(0).request, shares, where);
+  boxes.reduce(collective.share(0).request, shares, {}, where);
 }
 
 void DriverGraph::call_nccl_for_all(const CapturedCollective& collective, const std::vector<Side>& sides,
