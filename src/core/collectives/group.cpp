@@ -31,6 +31,7 @@ bool is_captured_by(StreamRef stream) { return stream.state()->recorder.load(std
 class Gathering {
  public:
   explicit Gathering(const std::vector<UnitCall>& calls) {
+    transports_.reserve(calls.size());  // nothing fails once one gathers
     for (const UnitCall& call : calls) {
       CollectiveTransport* const one = call.communicator->transport.get();
       if (std::find(transports_.begin(), transports_.end(), one) != transports_.end()) continue;
