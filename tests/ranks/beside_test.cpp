@@ -62,6 +62,11 @@ class HeldLink final : public weir::detail::RankLink {
 
 class RankCallsOverlap : public ::testing::Test {
  protected:
+  /// What is pending has the engine, which has it.
+  void TearDown() override {
+    engine_->stop(weir::Errc::rank_failed, "the test is over", nullptr, nullptr);
+    look();
+  }
   weir::Array<float> filled(std::size_t count, float value) {
     auto array = weir::full(stream_, count, value);
     stream_.synchronize();
