@@ -29,23 +29,28 @@ std::size_t piece_of(const CollectiveWork& work) {
   return std::max<std::size_t>(1, piece_bytes / work.element_bytes());
 }
 
+/// A launch that keeps what `Shared` points to.
+template <class Shared>
+constexpr Kernel keeping_kernel(void (*run)(const void* closure, const KernelRange& range)) {
+  return {
+      .name = "collective",
+      .rank = 1,
+      .regions = 0,
+      .closure_bytes = sizeof(Shared),
+      .closure_align = alignof(Shared),
+      .run = run,
+      .run_blocks = nullptr,
+      .copy = [](void* to, const void* from) { ::new (to) Shared(*static_cast<const Shared*>(from)); },
+      .destroy = [](void* closure) noexcept { static_cast<Shared*>(closure)->~Shared(); },
+      .device_code = nullptr,
+  };
+}
+
 /// Its index counts pieces.
-constexpr Kernel work_kernel{
-    .name = "collective",
-    .rank = 1,
-    .regions = 0,
-    .closure_bytes = sizeof(SharedWork),
-    .closure_align = alignof(SharedWork),
-    .run =
-        [](const void* closure, const KernelRange& range) {
-          const CollectiveWork& work = (*static_cast<const SharedWork*>(closure))->work;
-          work.run(range.begin * piece_of(work), std::min(range.end * piece_of(work), work.extent()));
-        },
-    .run_blocks = nullptr,
-    .copy = [](void* to, const void* from) { ::new (to) SharedWork(*static_cast<const SharedWork*>(from)); },
-    .destroy = [](void* closure) noexcept { static_cast<SharedWork*>(closure)->~SharedWork(); },
-    .device_code = nullptr,
-};
+constexpr Kernel work_kernel = keeping_kernel<SharedWork>([](const void* closure, const KernelRange& range) {
+  const CollectiveWork& work = (*static_cast<const SharedWork*>(closure))->work;
+  work.run(range.begin * piece_of(work), std::min(range.end * piece_of(work), work.extent()));
+});
 
 /// Of ranks whose transport makes of it what its own library does.
 class HandedCollective final : public CapturedCollective {
@@ -70,18 +75,7 @@ using SharedCollective = std::shared_ptr<const CapturedCollective>;
 using SharedRank = std::shared_ptr<const CapturedRank>;
 
 /// Of a rank whose other ranks are other processes. Nobody runs it: see CallingGraph.
-constexpr Kernel rank_kernel{
-    .name = "collective",
-    .rank = 1,
-    .regions = 0,
-    .closure_bytes = sizeof(SharedRank),
-    .closure_align = alignof(SharedRank),
-    .run = nullptr,
-    .run_blocks = nullptr,
-    .copy = [](void* to, const void* from) { ::new (to) SharedRank(*static_cast<const SharedRank*>(from)); },
-    .destroy = [](void* closure) noexcept { static_cast<SharedRank*>(closure)->~SharedRank(); },
-    .device_code = nullptr,
-};
+constexpr Kernel rank_kernel = keeping_kernel<SharedRank>(nullptr);
 
 /// Of a child graph or conditional node: whether there are any inside of it.
 bool has_host_functions(const GraphForm& form, std::uint32_t node) {
@@ -205,19 +199,7 @@ Recorder& recorder_of(const Offer& offer, const std::string& object, bool in_no_
 }  // namespace
 
 /// Nobody runs it.
-constexpr Kernel captured_collective_kernel{
-    .name = "collective",
-    .rank = 1,
-    .regions = 0,
-    .closure_bytes = sizeof(SharedCollective),
-    .closure_align = alignof(SharedCollective),
-    .run = nullptr,
-    .run_blocks = nullptr,
-    .copy = [](void* to,
-               const void* from) { ::new (to) SharedCollective(*static_cast<const SharedCollective*>(from)); },
-    .destroy = [](void* closure) noexcept { static_cast<SharedCollective*>(closure)->~SharedCollective(); },
-    .device_code = nullptr,
-};
+constexpr Kernel captured_collective_kernel = keeping_kernel<SharedCollective>(nullptr);
 
 bool is_collective(const Launch& launch) {
   return launch.kernel == &work_kernel || launch.kernel == &captured_collective_kernel || launch.kernel == &rank_kernel;
