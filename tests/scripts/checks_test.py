@@ -246,6 +246,12 @@ class Documents(Planted):
         self.assertEqual(status, 1)
         self.assertIn("docs/lost.md", output)
 
+    def test_pages_without_a_title_are_found(self):
+        for planted in ("", "No title.\n"):
+            status, output = self.check("check_docs", {**self.PAGES, "docs/decisions/0001-empty.md": planted})
+            self.assertEqual(status, 1, planted)
+            self.assertIn("docs/decisions/0001-empty.md:1", output)
+
     def test_public_calls_without_a_contract_are_found(self):
         header = "#pragma once\n\nnamespace weir {\n\nvoid wait_for_it(int a);\n\n}  // namespace weir\n"
         status, output = self.check("check_docs", {**self.PAGES, "include/weir/wait.hpp": header})
