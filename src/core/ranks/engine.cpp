@@ -6,6 +6,7 @@
 
 #include "back_off.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "no_waits.hpp"
 
 namespace weir::detail {
 
@@ -102,8 +103,11 @@ RankEngine::Look RankEngine::look() {
   return look;
 }
 
-/// Without any lock: what was the last owner's goes back to its backend.
+/// Without any lock: what was the last owner's goes back to its backend. Not behind what is in a stream, which may be full of what waits
+/// for this thread (R3).
 void RankEngine::let_memory_go(const std::vector<CallReference>& calls) noexcept {
+  if (calls.empty()) return;
+  const NoWaits no_waits;
   for (const CallReference& call : calls) static_cast<RankedCall&>(*call).let_memory_go();
 }
 

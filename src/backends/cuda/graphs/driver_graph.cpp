@@ -11,6 +11,7 @@
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/threads.hpp"
+#include "no_waits.hpp"
 
 namespace weir::cuda {
 
@@ -34,7 +35,7 @@ std::uint64_t next_number() {
 
 void run_graph_call(void* data) {
   if (is_exiting()) return;
-  const NoCallsScope no_calls;
+  const detail::NoWaits no_waits;
   const GraphCall& call = *static_cast<GraphCall*>(data);
   if (call.replays->skips(call.place)) return;
   if (auto error = call_function(*call.function, call.label, call.where)) call.replays->fail(call.place, error);

@@ -9,6 +9,7 @@
 
 #include "back_off.hpp"
 #include "backends/cuda/cuda_error.hpp"
+#include "no_waits.hpp"
 
 namespace weir::cuda {
 
@@ -198,7 +199,7 @@ void Poller::wait_for_more(Time awake_until, Time naps_until) noexcept {
 }
 
 void Poller::serve() noexcept {
-  const NoCallsScope no_calls;
+  const detail::NoWaits no_waits;
   prctl(PR_SET_TIMERSLACK, timer_slack);
   // Queries are nothing that a capture of another thread could object to.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

@@ -15,6 +15,7 @@
 #include "backends/cuda/streams/signals.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "failure_reports.hpp"
+#include "no_waits.hpp"
 
 namespace weir::cuda {
 
@@ -50,7 +51,7 @@ std::shared_ptr<const Error> run(Call& call) {
 
 void run_call(void* data) {
   if (is_exiting()) return;
-  const NoCallsScope no_calls;
+  const detail::NoWaits no_waits;
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
   call->failures->settle(call->place, run(*call));
   if (call->behind_waits != nullptr) call->behind_waits->fetch_sub(1, std::memory_order_relaxed);
@@ -69,7 +70,7 @@ class CallWhenReached final : public Reached {
     if (answer != cudaSuccess) return;  // not called behind a failure of the device (R90)
     try {
       auto task = make_task([call = std::move(call_), signal = std::move(signal_)] {
-        const NoCallsScope no_calls;  // a stream waits for it, in which there may be no room
+        const detail::NoWaits no_waits;  // a stream waits for it, in which there may be no room
         signal->give(run(*call), 0);
       });
       TaskThread::caller().post(task);

@@ -5,13 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "no_waits.hpp"
+
 namespace weir::cuda {
-
-namespace {
-
-constinit thread_local bool calls_forbidden = false;
-
-}  // namespace
 
 void start_thread(void (*run)(void* argument), void* argument) {
   sigset_t all;
@@ -27,9 +23,7 @@ void start_thread(void (*run)(void* argument), void* argument) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-bool may_call_driver() noexcept { return !calls_forbidden; }
-NoCallsScope::NoCallsScope() noexcept : before_(std::exchange(calls_forbidden, true)) {}
-NoCallsScope::~NoCallsScope() { calls_forbidden = before_; }
+bool may_call_driver() noexcept { return !detail::NoWaits::here(); }
 
 TaskThread& TaskThread::housekeeper() {
   static auto& thread = *new TaskThread;

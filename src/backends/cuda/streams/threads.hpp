@@ -13,21 +13,9 @@ namespace weir::cuda {
 /// Starts a detached thread that takes no signals: those are for the program's own ones. Throws std::system_error.
 void start_thread(void (*run)(void* argument), void* argument);
 
-/// Whether this thread may make any call of the driver's. One of the driver's own may not (R88), and the poller's must not
-/// wait: what has to be done is put off there.
+/// Whether this thread may make any call of the driver's. One of the driver's own may not (R88), and others must not wait
+/// (detail::NoWaits): what has to be done is put off there.
 bool may_call_driver() noexcept;
-
-/// The thread is one of those while this lives.
-class NoCallsScope {
- public:
-  NoCallsScope() noexcept;
-  ~NoCallsScope();
-  NoCallsScope(const NoCallsScope&) = delete;
-  NoCallsScope& operator=(const NoCallsScope&) = delete;
-
- private:
-  bool before_;
-};
 
 /// Something for another thread to do.
 class Task {
