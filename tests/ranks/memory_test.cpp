@@ -6,11 +6,15 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <variant>
 
 #include <gtest/gtest.h>
 
+#include <weir/observer.hpp>
+
 #include "core/ranks/engine.hpp"
 #include "core/ranks/ranked_state.hpp"
+#include "no_waits.hpp"
 #include "support/between_looks.hpp"
 #include "support/sanitizers.hpp"
 
@@ -49,6 +53,18 @@ class HeldLink final : public weir::detail::RankLink {
 
  private:
   Says& says_;
+};
+
+/// Whether the thread that gives memory back may wait for room in a stream.
+class Frees final : public weir::Observer {
+ public:
+  Frees() { weir::attach(*this, weir::Watch::memory); }
+  ~Frees() override { weir::detach(*this); }
+  void submitted(const weir::Command& command) override {
+    if (std::holds_alternative<weir::Free>(command.op)) ++(weir::detail::NoWaits::here() ? put_off : waiting);
+  }
+  int put_off = 0;
+  int waiting = 0;
 };
 
 /// A send to rank 1 whose array is gone.
@@ -96,6 +112,13 @@ TEST_F(RankMemory, goes_when_its_message_has_arrived) {
   says_.arrives = true;
   look_until([&] { return used() == before_; });
   EXPECT_EQ(used(), before_);
+}
+TEST_F(RankMemory, goes_by_a_thread_that_waits_for_no_room_in_streams) {
+  const Frees frees;
+  says_.arrives = true;
+  look_until([&] { return used() == before_; });
+  EXPECT_EQ(frees.put_off, 1);
+  EXPECT_EQ(frees.waiting, 0);
 }
 TEST_F(RankMemory, goes_when_its_message_was_given_up) {
   says_.gives_up = true;

@@ -21,6 +21,7 @@ namespace {
 using weir::inout;
 
 constexpr const char* made_by = "ncclCommInitAll";
+constexpr const char* freed_by = "ncclCommDestroy";
 constexpr const char* word_waited_by = "cuStreamWaitValue32";
 
 std::size_t waiting() { return weir::cuda::StandingWaits::instance().waiting(); }
@@ -29,18 +30,19 @@ std::vector<weir::Array<int>> ones(const Ranks& ranks) {
   return ranks.arrays<int>(many, [](std::size_t, std::size_t) { return 1; });
 }
 
-/// No communicator of these GPUs was made before in this program.
+/// No communicator of these GPUs was made before in this program. What NCCL has of failed ones is freed before.
 class MakingOfAnother {
  public:
-  MakingOfAnother() : before_(fake_cuda::calls(made_by)), thread_([this] { make(); }) {}
+  MakingOfAnother() : before_(calls()), thread_([this] { make(); }) {}
   ~MakingOfAnother() { thread_.join(); }
   MakingOfAnother(const MakingOfAnother&) = delete;
   MakingOfAnother& operator=(const MakingOfAnother&) = delete;
 
-  bool is_in_nccl() const { return fake_cuda::calls(made_by) > before_; }
+  bool is_in_nccl() const { return calls() > before_; }
   bool is_over() const { return over_; }
 
  private:
+  static std::uint64_t calls() { return fake_cuda::calls(made_by) + fake_cuda::calls(freed_by); }
   void make() {
     static std::atomic<std::size_t> rounds{0};
     const std::size_t third = 2 + rounds.fetch_add(1) % 5;
