@@ -149,8 +149,8 @@ struct NamedArray {
 
 /// Writes the graph, the arrays that it uses with their present contents, and their names. Waits for the work that these
 /// arrays are in. Throws not_supported, naming the node and its line, for what cannot be in a file: host functions, foreign
-/// work, events, kernels that are not registered, memory that Weir did not allocate, nodes inside of more than 200 graphs
-/// and bodies.
+/// work, events, collectives, kernels that are not registered, memory that Weir did not allocate, nodes inside of more than
+/// 200 graphs and bodies.
 void save(const Graph& graph, const std::string& path, const std::vector<NamedArray>& arrays = {},
           SourceLocation where = SourceLocation::current());
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <weir/collectives.hpp>
+#include <weir/graph_file.hpp>
 #include <weir/host_call.hpp>
 
 #include "collectives/ranks.hpp"
@@ -38,6 +39,23 @@ TEST(CollectivesCaptured, replays_and_plain_calls_follow_each_other) {
   copy.launch(ranks.streams[0]);
   ranks.streams[0].synchronize();
   EXPECT_EQ(x[1].to_host(), std::vector<int>(1000, 256));
+}
+
+TEST(CollectivesCaptured, are_in_no_file) {
+  WEIR_NEEDS_RANKS(2u);
+  const Ranks ranks(2);
+  const auto x = ranks.zeros<int>(many);
+  const weir::Graph graph = captured(ranks, [&] {
+    for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(ranks.streams[r], ranks.comms[r], inout(x[r]));
+  });
+  try {
+    weir::save(graph, "/dev/null");
+    ADD_FAILURE() << "was not refused";
+  } catch (const weir::Error& error) {
+    EXPECT_EQ(error.errc(), weir::Errc::not_supported) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find("a collective cannot be in a file"), std::string_view::npos)
+        << error.what();
+  }
 }
 
 TEST(CollectivesCaptured, what_a_rank_puts_behind_its_part_comes_behind_the_collective) {

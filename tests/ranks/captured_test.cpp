@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <weir/graph_file.hpp>
+
 #include "ranks/world.hpp"
 #include "support/gate.hpp"
 
@@ -284,6 +286,13 @@ TEST_F(OnRanksCaptured, it_is_in_no_graph_inside_of_another_and_in_no_body) {
   });
   graph.launch(s_);
   expect_all("the graph", x, size_);
+}
+
+TEST_F(OnRanksCaptured, calls_are_in_no_file) {
+  const auto x = filled(few, 1);
+  const weir::Graph graph = weir::capture(s_, [&] { weir::broadcast(s_, shared(), weir::inout(x), 0); });
+  expect_refused(weir::Errc::not_supported, "a collective cannot be in a file",
+                 [&] { weir::save(graph, "/dev/null"); });
 }
 
 TEST_F(OnRanksCaptured, a_launch_whose_communicator_is_gone_does_nothing) {

@@ -9,6 +9,7 @@
 #include <weir/copy.hpp>
 
 #include "core/checks.hpp"
+#include "core/collectives/captured_call.hpp"
 #include "core/graphs/file_format.hpp"
 #include "core/graphs/graph_state.hpp"
 
@@ -117,6 +118,10 @@ class Writer final : public ClosureWriter {
   }
 
   void node(const FormNode& node) {
+    const bool collective = node.kind == NodeKind::launch && is_collective(std::get<Launch>(node.payload->op()));
+    if (collective || is_handed_collective(node)) {
+      refuse("a collective cannot be in a file: its communicator is this process's");
+    }
     out_.put(static_cast<std::uint8_t>(node.kind));
     out_.put(node.parent);
     out_.put(node.branch);

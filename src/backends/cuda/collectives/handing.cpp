@@ -112,16 +112,7 @@ Handing::~Handing() {
     if (!is_with_nccl_ && target.lane != nullptr && !target.direct) target.part->set_written_by_lane(false);
     if (!target.taken) continue;
     DeferredParts& deferred = target.part->queue().deferred();
-    for (const Target& other : targets_) {
-      if (&other.part->queue() != &target.part->queue() || other.part->state() == NcclPart::State::deferred) continue;
-      const auto found = std::find(deferred.parts.begin(), deferred.parts.end(), other.part);
-      if (found != deferred.parts.end()) deferred.parts.erase(found);
-    }
-    for (const Along& one : along_) {
-      for (const auto& part : one.parts) {
-        if (part->state() != NcclPart::State::deferred) std::erase(deferred.parts, part);
-      }
-    }
+    std::erase_if(deferred.parts, [](const auto& part) { return part->state() != NcclPart::State::deferred; });
     deferred.give();
   }
 }

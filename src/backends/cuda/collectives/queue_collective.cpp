@@ -115,6 +115,13 @@ void CudaQueue::take_deferred(const NcclPart* leader, bool at_once, SourceLocati
 
 /// By who has them. None of a unit waits for another one: where one is a wait by now, this one begins where that does.
 void CudaQueue::join_deferred(const std::shared_ptr<NcclPart>& own, SourceLocation where) {
+  // Where the last one of its unit is deferred, no other one is a wait.
+  const NcclPart* const last = deferred_.parts.empty() ? nullptr : deferred_.parts.back().get();
+  if (last != nullptr && last->behind == own->behind && last->state() == NcclPart::State::deferred && !last->over()) {
+    deferred_.unit.push_back(own);
+    deferred_.parts.push_back(own);
+    return;
+  }
   std::erase_if(deferred_.unit, [&](const std::weak_ptr<NcclPart>& one) {
     const auto part = one.lock();
     return !part || part->behind != own->behind;
