@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,29 @@ TEST(TimesOfKernels, put_no_events_around_each_into_the_stream_and_go_through_se
     EXPECT_EQ(spans[i].source, Source::kernel) << i;
     EXPECT_LT(spans[i].begin, spans[i].end) << i;
   }
+}
+
+/// Takes a millisecond for each time that it is told.
+class Slow final : public weir::Observer {
+ public:
+  void ran(weir::CommandId, weir::StreamId, weir::Span) override {
+    const auto until = std::chrono::steady_clock::now() + milliseconds(1);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    ++told;
+  }
+  std::atomic<int> told{0};
+};
+
+TEST(TimesOfKernels, are_told_to_a_slow_observer_before_it_is_detached) {
+  constexpr int launches = 1500;
+  const weir::Stream s = started_stream();
+  Slow slow;
+  weir::attach(slow, weir::Watch::times);
+  for (int i = 0; i < launches; ++i) weir::launch(s, 1, Nothing{});
+  s.synchronize();
+  weir::detach(slow);
+  EXPECT_EQ(slow.told, launches);
 }
 
 TEST(TimesOfKernels, are_on_the_hosts_clock_within_their_error) {

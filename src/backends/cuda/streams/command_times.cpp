@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <future>
 #include <optional>
 #include <thread>
@@ -21,6 +22,10 @@ namespace weir::cuda {
 
 using Clock = std::chrono::steady_clock;
 using How = TimedCommand::How;
+
+namespace {
+std::atomic<std::uint64_t> reports{0};  ///< how many times observers were told
+}
 
 /// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
 class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
@@ -226,6 +231,7 @@ void TimedBatch::report() noexcept {
       for (const Told& one : all) {
         one.node ? detail::report_node_ran(one.id, one.stream, *one.node, one.span)
                  : detail::report_ran(one.id, one.stream, one.span);
+        reports.fetch_add(1, std::memory_order_relaxed);
       }
     });
     TaskThread::reporter().post(task);
@@ -385,7 +391,7 @@ struct Pending {
   static bool is_told(const std::shared_ptr<TimedBatch>& batch) { return batch == nullptr || batch->told(); }
 };
 
-/// Nobody waits longer for threads that may have ended with the process.
+/// Nobody waits longer, from the last that came of them, for threads that may have ended with the process.
 constexpr auto longest_wait = std::chrono::seconds(1);
 constexpr auto look_again = std::chrono::microseconds(20);
 
@@ -394,7 +400,13 @@ void wait_for_reports() {
   auto done = std::make_shared<std::promise<void>>();
   auto task = make_task([done] { done->set_value(); });
   TaskThread::reporter().post(task);
-  done->get_future().wait_for(longest_wait);
+  const std::future<void> all = done->get_future();
+  std::uint64_t before = 0, now = reports.load(std::memory_order_relaxed);
+  do {
+    before = now;
+    if (all.wait_for(longest_wait) == std::future_status::ready) return;
+    now = reports.load(std::memory_order_relaxed);
+  } while (now != before);
 }
 
 }  // namespace
@@ -467,8 +479,8 @@ void CommandTimes::tell_what_is_over() noexcept {
   if (is_exiting() || !may_call_driver()) return;  // there is no poller any more, or it is the one who asks
   try {
     if (!Pending::instance().any_ever()) return;
-    const auto late = Clock::now() + longest_wait;
     for (const std::shared_ptr<TimedBatch>& batch : Pending::instance().all()) {
+      const auto late = Clock::now() + longest_wait;
       std::size_t count = 0;
       batch->want();
       const cudaError_t answer = batch->state(count);
