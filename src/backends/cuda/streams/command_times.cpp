@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <future>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,16 +13,13 @@
 #include "backends/cuda/streams/host_functions.hpp"
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/threads.hpp"
+#include "backends/cuda/streams/time_reports.hpp"
 #include "backends/cuda/streams/timed_rooms.hpp"
 
 namespace weir::cuda {
 
 using Clock = std::chrono::steady_clock;
 using How = TimedCommand::How;
-
-namespace {
-std::atomic<std::uint64_t> reports{0};  ///< how many times observers were told
-}
 
 /// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
 class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
@@ -91,18 +85,11 @@ class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
   cudaError_t state(std::size_t& count) noexcept;
 
  private:
-  struct Told {
-    CommandId id;
-    StreamId stream;
-    std::optional<std::uint32_t> node;  ///< of the graph that it launched
-    Span span;
-  };
-
   cudaError_t ask_whether_over() noexcept;
   void report() noexcept;
   cudaError_t fetch() noexcept;
-  std::vector<Told> spans();
-  void add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all);
+  std::vector<RanAt> spans();
+  void add_nodes(const TimedCommand& launch, Span& span, std::vector<RanAt>& all);
   Span span_of(std::size_t number);
   template <class Predicate>
   bool any(Predicate&& is) {
@@ -227,14 +214,7 @@ void TimedBatch::tell(cudaError_t answer) noexcept {
 
 void TimedBatch::report() noexcept {
   try {
-    auto task = make_task([all = spans()] {
-      for (const Told& one : all) {
-        one.node ? detail::report_node_ran(one.id, one.stream, *one.node, one.span)
-                 : detail::report_ran(one.id, one.stream, one.span);
-        reports.fetch_add(1, std::memory_order_relaxed);
-      }
-    });
-    TaskThread::reporter().post(task);
+    cuda::report(spans());
   } catch (...) {
     // It is not told when they ran.
   }
@@ -253,7 +233,7 @@ void TimedBatch::report() noexcept {
   }
 }
 
-std::vector<TimedBatch::Told> TimedBatch::spans() {
+std::vector<RanAt> TimedBatch::spans() {
   DeviceClock& clock = queue_.device().clock();
   for (std::size_t i = 0; i < all_; ++i) {
     const TimedCommand& one = command(i);
@@ -264,7 +244,7 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
       static_cast<void>(clock.between(one.submitted, one.seen, one.begin_event(), one.end.get()));
     }
   }
-  std::vector<Told> all;
+  std::vector<RanAt> all;
   all.reserve(all_);
   for (std::size_t i = 0; i < all_; ++i) {
     const TimedCommand& one = command(i);
@@ -278,7 +258,7 @@ std::vector<TimedBatch::Told> TimedBatch::spans() {
 
 /// The kernels of a replay, by their own stamps. The launch is by these, too, or by events where there is more in it than
 /// kernels that note their times: the two clocks agree within some microseconds.
-void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<Told>& all) {
+void TimedBatch::add_nodes(const TimedCommand& launch, Span& span, std::vector<RanAt>& all) {
   DeviceClock& clock = queue_.device().clock();
   const ReplayTimes& replay = *launch.replay;
   const std::size_t first = all.size();
@@ -395,20 +375,6 @@ struct Pending {
 constexpr auto longest_wait = std::chrono::seconds(1);
 constexpr auto look_again = std::chrono::microseconds(20);
 
-/// What was posted to the reporting thread has been reported.
-void wait_for_reports() {
-  auto done = std::make_shared<std::promise<void>>();
-  auto task = make_task([done] { done->set_value(); });
-  TaskThread::reporter().post(task);
-  const std::future<void> all = done->get_future();
-  std::uint64_t before = 0, now = reports.load(std::memory_order_relaxed);
-  do {
-    before = now;
-    if (all.wait_for(longest_wait) == std::future_status::ready) return;
-    now = reports.load(std::memory_order_relaxed);
-  } while (now != before);
-}
-
 }  // namespace
 
 void CommandTimes::make_room(CudaQueue& queue) {
@@ -487,7 +453,7 @@ void CommandTimes::tell_what_is_over() noexcept {
       note(answer);
       while (answer == cudaSuccess && !batch->told() && Clock::now() < late) std::this_thread::sleep_for(look_again);
     }
-    wait_for_reports();
+    wait_for_reports(longest_wait);
   } catch (...) {
     // Without memory for the lists it is told later.
   }
