@@ -7,6 +7,7 @@ mark_as_advanced(WEIR_CUPTI_INCLUDE)
 
 # From records to timelines: of this alone tests need no CUPTI.
 weir_sources(foreign_sources foreign/*.cpp)
+weir_joined_folders(foreign_sources foreign)
 add_library(weir_foreign STATIC EXCLUDE_FROM_ALL ${foreign_sources})
 weir_target(weir_foreign)
 target_include_directories(weir_foreign PUBLIC ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})
@@ -26,6 +27,7 @@ weir_sources(cuda_trace_sources foreign/cupti/*.cpp trace/page/*.cpp)
 list(APPEND cuda_trace_sources trace/best_rates.cpp trace/collectives.cpp trace/keeper.cpp trace/numbers.cpp trace/process.cpp trace/reasons.cpp trace/report.cpp
      trace/save.cpp trace/slow_copies.cpp trace/texts.cpp trace/words.cpp trace/write_json.cpp trace/write_perfetto.cpp recording/file_output.cpp
      json/text.cpp core/error.cpp core/shared.cpp ${page_source})
+weir_joined_folders(cuda_trace_sources cuda_trace ${alone_in_library})
 add_library(weir_cuda_trace MODULE ${cuda_trace_sources})
 weir_target(weir_cuda_trace)
 add_dependencies(weir_cuda_trace weir)  # both are made of the page

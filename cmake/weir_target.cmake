@@ -20,6 +20,10 @@ function(weir_target target)
                                                $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wno-restrict>)
     endif()
   endif()
+  if(WEIR_JOINED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # To g++ a source that another one includes is a header, whose classes others could have, too.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
   if(WEIR_WERROR)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
                                              $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -9,6 +9,7 @@
 #include <weir/recording.hpp>
 
 #include "reference.hpp"
+#include "scenario/decoder.hpp"
 #include "stress/random.hpp"
 
 namespace check_test {
@@ -16,6 +17,65 @@ namespace check_test {
 namespace {
 
 using nlohmann::json;
+using weir::scenario::Value;
+
+Value value_of(const json& given) {
+  Value value;
+  if (given.is_string()) {
+    value.kind = Value::Kind::string;
+    value.text = given.get_ref<const std::string&>();
+  } else if (given.is_boolean()) {
+    value.kind = Value::Kind::boolean;
+    value.truth = given.get<bool>();
+  } else if (given.is_number()) {
+    value.kind = Value::Kind::integer;
+    value.whole = given.get<std::uint64_t>();
+    value.real = static_cast<double>(value.whole);
+  } else {
+    value.kind = given.is_array() ? Value::Kind::array : Value::Kind::object;
+    for (const auto& [key, item] : given.items()) {
+      if (given.is_object()) value.keys.push_back(key);
+      value.items.push_back(value_of(item));
+    }
+  }
+  return value;
+}
+
+/// Programs that begin alike, without the detour by JSON's text: most of them are only asked whether they race.
+class Beginning {
+ public:
+  explicit Beginning(const json& head) {
+    for (const char* list : {"devices", "threads", "streams", "events", "buffers"}) add(list, head[list]);
+    program_ = lists_.size();
+    add("program", json::array());
+  }
+
+  void push(const json& command) { lists_[program_].second.push_back(value_of(command)); }
+
+  weir::Recording with(const std::vector<json>& more) const {
+    weir::scenario::Decoder decoder(weir::Recording::default_limit);
+    decoder.member("format", value_of("weir.scenario"));
+    decoder.member("version", value_of(1));
+    for (const auto& [name, values] : lists_) {
+      decoder.list_begins(name);
+      for (std::size_t i = 0; i < values.size(); ++i) decoder.element(name, i, values[i]);
+      if (name == "program") {
+        for (std::size_t i = 0; i < more.size(); ++i) decoder.element(name, values.size() + i, value_of(more[i]));
+      }
+      decoder.list_ends(name);
+    }
+    return decoder.finish();
+  }
+
+ private:
+  void add(const char* name, const json& list) {
+    lists_.emplace_back(name, std::vector<Value>());
+    for (const json& one : list) lists_.back().second.push_back(value_of(one));
+  }
+
+  std::vector<std::pair<std::string, std::vector<Value>>> lists_;
+  std::size_t program_ = 0;
+};
 
 class Generator {
  public:
@@ -60,6 +120,7 @@ class Generator {
     buffer("m", "device", 96, "pool", true);
     buffer("k", "device", 96, "array", true);
     scenario_["program"] = json::array();
+    if (recipe_.ordered) beginning_.emplace(scenario_);
     while (scenario_["program"].size() < recipe_.commands) put(random_command());
     while (!scopes_.empty()) close();
     return scenario_;
@@ -296,14 +357,12 @@ class Generator {
     if (scopes_.empty()) return;
     const std::string name = scopes_.back();
     scopes_.pop_back();
-    scenario_["program"].push_back({{"op", "host_close"}, {"scope", name}, {"id", "c" + std::to_string(ids_++)}});
+    push({{"op", "host_close"}, {"scope", name}, {"id", "c" + std::to_string(ids_++)}});
   }
 
   /// Whether the last command of the scenario, if these come too, races with anything.
   bool races(const std::vector<json>& more) const {
-    json with = scenario_;
-    for (const json& one : more) with["program"].push_back(one);
-    const weir::Recording recording = weir::parse_recording(with.dump());
+    const weir::Recording recording = beginning_->with(more);
     Reference reference(recording);
     for (std::size_t i = 0; i < recording.size(); ++i) {
       reference.call(i);
@@ -344,7 +403,11 @@ class Generator {
       }
       made = *ordered;
     }
-    for (const json& one : made) scenario_["program"].push_back(one);
+    for (json& one : made) push(std::move(one));
+  }
+  void push(json command) {
+    if (beginning_) beginning_->push(command);
+    scenario_["program"].push_back(std::move(command));
   }
   /// A command was left out: what it made is not there.
   void undo(const std::vector<json>& made) {
@@ -375,6 +438,7 @@ class Generator {
   Recipe recipe_;
   weir::stress::Random random_;
   json scenario_;
+  std::optional<Beginning> beginning_;
   std::vector<std::string> scopes_;
   std::vector<std::string> graphs_;
   std::vector<std::pair<std::string, std::string>> changeable_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,9 +23,7 @@ struct Errors {
   int inside = 0;  ///< of the interval
   std::vector<double> widths;
 
-  void add(const std::string& scenario, double measured) {
-    const weir::sim::Prediction prediction =
-        weir::sim::predict(weir::parse_recording(scenario), {"h200", {}, false, false});
+  void add(const weir::sim::Prediction& prediction, double measured) {
     percent.push_back(100 * std::abs(prediction.makespan_us / measured - 1));
     inside += prediction.low_us <= measured && measured <= prediction.high_us;
     widths.push_back(100 * (prediction.high_us - prediction.low_us) / prediction.makespan_us);
@@ -35,11 +34,32 @@ struct Errors {
   }
 };
 
+weir::sim::Prediction predicted(const MeasuredProgram& one) {
+  return weir::sim::predict(weir::parse_recording(one.scenario), {"h200", {}, false, false});
+}
+
+struct PredictedProgram {
+  MeasuredProgram program;
+  weir::sim::Prediction prediction;
+};
+/// Predicted once for all tests, which takes seconds.
+const std::vector<PredictedProgram>& pipelines() {
+  static const std::vector<PredictedProgram> all = [] {
+    std::vector<PredictedProgram> made;
+    for (MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) {
+      weir::sim::Prediction prediction = predicted(one);
+      made.push_back({std::move(one), std::move(prediction)});
+    }
+    return made;
+  }();
+  return all;
+}
+
 TEST(Accuracy, C12_pipelines_of_copies_and_kernels_take_as_long_as_on_an_H200) {
   Errors errors;
   std::map<std::string, Errors> families;
-  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) {
-    errors.add(one.scenario, one.us);
+  for (const auto& [one, prediction] : pipelines()) {
+    errors.add(prediction, one.us);
     families[one.family].percent.push_back(errors.percent.back());
   }
   ASSERT_EQ(errors.percent.size(), 717U);
@@ -60,7 +80,7 @@ TEST(Accuracy, mixtures_of_all_kinds_of_commands_take_as_long_as_on_an_H200) {
   Errors errors, driver_kernels;
   for (const MeasuredProgram& one : measured_mixtures(WEIR_TEST_DATA)) {
     const bool apart = one.family == "fills" || one.family.rfind("copies_within", 0) == 0;
-    (apart ? driver_kernels : errors).add(one.scenario, one.us);
+    (apart ? driver_kernels : errors).add(predicted(one), one.us);
   }
   ASSERT_EQ(errors.percent.size() + driver_kernels.percent.size(), 277U);
   EXPECT_LE(errors.quantile(0.5), 3);
@@ -75,8 +95,7 @@ TEST(Accuracy, the_predicted_best_way_is_as_good_as_the_best) {
     double predicted, measured;
   };
   std::map<std::string, std::vector<Way>> works;
-  for (const MeasuredProgram& one : measured_pipelines(WEIR_TEST_DATA)) {
-    const weir::sim::Prediction prediction = weir::sim::predict(weir::parse_recording(one.scenario), {.gains = false});
+  for (const auto& [one, prediction] : pipelines()) {
     works[one.work].push_back({prediction.makespan_us, one.us});
   }
   std::vector<double> lost;

@@ -23,7 +23,7 @@ using trace_test::Timeline;
 using weir::trace::CollectivePart;
 using weir::trace::Reason;
 
-constexpr std::int64_t us = 1000;
+using trace_test::us;
 
 /// The parts as "command name: collective.communicator rank/ranks peer".
 std::string parts_of(const Timeline& timeline) {

@@ -17,7 +17,7 @@ using trace_test::Made;
 using trace_test::Tie;
 using weir::trace::Difference;
 
-constexpr std::int64_t us = 1000;
+using trace_test::us;
 
 /// Kernels a, b, a, of which the last is at another line in the second run.
 Made run(std::int64_t first, std::int64_t second, std::uint32_t last_line) {

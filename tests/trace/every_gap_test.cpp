@@ -19,7 +19,8 @@ using weir::trace::Reason;
 
 namespace {
 
-constexpr std::int64_t us = 1000, ms = 1000 * us;
+using trace_test::ms;
+using trace_test::us;
 
 /// Of one device, with host waits, records of unknown work and moments that are whole nanoseconds of a few microseconds.
 Timeline with_gaps(unsigned seed, const std::string& device) {

@@ -20,8 +20,8 @@ using trace_test::Tie;
 using weir::trace::Held;
 using weir::trace::Reason;
 
-constexpr std::int64_t us = 1000;
-constexpr std::int64_t ms = 1000 * us;
+using trace_test::ms;
+using trace_test::us;
 
 // What the host did instead of the call that the device waited for.
 TEST(TraceReasons, a_host_that_was_late_is_told_with_what_it_did_instead) {

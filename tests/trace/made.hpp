@@ -19,6 +19,9 @@ using weir::trace::Lane;
 using weir::trace::Tie;
 using weir::trace::Timeline;
 
+/// In nanoseconds.
+inline constexpr std::int64_t us = 1000, ms = 1000 * us;
+
 /// What `read` throws of a timeline that cannot be read; empty if it can, and can be summed up and explained.
 template <class Read>
 std::string what_is_wrong(Read read) {

@@ -22,7 +22,7 @@ using weir::trace::Held;
 using weir::trace::Reason;
 using weir::trace::Summary;
 
-constexpr std::int64_t us = 1000;
+using trace_test::us;
 
 TEST(TraceNumbers, of_two_streams_that_overlap_by_half) {
   Made made;

@@ -21,7 +21,7 @@ using weir::trace::Session;
 using weir::trace::Summary;
 using weir::trace::Timeline;
 
-constexpr std::int64_t us = 1000;
+using trace_test::us;
 
 /// A copy of 4 GB/s to the first device of two, of whose link somebody tells that it is this fast.
 Made copy_beside(std::uint64_t copy_in) {

@@ -21,7 +21,7 @@ using trace_test::Tie;
 using weir::trace::Held;
 using weir::trace::Reason;
 
-constexpr std::int64_t us = 1000;
+using trace_test::us;
 
 /// Another stream's work ends at 50 us, and holds what is called before that, not what is called only then.
 Made behind(Tie tie, bool has, Lane lane = Lane::kernel) {

@@ -23,8 +23,8 @@ using trace_test::Timeline;
 using weir::trace::Held;
 using weir::trace::Reason;
 
-constexpr std::int64_t us = 1000;
-constexpr std::int64_t ms = 1000 * us;
+using trace_test::ms;
+using trace_test::us;
 
 // Copies in and out overlap, had the host not waited for the first one. Between the wait and the second call the device has
 // nothing to do for some microseconds.
