@@ -4,6 +4,8 @@
 include_guard()
 
 option(WEIR_JOINED "Compile files that share much as one: cheaper, where all are compiled" OFF)
+# scripts/mutants wants an object for each source.
+option(WEIR_JOINED_LIBRARY "With WEIR_JOINED: the library's sources, too, and not the tests' alone" ON)
 
 # Sources of the library that are compiled by themselves: others know their objects, they have options of their own, or what they have
 # for themselves has the name of what another file of their folder has for itself.
@@ -46,7 +48,7 @@ endfunction()
 # weir_joined_folders(list name alone...): the sources of each folder become one, joined/<name>/<folder>.cpp, but for those whose path
 # ends in one of `alone`.
 function(weir_joined_folders list name)
-  if(NOT WEIR_JOINED)
+  if(NOT WEIR_JOINED OR NOT (WEIR_JOINED_LIBRARY OR name STREQUAL "tests"))
     return()
   endif()
   set(all)
