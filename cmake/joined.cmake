@@ -45,6 +45,16 @@ function(weir_joined result name)
   set(${result} ${joined} PARENT_SCOPE)
 endfunction()
 
+# weir_joined_groups(list name group...): adds joined/<name>/<group>.cpp to the list, of the caller's sources_of_<group>.
+function(weir_joined_groups list name)
+  list(REMOVE_DUPLICATES ARGN)
+  foreach(group IN LISTS ARGN)
+    weir_joined(joined ${name}/${group}.cpp ${sources_of_${group}})
+    list(APPEND ${list} ${joined})
+  endforeach()
+  set(${list} ${${list}} PARENT_SCOPE)
+endfunction()
+
 # weir_joined_folders(list name alone...): the sources of each folder become one, joined/<name>/<folder>.cpp, but for those whose path
 # ends in one of `alone`.
 function(weir_joined_folders list name)
@@ -71,10 +81,6 @@ function(weir_joined_folders list name)
       list(APPEND all ${source})
     endif()
   endforeach()
-  list(REMOVE_DUPLICATES folders)
-  foreach(folder IN LISTS folders)
-    weir_joined(joined ${name}/${folder}.cpp ${sources_of_${folder}})
-    list(APPEND all ${joined})
-  endforeach()
+  weir_joined_groups(all ${name} ${folders})
   set(${list} ${all} PARENT_SCOPE)
 endfunction()
