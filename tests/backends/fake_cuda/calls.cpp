@@ -18,6 +18,7 @@ struct Counter {
   std::atomic<std::uint64_t> fails_at{0};
   std::atomic<int> error{0};
   std::atomic<int> holds{0};
+  std::set<std::thread::id> held;  // under the counters' mutex
 };
 
 namespace {
@@ -91,6 +92,19 @@ bool& has_context() {
   return any;
 }
 
+namespace {
+void wait_while_held(Counter& counter) {
+  const Hidden hidden;
+  {
+    const std::lock_guard guard(counters().mutex);
+    counter.held.insert(std::this_thread::get_id());
+  }
+  while (counter.holds.load(std::memory_order_relaxed) > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  const std::lock_guard guard(counters().mutex);
+  counter.held.erase(std::this_thread::get_id());
+}
+}  // namespace
+
 Site::Site(const char* name) : name_(name) {
   const Hidden hidden;
   counter_ = &counter_of(name);
@@ -99,9 +113,7 @@ Site::Site(const char* name) : name_(name) {
 int Site::enter() {
   const std::uint64_t number = counter_->made.fetch_add(1, std::memory_order_relaxed) + 1;
   ++made_here.at(counter_->number);
-  while (counter_->holds.load(std::memory_order_relaxed) > 0) {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  if (counter_->holds.load(std::memory_order_relaxed) > 0) wait_while_held(*counter_);
   return number == counter_->fails_at.load(std::memory_order_relaxed) ? counter_->error.load(std::memory_order_relaxed)
                                                                       : 0;
 }
@@ -189,6 +201,12 @@ HoldCalls::HoldCalls(const std::string& name) : name_(name) {
 HoldCalls::~HoldCalls() {
   const Hidden hidden;
   --counter_of(name_).holds;
+}
+bool HoldCalls::holds(std::thread::id thread) const {
+  const Hidden hidden;
+  const Counter& counter = counter_of(name_);
+  const std::lock_guard guard(counters().mutex);
+  return counter.held.count(thread) != 0;
 }
 
 RecordViolations::RecordViolations() {

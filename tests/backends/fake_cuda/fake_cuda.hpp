@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 struct CUstream_st;
@@ -43,6 +44,8 @@ class HoldCalls {
   ~HoldCalls();
   HoldCalls(const HoldCalls&) = delete;
   HoldCalls& operator=(const HoldCalls&) = delete;
+  /// Whether a call of this thread waits.
+  bool holds(std::thread::id thread) const;
 
  private:
   std::string name_;
