@@ -1,7 +1,9 @@
 // Large copies of pageable memory on the fake driver: what is submitted when, and what the driver refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -203,6 +205,44 @@ TEST_F(StagedCopies, without_pinned_memory_are_the_drivers) {
   caller.join();
   EXPECT_EQ(twin.to_host(), source);
   EXPECT_EQ(array.to_host(), source);
+}
+
+// stream: [hold]--[source -> array]     the call returns meanwhile, and has read the source
+TEST(TakenCopies, that_several_threads_take_have_every_byte) {
+  const weir::Device device = weir::devices("cuda").at(0);
+  const weir::Stream stream(device);
+  constexpr std::size_t half = 512 * 1024, most = 1024 * 1024;
+  const auto array = weir::zeros<std::uint8_t>(stream, most + 1);
+  for (const std::size_t bytes : {half - 1, half, half + 1, half + 64 * 1024 + 7, most - 1, most}) {
+    std::vector<std::uint8_t> source(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) source[i] = static_cast<std::uint8_t>(i * 7 + i / 4096 + bytes);
+    const std::vector<std::uint8_t> expected = source;
+    Gate gate;
+    gate.hold(stream);
+    const auto part = array.slice(1, bytes + 1);
+    EXPECT_TRUE(returns_while_held(gate, [&] { weir::copy(stream, part, source); })) << bytes;
+    std::fill(source.begin(), source.end(), std::uint8_t{0});
+    gate.open();
+    EXPECT_EQ(part.to_host(), expected) << bytes;
+  }
+}
+
+TEST(TakenCopies, of_several_threads_at_once_do_not_meet) {
+  const weir::Device device = weir::devices("cuda").at(0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([device, t] {
+      const weir::Stream stream(device);
+      const auto array = weir::zeros<int>(stream, n / 4);
+      for (int round = 0; round < 50; ++round) {
+        std::vector<int> source(n / 4);
+        std::iota(source.begin(), source.end(), t * 1'000'000 + round);
+        weir::copy(stream, array, source);
+        EXPECT_EQ(array.to_host(), source);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

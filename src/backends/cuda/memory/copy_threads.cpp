@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "back_off.hpp"
@@ -43,14 +44,17 @@ class Patience {
     looks_ = 0;
   }
   Clock::duration spent() const { return Clock::now() - since_; }
+  void spin() const {
+#if defined(__x86_64__)
+    for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
+#endif
+  }
   void pause() {
     constexpr auto spins = std::chrono::microseconds(50);
     constexpr auto yields = std::chrono::milliseconds(1);
     const auto waited = spent();
     if (waited < spins) {
-#if defined(__x86_64__)
-      for (int i = 0; i < 32; ++i) __builtin_ia32_pause();
-#endif
+      spin();
     } else if (waited < yields) {
       detail::back_off(looks_++);
     } else {
@@ -61,6 +65,29 @@ class Patience {
  private:
   Clock::time_point since_ = Clock::now();
   int looks_ = 0;
+};
+
+/// Between host memories.
+class ParallelCopy final : public Chunks {
+ public:
+  static constexpr std::size_t chunk_bytes = 64 * 1024;
+
+  ParallelCopy(void* to, const void* from, std::size_t bytes)
+      : to_(static_cast<char*>(to)), from_(static_cast<const char*>(from)), bytes_(bytes) {}
+
+  bool move_one() noexcept override {
+    const std::size_t begin = next_.fetch_add(chunk_bytes, std::memory_order_relaxed);
+    if (begin >= bytes_) return false;
+    std::memcpy(to_ + begin, from_ + begin, std::min(chunk_bytes, bytes_ - begin));
+    return true;
+  }
+  bool all_taken() const noexcept override { return next_.load(std::memory_order_relaxed) >= bytes_; }
+
+ private:
+  char* to_;
+  const char* from_;
+  std::size_t bytes_;
+  std::atomic<std::size_t> next_{0};
 };
 
 /// Notes it if the device does not answer any more.
@@ -89,24 +116,34 @@ unsigned CopyThreads::most() {
   return number;
 }
 
-/// In the list of copies that the threads help.
+/// In the list of copies that the threads help. At its end nobody moves any more.
 class CopyThreads::Part {
  public:
-  Part(CopyThreads& threads, StagedCopy& copy) : threads_(threads), entry_{copy} {
-    if (most() == 1) return;
+  Part(CopyThreads& threads, Chunks& chunks, std::uint64_t helpers)
+      : threads_(threads), entry_{chunks, static_cast<unsigned>(std::min<std::uint64_t>(helpers, most() - 1))} {
+    if (entry_.wanted == 0) return;
     threads_.start_movers();
-    const detail::LockGuard guard(threads_.mutex_);
-    try {
-      threads_.entries_.push_back(&entry_);
-    } catch (...) {
-      return;  // the caller moves the chunks alone
+    {
+      const detail::LockGuard guard(threads_.mutex_);
+      try {
+        threads_.entries_.push_back(&entry_);
+      } catch (...) {
+        entry_.listed = false;  // the caller moves the chunks alone
+        return;
+      }
+      threads_.places_ += entry_.wanted;
     }
-    threads_.joined_.notify_all();
+    threads_.wake_movers(entry_.wanted);
   }
   ~Part() {
-    const detail::LockGuard guard(threads_.mutex_);
-    std::erase(threads_.entries_, &entry_);
-    while (entry_.users > 0) threads_.left_.wait(threads_.mutex_);
+    if (entry_.wanted == 0 || !entry_.listed) return;
+    {
+      const detail::LockGuard guard(threads_.mutex_);
+      std::erase(threads_.entries_, &entry_);
+      entry_.listed = false;
+      threads_.places_ -= entry_.wanted - entry_.users;
+    }
+    for (Patience patience; entry_.users.load(std::memory_order_acquire) > 0;) patience.pause();
   }
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
@@ -169,15 +206,28 @@ bool CopyThreads::drive(StagedCopy& copy, int device, cudaStream_t idle) {
     if (!wait()) return false;
   }
   patience.renew();
-  const Part part(*this, copy);
-  while (!copy.over()) {
-    if (copy.move_one()) {
-      patience.renew();
-    } else if (!wait()) {
-      return false;
+  {
+    constexpr std::uint64_t each = 512 * 1024;  // more of them bring a small copy no sooner
+    const Part part(*this, copy, copy.job().bytes / each);
+    while (!copy.all_taken() && !copy.skipped()) {
+      if (copy.move_one()) {
+        patience.renew();
+      } else if (!wait()) {
+        return false;
+      }
     }
   }
+  while (!copy.over()) {
+    if (!wait()) return false;
+  }
   return true;
+}
+
+void CopyThreads::copy(void* to, const void* from, std::size_t bytes) noexcept {
+  ParallelCopy chunks(to, from, bytes);
+  const Part part(*this, chunks, bytes / ParallelCopy::chunk_bytes / 4);
+  while (chunks.move_one()) {
+  }
 }
 
 void CopyThreads::start_movers() noexcept {
@@ -190,31 +240,85 @@ void CopyThreads::start_movers() noexcept {
   }
 }
 
+void CopyThreads::wake_movers(unsigned wanted) noexcept {
+  const unsigned awake = awake_.load();
+  if (awake >= wanted) return;
+  ++wakings_;
+  if (wanted == most() - 1) {
+    wakings_.notify_all();
+  } else {
+    for (unsigned i = awake; i < wanted; ++i) wakings_.notify_one();
+  }
+}
+
+/// Of the next copy that wants somebody.
+CopyThreads::Entry* CopyThreads::take_entry() noexcept {
+  if (places_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const detail::LockGuard guard(mutex_);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = *entries_[turn_++ % entries_.size()];
+    if (entry.users.load(std::memory_order_relaxed) == entry.wanted) continue;
+    ++entry.users;
+    --places_;
+    return &entry;
+  }
+  return nullptr;
+}
+
+void CopyThreads::leave(Entry& entry) noexcept {
+  const detail::LockGuard guard(mutex_);
+  if (entry.listed) ++places_;
+  entry.users.fetch_sub(1, std::memory_order_release);
+}
+
+namespace {
+/// Moves some of the copy's chunks; another copy may have its turn then.
+bool move_some(Chunks& chunks) noexcept {
+  constexpr int most = 8;
+  constexpr auto usual = std::chrono::microseconds(20);  // until the device has filled or emptied the next one
+  int moved = 0;
+  for (Patience patience; moved < most && !chunks.all_taken();) {
+    if (chunks.move_one()) {
+      ++moved;
+      patience.renew();
+    } else if (patience.spent() < usual) {
+      patience.spin();
+    } else {
+      break;
+    }
+  }
+  return moved > 0;
+}
+}  // namespace
+
+void CopyThreads::rest() noexcept {
+  const std::uint32_t seen = wakings_.load();
+  --awake_;
+  if (places_.load() == 0) wakings_.wait(seen);
+  ++awake_;
+}
+
 void CopyThreads::move_for_all() noexcept {
-  constexpr int chunks_in_turn = 8;
-  Patience patience;
-  for (;;) {
-    Entry* entry = nullptr;
-    {
-      const detail::LockGuard guard(mutex_);
-      while (entries_.empty()) {
-        joined_.wait(mutex_);
+  constexpr auto linger = std::chrono::microseconds(20);  // another copy often follows
+  ++awake_;
+  for (Patience patience;;) {
+    if (places_.load(std::memory_order_relaxed) == 0) {
+      if (patience.spent() < linger) {
+        patience.spin();
+      } else {
+        rest();
         patience.renew();
       }
-      if (gate_.enter()) {
-        entry = entries_[turn_++ % entries_.size()];
-        ++entry->users;
-      }
+      continue;
     }
-    if (entry == nullptr) detail::stay_until_the_end();  // the ring's memory is the driver's
-    int moved = 0;
-    while (moved < chunks_in_turn && entry->copy.move_one()) ++moved;
+    if (!gate_.enter()) detail::stay_until_the_end();  // the ring's memory is the driver's
+    bool moved = false;
+    if (Entry* const entry = take_entry()) {
+      moved = move_some(entry->chunks);
+      leave(*entry);
+    }
     gate_.leave();
-    {
-      const detail::LockGuard guard(mutex_);
-      if (--entry->users == 0) left_.notify_all();
-    }
-    if (moved > 0) {
+    if (moved) {
       patience.renew();
     } else {
       patience.pause();

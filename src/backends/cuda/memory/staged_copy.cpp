@@ -2,6 +2,7 @@
 #include "backends/cuda/memory/staged_copy.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -14,12 +15,12 @@ namespace weir::cuda {
 namespace {
 
 constexpr const char* copying = "weir::copy";
-constexpr std::size_t least_for_whole_slots = std::size_t{4} << 20;
+constexpr std::size_t least_for_whole_slots = std::size_t{8} << 20;
 
 std::uint32_t load(std::uint32_t& word) { return std::atomic_ref(word).load(std::memory_order_acquire); }
 void store(std::uint32_t& word, std::uint32_t value) { std::atomic_ref(word).store(value, std::memory_order_release); }
 
-/// Past the caches: the ring is read by the device next, and of a large target little is left in them anyway.
+/// Of a large target little is left in the caches anyway.
 void copy_streaming(char* to, const char* from, std::size_t bytes) {
   detail::copy_past_caches(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes);
 }
@@ -113,7 +114,7 @@ bool StagedCopy::move_one() noexcept {
   char* const staged = job_.ring + std::size_t{chunk % slots} * StagedJob::slot_bytes + head;
   char* const own = pageable_ + (begin + head - job_.skew);
   if (way_ == StagedWay::in) {
-    copy_streaming(staged, own, size);
+    std::memcpy(staged, own, size);  // the ring stays in the caches, where the device reads it
     store(slot.filled, chunk + 1);
   } else {
     copy_streaming(own, staged, size);

@@ -12,6 +12,7 @@
 
 #include <weir/error.hpp>
 
+#include "backends/cuda/memory/chunks.hpp"
 #include "backends/cuda/memory/staged_kernels.hpp"
 #include "thread_safety.hpp"
 
@@ -43,7 +44,7 @@ class StagingLanes {
 
 /// One copy on its way. Any number of threads may move chunks; it is over when the kernel has ended and, on the way out,
 /// everything was moved.
-class StagedCopy {
+class StagedCopy final : public Chunks {
  public:
   /// `bytes` of device memory at `device`, and as many of the user's at `pageable`.
   StagedCopy(StagingLanes::Lane& lane, void* device, void* pageable, std::size_t bytes, StagedWay way);
@@ -55,8 +56,8 @@ class StagedCopy {
 
   /// Whether the stream has come to the kernel: pageable memory is not touched before.
   bool begun() const;
-  /// Moves a chunk. False if none can be moved now.
-  bool move_one() noexcept;
+  bool move_one() noexcept override;
+  bool all_taken() const noexcept override { return next_.load(std::memory_order_relaxed) >= job_.chunks; }
   bool over() const;
   /// A failure before it in its stream: the kernel has moved nothing.
   bool skipped() const;

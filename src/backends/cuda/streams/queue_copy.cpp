@@ -12,6 +12,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
+#include "backends/cuda/memory/copy_threads.hpp"
 #include "backends/cuda/memory/layout.hpp"
 #include "backends/cuda/memory/pinned_memory.hpp"
 #include "backends/cuda/memory/staged_copy.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr const char* copying = "weir::copy";
 constexpr std::size_t least_staged_out = 256 * 1024;    ///< brought out by chunks
+constexpr std::size_t least_shared_bytes = 512 * 1024;  ///< taken by several threads
 constexpr std::size_t most_embedded_bytes = 64 * 1024;  ///< the driver takes these along with the command
 constexpr std::size_t most_early_bytes = 64 * 1024;     ///< the driver may read pinned memory too early for these
 constexpr std::size_t least_engine_run = 64;            ///< shorter rows are faster by a kernel
@@ -289,7 +291,11 @@ void CudaQueue::copy_from_pageable(const Command& command, const Copy& copy) {
   PinnedMemory& pinned = PinnedMemory::instance();
   void* memory = pinned.take_for_staging(bytes, copying, command.where);
   const Copy staged = through(copy, memory).second;
-  copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
+  if (plain && bytes >= least_shared_bytes) {
+    CopyThreads::instance().copy(memory, copy.from, bytes);
+  } else {
+    copy_by_host(memory, staged.from_layout, copy.from, copy.from_layout);
+  }
   try {
     copy_on_device(command, staged);
   } catch (...) {
