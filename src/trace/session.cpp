@@ -143,7 +143,7 @@ KnownNode known(const GraphNodeInfo& node, Tape::Writer& writer) {
   weir::Command command;
   command.op = *node.op;
   command.uses = node.uses;
-  TapeRecord record = empty_record;
+  TapeRecord record;
   describe(command, writer, record);
   made.name = record.name;
   made.lane = record.lane;

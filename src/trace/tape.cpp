@@ -70,6 +70,71 @@ Tape::Writer& Tape::writer() {
   return *recent.writer;
 }
 
+namespace {
+
+bool lasts(TapeRecord::Kind kind) {
+  return kind == TapeRecord::Kind::ran || kind == TapeRecord::Kind::wait || kind == TapeRecord::Kind::range ||
+         kind == TapeRecord::Kind::node;
+}
+
+std::uint64_t hash_of(const TapeShape& shape) {
+  const std::uint64_t words = shape.stream * 0x9e3779b97f4a7c15 + shape.a + shape.line * std::uint64_t{0x85ebca6b} +
+                              static_cast<std::uint64_t>(shape.kind) + shape.name * std::uint64_t{0xc2b2ae35};
+  return words * 0x9e3779b97f4a7c15;
+}
+
+}  // namespace
+
+TapeRecord Tape::Piece::record(std::uint32_t at) const {
+  const Cell& cell = cells[at];
+  const bool whole = cell.like == Cell::whole;
+  const Rest rest = rest_of(whole ? at : cell.like);
+  TapeRecord made;
+  static_cast<TapeShape&>(made) = rest.shape;
+  made.a += cell.place;
+  made.id = cell.id;
+  made.begin = cell.begin;
+  made.end = whole || !lasts(made.kind) ? rest.end : cell.begin + cell.rest;
+  made.b = whole || lasts(made.kind) ? rest.b : cell.rest;
+  return made;
+}
+
+void Tape::Writer::add() {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  std::uint16_t place = 0;
+  if (record_.kind == TapeRecord::Kind::node && record_.a <= std::numeric_limits<std::uint16_t>::max()) {
+    place = static_cast<std::uint16_t>(std::exchange(record_.a, 0));
+  }
+  std::uint16_t& known = shapes_[hash_of(record_) / (~std::uint64_t{0} / most_shapes + 1)];
+  const bool has_end = lasts(record_.kind);
+  const std::uint64_t rest = has_end ? static_cast<std::uint64_t>(record_.end - record_.begin) : record_.b;
+  if (count_ >= Piece::capacity || known == 0 || rest > most) return add_whole(place, known);
+  const Piece::Rest like = piece_->rest_of(known - 1u);
+  if (!(like.shape == record_) || (has_end ? like.b != record_.b : like.end != record_.end)) {
+    return add_whole(place, known);
+  }
+  piece_->cells[count_] = {record_.id, record_.begin, static_cast<std::uint32_t>(rest),
+                           static_cast<std::uint16_t>(known - 1), place};
+  piece_->count.store(++count_, std::memory_order_release);
+  // No cache has what is behind it yet: a driver's call that comes next would wait until what was written is there, and this core has
+  // time now.
+  __builtin_prefetch(piece_->cells + std::min(count_ + 2, Piece::capacity - 1), 1);
+}
+
+void Tape::Writer::add_whole(std::uint16_t place, std::uint16_t& known) {
+  if (count_ + Piece::cells_of_whole > Piece::capacity) {
+    piece_ = tape_.next_piece(*this);
+    count_ = 0;
+    shapes_ = {};
+  }
+  const Piece::Rest rest{record_, record_.end, record_.b};
+  piece_->cells[count_] = {record_.id, record_.begin, 0, Piece::Cell::whole, place};
+  std::memcpy(piece_->cells + count_ + 1, &rest, sizeof rest);
+  known = static_cast<std::uint16_t>(count_ + 1);
+  count_ += Piece::cells_of_whole;
+  piece_->count.store(count_, std::memory_order_release);
+}
+
 std::shared_ptr<Tape::Writer> Tape::take_writer() {
   std::shared_ptr<Writer> found;
   {
@@ -103,7 +168,10 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
       remember_ends(**oldest);
       next = *oldest;
       pieces_.erase(oldest);
-      for (const TapeRecord& record : next->records) dropped_ += record.kind == TapeRecord::Kind::command ? 1 : 0;
+      const std::uint32_t end = next->count.load(std::memory_order_relaxed);
+      for (std::uint32_t at = 0; at < end; at = next->behind(at)) {
+        dropped_ += next->record(at).kind == TapeRecord::Kind::command ? 1 : 0;
+      }
     }
   }
   if (next == nullptr) next = new_piece();
@@ -118,7 +186,9 @@ Tape::Piece* Tape::next_piece(Writer& writer) {
 void Tape::remember_ends(const Piece& piece) {
   std::uint64_t stream = 0;
   Ended* last = nullptr;
-  for (const TapeRecord& record : piece.records) {
+  const std::uint32_t end = piece.count.load(std::memory_order_relaxed);
+  for (std::uint32_t at = 0; at < end; at = piece.behind(at)) {
+    const TapeRecord record = piece.record(at);
     if (record.kind != TapeRecord::Kind::ran) continue;
     if (last == nullptr || record.stream != stream) last = &ended_[stream = record.stream];
     if (record.end >= last->end) *last = {record.id, record.end, record.flag ? Ended::never : record.begin};
@@ -185,16 +255,15 @@ Tape::Contents Tape::read() const {
       }
     }
     for (const Piece* piece : pieces_) {
-      const TapeRecord* const end = piece->records + piece->count.load(std::memory_order_acquire);
-      std::uint32_t owner = piece->owner;
-      for (const TapeRecord* at = piece->records; at != end;) {
-        const TapeRecord* const next =
-            std::find_if(at, end, [](const TapeRecord& one) { return one.kind == TapeRecord::Kind::owner; });
-        std::vector<TapeRecord>& list = contents.threads[thread(piece->writer, owner)];
-        list.insert(list.end(), at, next);
-        if (next == end) break;
-        owner = static_cast<std::uint32_t>(next->a);
-        at = next + 1;
+      std::uint32_t list = thread(piece->writer, piece->owner);
+      const std::uint32_t end = piece->count.load(std::memory_order_acquire);
+      for (std::uint32_t at = 0; at < end; at = piece->behind(at)) {
+        const TapeRecord one = piece->record(at);
+        if (one.kind == TapeRecord::Kind::owner) {
+          list = thread(piece->writer, static_cast<std::uint32_t>(one.a));
+        } else {
+          contents.threads[list].push_back(one);
+        }
       }
     }
   }
@@ -266,7 +335,7 @@ void Tape::Writer::begin_range(std::string_view name, std::int64_t begin) {
 void Tape::Writer::end_range(std::string_view name, std::int64_t begin, std::int64_t end) {
   // The last that began, unless the session began after it.
   std::size_t place = 0;
-  TapeRecord made = empty_record;
+  TapeRecord made;
   made.kind = TapeRecord::Kind::range;
   made.begin = begin;
   made.end = end;

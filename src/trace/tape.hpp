@@ -1,16 +1,19 @@
-// What a session is told, as it comes: records of one size, in a list for each thread, so that threads never meet.
+// What a session is told, as it comes: records in a list for each thread, so that threads never meet.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -21,46 +24,38 @@
 
 namespace weir::trace {
 
-/// One thing that was told. Moments are of the steady clock, in nanoseconds.
-struct TapeRecord {
+/// What a program tells again and again: of one line's calls in one stream it is mostly the same.
+struct TapeShape {
   /// `owner`: from here on the list is another thread's.
   enum class Kind : std::uint8_t { command, behind, ran, wait, range, refused, collective, node, owner };
 
-  std::uint64_t id;  ///< of the command
-  std::int64_t begin;
-  std::int64_t end;
-  std::uint64_t stream;
+  std::uint64_t stream = 0;
   /// Bytes; of a collective: its communicator; of a record or wait: the event; of Alloc and Free: the address; of a node: its
   /// number; of what ran by a virtual clock: when it was called; of an owner: its number.
-  std::uint64_t a;
-  std::uint64_t b;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
-  Text name;
-  Text file;
-  std::uint32_t line;    ///< of a collective: the rank
-  std::uint32_t thread;  ///< of a collective: how many ranks; `stream` is 1 more than the peer
-  Kind kind;
-  Lane lane;
-  std::uint8_t what;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
-  bool flag;       ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy; of a collective: other
-                   ///< processes have ranks
-  Text arguments;  ///< of a launch
+  std::uint64_t a = 0;
+  Text name = none;
+  Text file = none;
+  Text arguments = none;     ///< of a launch
+  std::uint32_t line = 0;    ///< of a collective: the rank
+  std::uint32_t thread = 0;  ///< of a collective: how many ranks; `stream` is 1 more than the peer
+  Kind kind = Kind::command;
+  Lane lane = Lane::kernel;
+  std::uint8_t what = 0;  ///< of `order`: OrderKind; of a wait: HostWait::Kind
+  bool flag =
+      false;  ///< pageable; of what ran: by a virtual clock; of a wait: of a pageable copy; of a collective: other
+              ///< processes have ranks
+
+  bool operator==(const TapeShape& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
 };
-/// Where each begins. Pieces of them are not: what is written twice costs twice.
-inline constexpr TapeRecord empty_record{.id = 0,
-                                         .begin = 0,
-                                         .end = 0,
-                                         .stream = 0,
-                                         .a = 0,
-                                         .b = 0,
-                                         .name = none,
-                                         .file = none,
-                                         .line = 0,
-                                         .thread = 0,
-                                         .kind = TapeRecord::Kind::command,
-                                         .lane = Lane::kernel,
-                                         .what = 0,
-                                         .flag = false,
-                                         .arguments = none};
+static_assert(std::has_unique_object_representations_v<TapeShape>);
+
+/// One thing that was told. Moments are of the steady clock, in nanoseconds.
+struct TapeRecord : TapeShape {
+  std::uint64_t id = 0;  ///< of the command
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::uint64_t b = 0;  ///< elements; of a collective: its number; of a record or wait: its number; of a graph: its id
+};
 enum class OrderKind : std::uint8_t { record, wait, behind, alloc, free };
 
 /// nvcc's names of anonymous namespaces, as _GLOBAL__N__b9b6481a_8_work_cpp_a20acb89, are {anonymous}.
@@ -131,13 +126,41 @@ class Tape {
   EndedByStream ended_ WEIR_GUARDED_BY(mutex_);
 };
 
+/// Memory that nobody had before is what a record costs most. So one that has the shape of another in its piece is a cell, which names
+/// that one; others take four.
 struct Tape::Piece {
-  static constexpr std::uint32_t capacity = 128;
-  std::atomic<std::uint32_t> count{0};  ///< those behind it may be read
+  static constexpr std::uint32_t capacity = 512;
+  struct Cell {
+    static constexpr std::uint16_t whole = 0xffff;
+    std::uint64_t id;
+    std::int64_t begin;
+    std::uint32_t rest;   ///< how long it lasted, or `b`
+    std::uint16_t like;   ///< the cell of the whole record that has its shape, or `whole`
+    std::uint16_t place;  ///< of a node: what its number is more than the shape's
+  };
+  static constexpr std::uint32_t cells_of_whole = 4;
+  /// Behind its first cell.
+  struct Rest {
+    TapeShape shape;
+    std::int64_t end;
+    std::uint64_t b;
+  };
+  static_assert(sizeof(Rest) <= (cells_of_whole - 1) * sizeof(Cell));
+
+  /// The place of the record behind this one; those before `count` are there.
+  std::uint32_t behind(std::uint32_t at) const { return at + (cells[at].like == Cell::whole ? cells_of_whole : 1); }
+  Rest rest_of(std::uint32_t at) const {
+    Rest rest;
+    std::memcpy(static_cast<void*>(&rest), cells + at + 1, sizeof rest);
+    return rest;
+  }
+  TapeRecord record(std::uint32_t at) const;
+
+  std::atomic<std::uint32_t> count{0};  ///< cells: those behind it may be read
   std::uint32_t writer = 0;
   std::uint32_t owner = 0;  ///< of its first record
   bool open = true;         ///< its writer adds to it
-  TapeRecord records[capacity];
+  Cell cells[capacity];
 };
 
 /// One thread's end of the tape. When the thread is gone, another one's.
@@ -146,21 +169,8 @@ class Tape::Writer {
   explicit Writer(Tape& tape, std::uint32_t place) : tape_(tape), place_(place) {}
 
   /// The next record, to be filled in; it is there once add() was called.
-  TapeRecord& next() {
-    count_ = piece_ == nullptr ? Piece::capacity : piece_->count.load(std::memory_order_relaxed);
-    if (count_ == Piece::capacity) {
-      piece_ = tape_.next_piece(*this);
-      count_ = 0;
-    }
-    return piece_->records[count_] = empty_record;
-  }
-  void add() {
-    piece_->count.store(count_ + 1, std::memory_order_release);
-    // No cache has it yet: a driver's call that comes next would wait until what was written is there, and this core has time now.
-    const TapeRecord* const behind = piece_->records + std::min(count_ + 1, Piece::capacity - 1);
-    __builtin_prefetch(behind, 1);
-    __builtin_prefetch(behind + 1, 1);
-  }
+  TapeRecord& next() { return record_ = TapeRecord(); }
+  void add();
   /// Of a text that stays where it is, as those of files and kernels.
   Text file(const char* name) {
     if (name != last_file_.at) last_file_ = {name, known(name, name)};
@@ -211,8 +221,14 @@ class Tape::Writer {
   };
   detail::Mutex open_mutex_;  ///< taken for moments; behind the tape's, if both are
   std::vector<Open> open_ WEIR_GUARDED_BY(open_mutex_);
+  void add_whole(std::uint16_t place, std::uint16_t& known);
+
+  TapeRecord record_;
   Piece* piece_ = nullptr;
-  std::uint32_t count_ = 0;  ///< of records in it
+  std::uint32_t count_ = Piece::capacity;  ///< of cells in it
+  /// Whole records of the piece, by a hash of their shapes; 1 more than the cell, 0: none.
+  static constexpr std::size_t most_shapes = 64;
+  std::array<std::uint16_t, most_shapes> shapes_{};
   struct Last {
     const char* at = nullptr;
     Text text = none;
