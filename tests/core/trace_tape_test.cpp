@@ -68,6 +68,7 @@ TEST(TraceTape, has_records_with_every_odd_field) {
   like_the_last([](TapeRecord& one) { one.b = std::numeric_limits<std::uint64_t>::max(); });
   like_the_last([](TapeRecord& one) { one.end = 5; });
   like_the_last([](TapeRecord& one) { one.end = 6; });
+  like_the_last([](TapeRecord& one) { one.b = 7; });
   for (const auto change : {+[](TapeRecord& one) { ++one.stream; }, +[](TapeRecord& one) { ++one.a; },
                             +[](TapeRecord& one) { one.name = 1; }, +[](TapeRecord& one) { one.file = 2; },
                             +[](TapeRecord& one) { one.arguments = 3; }, +[](TapeRecord& one) { ++one.line; },

@@ -34,7 +34,7 @@ TEST(TraceSession, drops_the_oldest_where_the_limit_is_reached_and_says_so) {
 }
 
 TEST(TraceSession, keeps_as_many_commands_as_its_limit_has_room_for) {
-  constexpr std::size_t limit = 1 << 20, count = 20'000;
+  constexpr std::size_t limit = 1 << 20, count = 60'000;
   constexpr std::size_t least = 48, most = 100;  // bytes of what is kept of a command and of its end
   Marker marker;
   weir::Stream s;
