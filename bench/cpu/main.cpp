@@ -69,6 +69,7 @@ bool run_all(const bench::Arguments& arguments, const std::vector<Bench>& chosen
                                           .replace_filename(bench::sabotaged ? "cpu_probe_sabotaged" : "cpu_probe");
   bench::Report report(std::cout);
   bench::Context context{options, weir::device("cpu"), neighbour, probe.string(), report};
+  weir::set_default_device(context.device);  // on a machine with a GPU that would be the GPU
   const int cores = context.device.properties().multiprocessors;
   context.cores = cores;
   const double hand_over = bench::repeat(options, [&] { return bench::raw::hop(options.cut(20'000)); }).median;

@@ -310,7 +310,7 @@ struct SessionOptions {
   /// that opens: a page for names that end in .html, Perfetto's format for .pftrace, else JSON. Empty: no file.
   std::filesystem::path file = {};
   std::size_t limit =
-      std::size_t{256} << 20;  ///< of memory for what is told: the oldest makes room. A command takes about 150 bytes
+      std::size_t{128} << 20;  ///< of memory for what is told: the oldest makes room. A command takes 50 to 200 bytes
 };
 
 /// Records the process from its construction to stop(): several at once each have their own. Nothing changes for the program.
