@@ -391,9 +391,10 @@ class Session::State final : public Observer {
   const pid_t process_;
   std::atomic<std::int64_t> clock_error_{0};  ///< of two that are told at once either may be lost: they differ little
   static constexpr std::uint64_t measured_each = 17;
-  std::atomic<std::int64_t> cost_sum_{0};
+  alignas(64) std::atomic<std::int64_t> cost_sum_{0};  // threads that call write it, others read what is before it
+
   std::atomic<std::int64_t> cost_count_{0};
-  bool stopped_ = false;
+  alignas(64) bool stopped_ = false;
   mutable detail::Mutex known_mutex_;
   std::unordered_map<std::uint64_t, KnownStream> streams_ WEIR_GUARDED_BY(known_mutex_);  ///< those that are gone stay
   std::unordered_map<std::uint64_t, KnownGraph> graphs_ WEIR_GUARDED_BY(known_mutex_);    ///< likewise
