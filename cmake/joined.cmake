@@ -17,7 +17,7 @@ set(alone_in_cuda collectives/nccl_ranks collectives/rank_boxes collectives/rank
     graphs/late_replay streams/queue_copy streams/queue_staged)
 set(alone_in_tools scenario/kernels scenario/run[a-z_]* trace_files/read)
 set(alone_in_tests cpu/parallel_loop_test cpu/scheduling_test check/random_test check/reference_graphs foreign/injected_test interop/dlpack_import_test ipc/events_test
-    pages/readme_test core/block_device_test
+    pages/readme_test core/block_device_test nccl/revoke
     predict/clock_collectives_test predict/clock_functions_test predict/clock_polling_test predict/clock_questions_test
     predict/clock_test predict/limits_test predict/model_graphs_test predict/model_test predict/older_devices_test
     ranks/memory_test ranks/mpi_test ranks/survivors_test
