@@ -69,5 +69,42 @@ TEST(SharedLoops, others_are_called_once_the_cost_is_known_and_not_a_long_step_l
   EXPECT_LE(second_step, 2u);
 }
 
+struct Changing {
+  bool dear = false;
+  std::vector<std::size_t> lengths;
+};
+void note_and_change(void* context, std::size_t begin, std::size_t end, Runner& runner) {
+  auto& changing = *static_cast<Changing*>(context);
+  changing.lengths.push_back(end - begin);
+  std::vector<std::size_t> of_dear;
+  if (changing.dear) note_and_compute(&of_dear, begin, end, runner);
+}
+
+// A loop known as tiny is run in one piece, most times without a look at the clock.
+TEST(SharedLoops, one_that_was_tiny_and_is_dear_now_is_shared_again_after_eight_launches_at_most) {
+  auto& pool = *new WorkerPool(2);
+  pool.stop();  // nobody comes: all lengths are this thread's
+  constexpr std::size_t count = 512;
+  for (int round = 0; round < 20; ++round) {
+    Changing changing;
+    Runner runner;
+    int tiny = 0;
+    for (int i = 0; i < 100'000 && tiny < 50; ++i) {  // one that lost its core is not taken for tiny for a while
+      changing.lengths.clear();
+      pool.run_parallel(&note_and_change, &changing, count, runner, &changing);
+      tiny = changing.lengths.size() == 1 ? tiny + 1 : 0;
+    }
+    ASSERT_EQ(tiny, 50);
+    changing.dear = true;
+    int launches = 0;
+    do {
+      ++launches;
+      changing.lengths.clear();
+      pool.run_parallel(&note_and_change, &changing, count, runner, &changing);
+    } while (changing.lengths.size() == 1 && launches < 100);
+    EXPECT_LE(launches, 9);
+  }
+}
+
 }  // namespace
 }  // namespace weir_test

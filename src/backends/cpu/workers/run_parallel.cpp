@@ -23,19 +23,26 @@ constexpr auto until_loop_ends = std::chrono::microseconds(500);
 /// dear now and then is not taken for a cheap one.
 class KnownCosts {
  public:
-  double& of(const void* kernel) {
-    Cost& cost = costs_[reinterpret_cast<std::uintptr_t>(kernel) / 64 % costs_.size()];
-    if (cost.kernel != kernel) cost = {kernel, 0};
-    return cost.nanoseconds;
-  }
-  static double after(double known, double measured) { return std::max(measured, 0.75 * known); }
-
- private:
   struct Cost {
     const void* kernel = nullptr;
     double nanoseconds = 0;
+    unsigned unmeasured = 0;  ///< tiny loops that are run before one is measured again: the clock takes a fifth of one
   };
+  Cost& of(const void* kernel) {
+    Cost& cost = costs_[reinterpret_cast<std::uintptr_t>(kernel) / 64 % costs_.size()];
+    if (cost.kernel != kernel) cost = {kernel};
+    return cost;
+  }
+  static double after(double known, double measured) { return std::max(measured, 0.75 * known); }
+  /// At random, since loops may be dear at every other launch.
+  unsigned until_next() {
+    random_ = random_ * 1'664'525 + 1'013'904'223;
+    return random_ >> 29;
+  }
+
+ private:
   std::array<Cost, 16> costs_;
+  std::uint32_t random_ = 1;
 };
 thread_local KnownCosts known_costs;
 }  // namespace
@@ -106,13 +113,22 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   }
   // Begin alone with the worker's own share, in growing steps, to learn what an element costs. It is one step where the whole loop is
   // likely to be finished alone; if that is wrong, the others' shares are left.
-  double& known = known_costs.of(kernel);
+  KnownCosts& costs = known_costs;
+  KnownCosts::Cost& cost = costs.of(kernel);
+  double& known = cost.nanoseconds;
   const bool likely_short = known > 0 && known * static_cast<double>(count) < alone_nanoseconds;
+  const bool likely_tiny = likely_short && known * static_cast<double>(count) < tiny_nanoseconds;
+  if (likely_tiny && cost.unmeasured > 0) {
+    --cost.unmeasured;
+    body(context, 0, count, runner);
+    return;
+  }
   const auto start = Clock::now();
-  if (likely_short && known * static_cast<double>(count) < tiny_nanoseconds) {
+  if (likely_tiny) {
     body(context, 0, count, runner);
     const double spent = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
     known = KnownCosts::after(known, std::max(spent / static_cast<double>(count), 0.01));
+    cost.unmeasured = costs.until_next();
     return;
   }
   const int shares = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(width_), count));
