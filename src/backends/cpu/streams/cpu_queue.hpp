@@ -214,7 +214,7 @@ class CpuQueue final : public Queue, private QueueStrand {
   void give_up();
   void settle(Left left);
   void run_record(Record& record, Runner& runner);
-  void run_single(LaunchRecord& launch);
+  void run_in_one(LaunchRecord& launch);
   void run_launch(Record& record, Runner& runner);
   bool replay_is_over(std::uint64_t sequence) const;
   void start_graph(GraphRecord& record, Runner& runner, bool worker);

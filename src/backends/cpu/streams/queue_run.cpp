@@ -91,6 +91,12 @@ inline Record& CpuQueue::next_record() {
 }
 
 /// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
+namespace {
+bool is_run_in_one(const LaunchRecord& launch) {
+  return launch.size == 1 || WorkerPool::takes_for_tiny(launch.kernel, launch.size);
+}
+}  // namespace
+
 void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   runner.level = level();
   const std::uint64_t first = done_;
@@ -112,8 +118,8 @@ void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
       }
     } else if (failures_.failed_relaxed()) {
       skip(*record);
-    } else if (kind == RecordKind::launch && as<LaunchRecord>(*record).size == 1) {
-      run_single(as<LaunchRecord>(*record));
+    } else if (kind == RecordKind::launch && is_run_in_one(as<LaunchRecord>(*record))) {
+      run_in_one(as<LaunchRecord>(*record));
     } else {
       run_record(*record, runner);
     }
@@ -297,14 +303,14 @@ bool looks_again(WaitMode mode, int& rounds, const WorkerPool& pool) {
 }
 }  // namespace
 
-/// Of a queue that this thread has acquired. The commonest wait is for one element, and goes without what others need.
+/// Of a queue that this thread has acquired. The commonest wait is for one short launch, and goes without what others need.
 void CpuQueue::run_for_host(std::uint64_t sequence) {
   pool_.note_host();
   const RunningScope scope;
   auto& record = *reinterpret_cast<Record*>(consumer_.read);
   if (done_ + 1 == sequence && sequence <= tail() && record.kind() == RecordKind::launch &&
-      as<LaunchRecord>(record).size == 1 && !failures_.failed_relaxed()) {
-    run_single(as<LaunchRecord>(record));
+      !failures_.failed_relaxed() && is_run_in_one(as<LaunchRecord>(record))) {
+    run_in_one(as<LaunchRecord>(record));
     consumer_.read += record.bytes();
     complete();
     give_up();

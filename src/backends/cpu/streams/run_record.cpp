@@ -105,12 +105,12 @@ void release_stamp(Stamp* stamp) noexcept {
   if (stamp != nullptr && stamp->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete stamp;
 }
 
-/// The commonest record: one element, nobody watching.
-void CpuQueue::run_single(LaunchRecord& launch) {
+/// The commonest record: one element or few, nobody watching.
+void CpuQueue::run_in_one(LaunchRecord& launch) {
   const Kernel& kernel = *launch.kernel;
   detail::running_command = {"a kernel", kernel.name, launch.where};
   try {
-    kernel.run(trailing(&launch, 16), KernelRange{nullptr, 0, 1});
+    kernel.run(trailing(&launch, 16), KernelRange{nullptr, 0, launch.size});
   } catch (...) {
     fail(launch, Errc::kernel_failed, "kernel", kernel.name, std::current_exception());
   }

@@ -105,9 +105,16 @@ void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t c
   share(loop, runner, (count + chunk - 1) / chunk);
 }
 
+bool WorkerPool::takes_for_tiny(const void* kernel, std::size_t count) {
+  KnownCosts::Cost& cost = known_costs.of(kernel);
+  if (cost.unmeasured == 0 || cost.nanoseconds * static_cast<double>(count) >= tiny_nanoseconds) return false;
+  --cost.unmeasured;
+  return true;
+}
+
 void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner,
                               const void* kernel) {
-  if (width_ == 1 || count == 1) {
+  if (width_ == 1 || count == 1 || takes_for_tiny(kernel, count)) {
     body(context, 0, count, runner);
     return;
   }
@@ -117,14 +124,8 @@ void WorkerPool::run_parallel(ParallelLoop::Body body, void* context, std::size_
   KnownCosts::Cost& cost = costs.of(kernel);
   double& known = cost.nanoseconds;
   const bool likely_short = known > 0 && known * static_cast<double>(count) < alone_nanoseconds;
-  const bool likely_tiny = likely_short && known * static_cast<double>(count) < tiny_nanoseconds;
-  if (likely_tiny && cost.unmeasured > 0) {
-    --cost.unmeasured;
-    body(context, 0, count, runner);
-    return;
-  }
   const auto start = Clock::now();
-  if (likely_tiny) {
+  if (likely_short && known * static_cast<double>(count) < tiny_nanoseconds) {
     body(context, 0, count, runner);
     const double spent = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
     known = KnownCosts::after(known, std::max(spent / static_cast<double>(count), 0.01));
