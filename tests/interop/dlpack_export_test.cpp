@@ -141,6 +141,7 @@ TEST(DlpackExport, for_none_tells_observers_each_stream_that_it_waited_for) {
   const weir::Stream home(cpu);
   const weir::Stream other(cpu, {.blocking = false});
   const auto a = weir::zeros<int>(home, 8);
+  other.wait(home);
   weir::fill(other, a, 4);
   Waits waits;
   drop(weir::to_dlpack(a));
