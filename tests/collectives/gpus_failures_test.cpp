@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <thread>
 
 #include "collectives/ranks.hpp"
@@ -55,8 +56,9 @@ TEST(CollectivesGpus, one_that_failed_holds_up_nobody_while_its_gpus_are_busy) {
     SCOPED_TRACE(count);
     const Ranks failing(2), others(2);
     const auto x = failing.arrays<int>(count, [](std::size_t, std::size_t) { return 1; });
-    // Of those that NCCL reduces: it holds a lock of its groups while it frees.
-    const auto y = others.arrays<int>(many, [](std::size_t r, std::size_t) { return r; });
+    const auto rank_of = [](std::size_t r, std::size_t) { return r; };
+    const auto y = others.arrays<int>(many, rank_of);  // NCCL reduces them, with the lock that it frees with
+    const auto z = others.arrays<int>(8, rank_of);
     const weir::Stream busy(device_of(1), {.blocking = false});
     failing.synchronize();
     others.synchronize();
@@ -70,12 +72,15 @@ TEST(CollectivesGpus, one_that_failed_holds_up_nobody_while_its_gpus_are_busy) {
     EXPECT_TRUE(fails_with(Errc::rank_failed, [&] { failing.streams[1].synchronize(); }));
     EXPECT_TRUE(returns_while_held(other, [&] {
       for (int round = 0; round < 200; ++round) {
-        for (std::size_t r = 0; r < 2; ++r)
-          weir::all_reduce(others.streams[r], others.comms[r], inout(y[r]), weir::Maximum{});
+        for (const auto& arrays : {std::cref(y), std::cref(z)}) {
+          for (std::size_t r = 0; r < 2; ++r)
+            weir::all_reduce(others.streams[r], others.comms[r], inout(arrays.get()[r]), weir::Maximum{});
+        }
         others.synchronize();
       }
     }));
     EXPECT_EQ(y[0].to_host(), ints(many, 1));
+    EXPECT_EQ(z[0].to_host(), ints(8, 1));
     other.open();
     const auto again = weir::communicators({device_of(1), device_of(0)});  // frees what failed
     for (std::size_t r = 0; r < 2; ++r) weir::all_reduce(others.streams[r], again[1 - r], inout(y[r]));

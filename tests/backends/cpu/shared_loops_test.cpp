@@ -80,29 +80,53 @@ void note_and_change(void* context, std::size_t begin, std::size_t end, Runner& 
   if (changing.dear) note_and_compute(&of_dear, begin, end, runner);
 }
 
+constexpr std::size_t tiny_count = 512;
+void run_once(WorkerPool& pool, Changing& changing, bool dear) {
+  Runner runner;
+  changing.dear = dear;
+  changing.lengths.clear();
+  pool.run_parallel(&note_and_change, &changing, tiny_count, runner, &changing);
+}
+/// Until the loop is known as tiny. One that lost its core is not, for a while.
+bool becomes_tiny(WorkerPool& pool, Changing& changing) {
+  constexpr int in_a_row = 50;
+  int tiny = 0;
+  for (int i = 0; i < 100'000 && tiny < in_a_row; ++i) {
+    run_once(pool, changing, false);
+    tiny = changing.lengths.size() == 1 ? tiny + 1 : 0;
+  }
+  return tiny == in_a_row;
+}
+
 // A loop known as tiny is run in one piece, most times without a look at the clock.
 TEST(SharedLoops, one_that_was_tiny_and_is_dear_now_is_shared_again_after_eight_launches_at_most) {
   auto& pool = *new WorkerPool(2);
   pool.stop();  // nobody comes: all lengths are this thread's
-  constexpr std::size_t count = 512;
   for (int round = 0; round < 20; ++round) {
     Changing changing;
-    Runner runner;
-    int tiny = 0;
-    for (int i = 0; i < 100'000 && tiny < 50; ++i) {  // one that lost its core is not taken for tiny for a while
-      changing.lengths.clear();
-      pool.run_parallel(&note_and_change, &changing, count, runner, &changing);
-      tiny = changing.lengths.size() == 1 ? tiny + 1 : 0;
-    }
-    ASSERT_EQ(tiny, 50);
-    changing.dear = true;
+    ASSERT_TRUE(becomes_tiny(pool, changing));
     int launches = 0;
     do {
       ++launches;
-      changing.lengths.clear();
-      pool.run_parallel(&note_and_change, &changing, count, runner, &changing);
+      run_once(pool, changing, true);
     } while (changing.lengths.size() == 1 && launches < 100);
     EXPECT_LE(launches, 9);
+  }
+}
+
+TEST(SharedLoops, one_that_is_dear_at_every_other_launch_is_noticed_whichever_it_is) {
+  auto& pool = *new WorkerPool(2);
+  pool.stop();
+  for (const int phase : {0, 1}) {
+    Changing changing;
+    ASSERT_TRUE(becomes_tiny(pool, changing));
+    bool noticed = false;
+    for (int i = 0; i < 400 && !noticed; ++i) {
+      const bool dear = (i + phase) % 2 == 1;
+      run_once(pool, changing, dear);
+      noticed = dear && changing.lengths.size() > 1;
+    }
+    EXPECT_TRUE(noticed) << phase;
   }
 }
 

@@ -90,13 +90,13 @@ inline Record& CpuQueue::next_record() {
   }
 }
 
-/// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
 namespace {
 bool is_run_in_one(const LaunchRecord& launch) {
   return launch.size == 1 || WorkerPool::takes_for_tiny(launch.kernel, launch.size);
 }
 }  // namespace
 
+/// Runs commands until `until` is complete, none is left, or the queue parks. A worker also stops for more urgent queues.
 void CpuQueue::run(Runner& runner, std::uint64_t until, bool worker) {
   runner.level = level();
   const std::uint64_t first = done_;

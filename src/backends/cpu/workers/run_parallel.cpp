@@ -26,7 +26,7 @@ class KnownCosts {
   struct Cost {
     const void* kernel = nullptr;
     double nanoseconds = 0;
-    unsigned unmeasured = 0;  ///< tiny loops that are run before one is measured again: the clock takes a fifth of one
+    unsigned unmeasured = 0;  ///< tiny loops to run before one is measured again
   };
   Cost& of(const void* kernel) {
     Cost& cost = costs_[reinterpret_cast<std::uintptr_t>(kernel) / 64 % costs_.size()];

@@ -49,8 +49,8 @@ class WorkerPool {
   /// Runs body over [0, count), on this thread and, if it lasts, on idle workers. Rethrows what the body threw. Loops of one `kernel`
   /// are likely to cost the same each time.
   void run_parallel(ParallelLoop::Body body, void* context, std::size_t count, Runner& runner, const void* kernel);
-  /// Whether this thread is to run a loop in one piece and without a look at the clock, because such loops were very short. False at
-  /// one of some times, for the loop to be measured again: ask once for each.
+  /// Whether this thread is to run a loop in one piece and without a look at the clock, because such loops were very short. A yes is
+  /// for one loop: at one of some times it is no, for run_parallel() to measure the loop again.
   static bool takes_for_tiny(const void* kernel, std::size_t count);
   /// The same for work whose cost is known: split at once into pieces of `chunk` or more.
   void run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk, Runner& runner);
