@@ -260,6 +260,49 @@ TEST_P(GraphsControl, MayGoWhileReplaysArePending) {
   EXPECT_EQ(x.to_host()[0], 2);
 }
 
+TEST_P(GraphsControl, MayGoWhileAnotherStreamIsHeld) {
+  const weir::Stream other(device(), {.blocking = false});
+  weir::launch(other, 1, Plus{}, weir::inout(x), 0);
+  other.synchronize();
+  const auto capture = [&] {
+    return weir::capture(
+        s, [&] { weir::capture_if(s, condition, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 1); }); });
+  };
+  std::optional<weir::Graph> never_launched = capture();
+  std::optional<weir::Graph> graph = capture();
+  EXPECT_EQ(run(*graph, 1), 1);
+  s.synchronize();
+  Gate gate;
+  gate.hold_by_host_call(other);
+  EXPECT_TRUE(returns_while_held(gate, [&] {
+    never_launched.reset();
+    graph.reset();
+    graph = capture();
+    s.synchronize();
+    graph.reset();
+  }));
+  gate.open();
+  other.synchronize();
+  EXPECT_EQ(x.to_host()[0], 1);
+}
+
+TEST_P(GraphsControl, MayGoWhileAnotherStreamIsHeldHavingRunBehindAHostFunction) {
+  const weir::Stream other(device(), {.blocking = false});
+  std::optional<weir::Graph> graph = weir::capture(s, [&] { weir::launch(s, 4, Plus{}, weir::inout(x), 1); });
+  {
+    Gate gate;
+    gate.hold_by_host_call(s);
+    graph->launch(s);
+    gate.open();
+  }
+  s.synchronize();
+  Gate gate;
+  gate.hold_by_host_call(other);
+  EXPECT_TRUE(returns_while_held(gate, [&] { graph.reset(); }));
+  gate.open();
+  EXPECT_EQ(x.to_host()[0], 1);
+}
+
 TEST_P(GraphsControl, BodiesAreJoinedInside) {
   weir::Stream t(device(), {.name = "loose"});
   EXPECT_TRUE(fails_with(Errc::capture_unjoined,

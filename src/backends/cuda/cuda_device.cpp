@@ -301,6 +301,13 @@ void CudaDevice::drain() noexcept {
   }
 }
 
+bool CudaDevice::is_idle() noexcept {
+  if (!started()) return true;
+  const detail::LockGuard guard(queues_mutex_);
+  return std::all_of(queues_.begin(), queues_.end(),
+                     [](CudaQueue* queue) { return !queue->used() || queue->progress() == Answer::done; });
+}
+
 /// Behind what every queue has taken that was used since it was opened, or settled. The driver's own wait for a device crashes beside captures (R212), and would hold them up
 /// if they were kept out for as long as it lasts.
 std::vector<CudaDevice::QueueEnd> CudaDevice::mark_ends(const char* operation, SourceLocation where, bool throws) {
@@ -359,20 +366,6 @@ cudaStream_t CudaDevice::own_stream(std::atomic<cudaStream_t>& place, bool block
   if (place.compare_exchange_strong(nobody, made)) return made;
   stocks_.give_stream(made, blocking, 0);
   return nobody;
-}
-
-namespace {
-/// The streams of one priority share hardware queues, where a held one may hold up others (R182): those that wait are held a
-/// lot, and few streams have the greatest priority.
-constexpr int greatest_priority = -5;
-}  // namespace
-
-cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
-  return stocks_.take_stream(false, greatest_priority, "weir::Stream::wait", name_, where);
-}
-
-void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
-  stocks_.give_stream(stream, false, greatest_priority);
 }
 
 std::vector<CudaPool*> CudaDevice::hold_pools() {

@@ -111,6 +111,8 @@ class CudaDevice {
 
   void synchronize(const char* operation, SourceLocation where);
   void drain() noexcept;
+  /// Whether nothing is pending in its streams, as far as Weir knows them; nobody waits. False where the driver cannot say.
+  bool is_idle() noexcept;
   /// CUDA's schedule flag of the device; before it starts, remembered for then.
   void set_wait_mode(WaitMode mode, SourceLocation where);
   /// cudaEventSynchronize() in the device's wait mode; the device is the current one.

@@ -356,6 +356,12 @@ TEST_F(FakeDriver, R137_R142_R215_graphs_with_conditional_nodes) {
   auto* pause = new fake_cuda::Pause(0, s_);
   ASSERT_EQ(cudaGraphLaunch(instance, s_), cudaSuccess);
   expect_waits("cudaGraphExecDestroy", pause, [&] { EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess); });
+  // For all that is in the device's streams, too: seen on an H200.
+  ASSERT_EQ(cudaGraphInstantiate(&instance, graph, 0), cudaSuccess);
+  const cudaStream_t other = stream();
+  pause = new fake_cuda::Pause(0, other);
+  ASSERT_EQ(fill(other), cudaSuccess);
+  expect_waits("cudaGraphExecDestroy", pause, [&] { EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess); });
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 

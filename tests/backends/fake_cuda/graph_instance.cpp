@@ -300,7 +300,11 @@ CUresult cuGraphLaunch(CUgraphExec instance, CUstream stream) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
   FAKE_GRAPH_CALL(cudaGraphExecDestroy, plain, (instance), {
     if (world().instances.count(instance) == 0) return cudaErrorInvalidValue;
-    if (instance->conditional) wait_for(call, OpRef(instance->last));  // R215
+    // R215, and more than it says: an H200 waits for all of the device's streams.
+    if (instance->conditional) {
+      for (const OpRef& op : last_ops(current_device())) wait_for(call, op);
+    }
+    if (world().instances.count(instance) == 0) return cudaErrorInvalidValue;
     if (instance->source != nullptr && world().graphs.count(instance->source) > 0) --instance->source->instances;
     world().instances.erase(instance);
     delete instance;

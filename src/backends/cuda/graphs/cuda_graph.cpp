@@ -76,6 +76,7 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
 }
 
 void CudaGraph::InstanceDeleter::operator()(cudaGraphExec_t instance) const noexcept {
+  if (conditional) return DeadInstances::add(instance);
   note(cudaGraphExecDestroy(instance));
 }
 
@@ -113,7 +114,7 @@ CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& 
   const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
   check(cudaGraphInstantiate(&instance, graph.graph(), flags), instantiating, "graph on " + device_.name(), where);
   tracked_ = tracked_ || graph.owns_things() || conditional_;
-  return Instance(instance);
+  return Instance(instance, InstanceDeleter(conditional_));
 }
 
 /// The driver makes no second instance of a graph with conditional nodes while there is one, and replays of that may be

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/graphs/dead_instances.hpp"
 #include "backends/cuda/graphs/driver_graph.hpp"
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/times_memory.hpp"
@@ -33,9 +34,11 @@ class CudaGraph final : public detail::GraphExecutable {
 
   /// `watched`: who wants to know when its kernels run.
   void launch(CudaQueue& queue, SourceLocation where, Watched& watched);
-  /// Deletes graphs that were closed while replays were pending, if nothing is any more. One load if there are none.
+  /// Deletes graphs that were closed while replays were pending, if nothing is any more, and destroys dead instances, if nothing else
+  /// is. Two loads if there are none. Not under a lock.
   static void collect() noexcept {
     if (buried.load(std::memory_order_relaxed) != 0) bury(nullptr);
+    DeadInstances::collect();
   }
 
   /// Of its collectives.
@@ -71,6 +74,9 @@ class CudaGraph final : public detail::GraphExecutable {
   };
 
   struct InstanceDeleter {
+    InstanceDeleter() noexcept : conditional(false) {}
+    explicit InstanceDeleter(bool its_conditional) noexcept : conditional(its_conditional) {}
+    bool conditional;  ///< has conditional nodes
     void operator()(cudaGraphExec_t instance) const noexcept;
   };
   using Instance = std::unique_ptr<CUgraphExec_st, InstanceDeleter>;
@@ -145,8 +151,7 @@ class CudaGraph final : public detail::GraphExecutable {
   Place last_queue_ WEIR_GUARDED_BY(mutex_);
   /// Replays of an earlier instance, which the driver does not keep apart from this one's.
   Place behind_ WEIR_GUARDED_BY(mutex_);
-  /// Whether the end of each replay is known: of graphs that own things, or whose instances have conditional nodes. The
-  /// driver's destruction of such an instance would wait for its replays (R215).
+  /// Whether the end of each replay is known: of graphs that own things, or whose instances have conditional nodes.
   bool tracked_ WEIR_GUARDED_BY(mutex_) = false;
   /// Behind the last replay, by the device of its stream.
   std::vector<StockEvent> done_ WEIR_GUARDED_BY(mutex_);

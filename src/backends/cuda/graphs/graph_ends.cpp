@@ -60,7 +60,10 @@ void CudaGraph::forget_earlier() noexcept {
   graph_->forget_replaced();
 }
 
-void CudaGraph::close() noexcept { bury(this); }
+void CudaGraph::close() noexcept {
+  bury(this);
+  DeadInstances::collect();
+}
 
 /// Deletes it, and others that were closed before, as soon as nothing of them is pending.
 void CudaGraph::bury(CudaGraph* graph) noexcept {

@@ -4,6 +4,7 @@
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
 #include "backends/cuda/graphs/condition_kernels.hpp"
+#include "backends/cuda/graphs/dead_instances.hpp"
 #include "backends/cuda/graphs/graph_calls.hpp"
 
 namespace weir::cuda {
@@ -37,7 +38,7 @@ cudaError_t GuardedGraph::build(cudaGraph_t graph) {
 }
 
 GuardedGraph::~GuardedGraph() {
-  if (instance_ != nullptr) note(cudaGraphExecDestroy(instance_));
+  if (instance_ != nullptr) DeadInstances::add(instance_);
   if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
 }
 

@@ -16,6 +16,7 @@
 #include "backends/cuda/streams/cuda_event.hpp"
 #include "backends/cuda/streams/cuda_queue.hpp"
 #include "backends/cuda/streams/poller.hpp"
+#include "backends/cuda/streams/room.hpp"
 #include "backends/cuda/streams/signals.hpp"
 #include "recycled.hpp"
 
@@ -196,6 +197,7 @@ void CudaGraph::hand_over(LateReplay& late, LastHanded& last) {
   CudaQueue& lane = *transports_.front()->ranks()->lanes.front();
   const int device = lane.device().index();
   const DeviceScope scope(device);
+  const RoomCall room;
   const cudaStream_t stream = lane.stream(where);
   const auto end = detail::make_recycled<StockEvent>(lane.device(), false, where);
   std::unique_ptr<Reached> reached = std::make_unique<ReplayEnd>(late.part_, end);

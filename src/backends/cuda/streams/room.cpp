@@ -1,6 +1,10 @@
 // The threads that make calls, and what the others see of them.
 #include "backends/cuda/streams/room.hpp"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <new>
@@ -8,6 +12,7 @@
 namespace weir::cuda {
 
 constinit thread_local RoomCall::Calls* RoomCall::calls = nullptr;
+constinit std::atomic<bool> RoomCall::paused{false};
 
 namespace {
 
@@ -72,6 +77,45 @@ bool RoomCall::others_wait() noexcept {
     if (inside[i].calls->load(std::memory_order_relaxed) == inside[i].number) return true;
   }
   return false;
+}
+
+/// The outermost call leaves again: until then it has submitted nothing. Who is in one already was seen there, so the pause does not hold.
+void RoomCall::wait_for_pause() noexcept {
+  if ((number_ & 1) != 0) return;
+  while (paused.load(std::memory_order_acquire)) {
+    calls_.store(number_, std::memory_order_relaxed);
+    paused.wait(true, std::memory_order_acquire);
+    calls_.store(number_ | 1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+}
+
+RoomCalls::RoomCalls() noexcept {
+  const auto add = [&](std::uint64_t number) {
+    number_ += number;
+    any_ = any_ || (number & 1) != 0;
+  };
+  const std::atomic<std::uint64_t>* const own = RoomCall::calls;
+  for (Slot* slot = slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+    if (&slot->calls != own) add(slot->calls.load(std::memory_order_acquire));
+  }
+  if (&unseen != own) add(unseen.load(std::memory_order_acquire));
+}
+
+bool RoomPause::is_exact() noexcept {
+  static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return registered;
+}
+
+RoomPause::RoomPause(const RoomCalls& before) noexcept {
+  RoomCall::paused.store(true, std::memory_order_seq_cst);
+  if (is_exact()) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  holds_ = !before.any() && RoomCalls() == before;
+}
+
+RoomPause::~RoomPause() {
+  RoomCall::paused.store(false, std::memory_order_release);
+  RoomCall::paused.notify_all();
 }
 
 }  // namespace weir::cuda

@@ -278,6 +278,7 @@ void CudaSignal::give(std::shared_ptr<const Error> failure, StreamId from) noexc
 }
 
 cudaError_t wait_for(const SignalWord& word, std::uint32_t count, cudaStream_t stream, int device) {
+  const RoomCall room;
   const auto wait = [&] {
     return driver().wait_for_word(stream, reinterpret_cast<CUdeviceptr>(&word.reached), count,
                                   CU_STREAM_WAIT_VALUE_GEQ);

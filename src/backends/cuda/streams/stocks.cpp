@@ -262,4 +262,18 @@ StockEvent::~StockEvent() {
   if (event_ != nullptr) device_->stocks().give_event(event_, timed_);
 }
 
+namespace {
+/// The streams of one priority share hardware queues, where a held one may hold up others (R182): those that wait are held a
+/// lot, and few streams have the greatest priority.
+constexpr int greatest_priority = -5;
+}  // namespace
+
+cudaStream_t CudaDevice::take_waiting_stream(SourceLocation where) {
+  return stocks_.take_stream(false, greatest_priority, "weir::Stream::wait", name_, where);
+}
+
+void CudaDevice::give_waiting_stream(cudaStream_t stream) noexcept {
+  stocks_.give_stream(stream, false, greatest_priority);
+}
+
 }  // namespace weir::cuda
