@@ -12,27 +12,11 @@
 
 #include <weir/detail/storage.hpp>
 
-#include "back_off.hpp"
 #include "backend.hpp"
+#include "short_lock.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::detail {
-
-inline void take(std::atomic_flag& flag) {
-  for (int tries = 0; flag.test_and_set(std::memory_order_acquire); ++tries) {
-    if (tries > 100) back_off(tries);
-  }
-}
-
-/// For a few instructions: nobody allocates, or calls anybody, under it.
-class WEIR_LOCK ShortLock {
- public:
-  void lock() WEIR_TAKES() { take(flag_); }
-  void unlock() WEIR_GIVES() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-};
 
 /// The same for a flag of a public header.
 class UsersGuard {

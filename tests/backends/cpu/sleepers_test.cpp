@@ -63,5 +63,21 @@ TEST(Sleepers, who_was_called_gets_up_without_the_lock_that_callers_and_sleepers
   EXPECT_EQ(CountingParts::locked, before);
 }
 
+struct OnCoreSeven : weir::cpu::ThreadParts {
+  static int core() { return 7; }
+};
+
+TEST(Sleepers, who_was_called_knows_the_core_of_the_caller) {
+  weir::cpu::BasicSleepers<OnCoreSeven> sleepers;
+  weir::cpu::BasicSleepers<OnCoreSeven>::Bed bed;
+  sleepers.lie_down(bed);
+  EXPECT_TRUE(sleepers.wake());
+  EXPECT_FALSE(sleepers.get_up(bed));
+  EXPECT_EQ(bed.caller, 7);
+  sleepers.lie_down(bed);
+  EXPECT_TRUE(sleepers.get_up(bed));
+  EXPECT_EQ(bed.caller, -1);
+}
+
 }  // namespace
 }  // namespace weir_test

@@ -29,6 +29,7 @@ class BasicSleepers {
   struct Bed {
     Atomic<std::uint32_t> called{0};  ///< the worker waits for it to change from 0
     Data<int> core{-1};
+    Data<int> caller{-1};     ///< the core of who has called; -1: nobody has
     Data<bool> extra{false};  ///< called last, and never for a loop
     Data<Bed*> next{nullptr};
   };
@@ -57,6 +58,7 @@ template <class Parts>
 void BasicSleepers<Parts>::lie_down(Bed& bed) {
   bed.called.store(0, std::memory_order_relaxed);
   bed.core = Parts::core();
+  bed.caller = -1;
   const Guard guard(lock_);
   Data<Bed*>* link = &first_;
   while (bed.extra && *link != nullptr && !static_cast<Bed*>(*link)->extra) link = &static_cast<Bed*>(*link)->next;
@@ -97,6 +99,7 @@ bool BasicSleepers<Parts>::wake(bool extra_too) {
     *chosen = static_cast<Bed*>(bed->next);
     count_.fetch_sub(1, std::memory_order_seq_cst);
   }
+  bed->caller = core;
   bed->called.store(1, std::memory_order_seq_cst);
   Parts::wake(bed->called);
   return true;

@@ -1,10 +1,13 @@
 // Workers: one spins for a moment after the last work, the others sleep; a submitter wakes somebody only if nobody spins.
 #include "backends/cpu/workers/worker_pool.hpp"
 
+#include <sched.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include "back_off.hpp"
 #include "backend.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
 #include "backends/cpu/workers/topology.hpp"
@@ -39,6 +42,7 @@ std::int64_t nanoseconds(Clock::time_point time) {
 struct Place {
   const WorkerPool* pool = nullptr;
   int home = ReadyLists::anywhere;
+  int caller = -1;  ///< the core of who called it last
   std::uint32_t pops = 0;
   int cheap = most_signs;  ///< how sure it is of what sweeps are like
   int brief = most_signs;
@@ -148,7 +152,7 @@ void WorkerPool::work(Member& member) {
     runner.worker = true;
     runner.member = &member;
     runner.place = crew_.index(member);
-    place = {this, ready_.home_of(crew_.index(member)), 0};
+    place = {this, ready_.home_of(crew_.index(member))};
     Sleepers::Bed bed;
     bed.extra = member.extra;
     int patience = 0;
@@ -234,7 +238,12 @@ bool WorkerPool::spin(int patience, bool loops) {
   std::uint32_t turns = spin_signs();
   int looks = 1;  // that the next one stands for: more and more, while a host thread is at work
   while (!found && !stopping_.load(std::memory_order_relaxed)) {
-    pause_for(looks);
+    // The system may have woken it where the one who called it runs, who would do nothing meanwhile.
+    if (place.caller >= 0 && place.caller == sched_getcpu()) {
+      detail::back_off(0);  // does not sleep: this ends soon, and others count on who looks for work
+    } else {
+      pause_for(looks);
+    }
     if (loops && loops_.any()) {
       found = true;
     } else if (any_ready()) {
@@ -283,6 +292,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
     while (bed.called.load(std::memory_order_seq_cst) == 0) futex_wait(bed.called, 0);
   }
   const bool by_itself = sleepers_.get_up(bed);
+  place.caller = bed.caller;
   vigil_.end_waking();
   member.note_nap();
   member.asleep.store(false, std::memory_order_relaxed);

@@ -1,3 +1,4 @@
+// What becomes of batches of commands, and how commands get their places in them.
 #include "backends/cuda/streams/command_times.hpp"
 
 #include <algorithm>
@@ -14,121 +15,16 @@
 #include "backends/cuda/streams/poller.hpp"
 #include "backends/cuda/streams/threads.hpp"
 #include "backends/cuda/streams/time_reports.hpp"
-#include "backends/cuda/streams/timed_rooms.hpp"
+#include "backends/cuda/streams/timed_batch.hpp"
 
 namespace weir::cuda {
 
 using Clock = std::chrono::steady_clock;
 using How = TimedCommand::How;
 
-/// Commands are added and settled by those who submit them, read by the poller's thread once no more can come.
-class TimedBatch : public std::enable_shared_from_this<TimedBatch> {
- public:
-  static constexpr std::size_t size = TimesMemory::batch_size;
-
-  TimedBatch(CudaQueue& queue, std::shared_ptr<TimedBatch> before)
-      : queue_(queue),
-        owner_(queue.owner()),
-        before_(std::move(before)),
-        kernels_(queue.device().times_memory().take_for_batch()) {}
-
-  bool has_kernels() const { return kernels_.on_device != nullptr; }
-
-  // By its CommandTimes, under the lock there.
-
-  /// For that command and those behind it in its room.
-  void make_room_for(std::size_t number) { rooms_[number / Rooms::size] = Rooms::instance().take(); }
-  void set_count(std::size_t count) { final_count_ = count; }
-  std::size_t count() const { return final_count_; }
-
-  TimedCommand& command(std::size_t number) { return (*rooms_[number / Rooms::size])[number % Rooms::size]; }
-  /// Another core had the one behind it last: who writes to that next shall not wait for it then.
-  void fetch_behind(std::size_t number) const {
-    const std::size_t behind = number + 1;
-    if (behind % Rooms::size != 0) __builtin_prefetch(&(*rooms_[behind / Rooms::size])[behind % Rooms::size], 1);
-  }
-  detail::KernelTimes* kernel(std::size_t number) const {
-    return has_kernels() ? kernels_.on_device + number : nullptr;
-  }
-
-  /// Itself, if it is full now. Who finds that another one settles at this moment leaves it: the stream is asked instead.
-  std::shared_ptr<TimedBatch> settle() noexcept {
-    std::shared_ptr<TimedBatch> kept;  // nobody else may keep it behind the last place
-    if (settled_.load(std::memory_order_relaxed) + 1 == size) kept = shared_from_this();
-    settled_.fetch_add(1, std::memory_order_acq_rel);
-    return kept;
-  }
-  void close(StockEvent behind) noexcept {
-    if (told()) return;
-    const detail::LockGuard guard(mutex_);
-    behind_ = std::move(behind);
-  }
-
-  // The poller's thread.
-
-  cudaError_t ask() noexcept;
-  void tell(cudaError_t answer) noexcept;
-
-  // Any thread.
-
-  bool told() const noexcept { return told_.load(std::memory_order_acquire); }
-  bool has_settled(std::size_t count) const noexcept { return settled_.load(std::memory_order_acquire) == count; }
-  /// The host has waited for that many.
-  void note_over(std::size_t count) noexcept {
-    std::size_t known = known_over_.load(std::memory_order_relaxed);
-    while (known < count && !known_over_.compare_exchange_weak(known, count, std::memory_order_release)) {
-    }
-  }
-  /// Somebody waits for what is over by now.
-  void want() noexcept { wanted_.store(true, std::memory_order_relaxed); }
-  /// What the driver says of the stream as far as it was added; not ready, too, if some of it is being submitted.
-  cudaError_t state(std::size_t& count) noexcept;
-
- private:
-  cudaError_t ask_whether_over() noexcept;
-  void report() noexcept;
-  cudaError_t fetch() noexcept;
-  std::vector<RanAt> spans();
-  void add_nodes(const TimedCommand& launch, Span& span, std::vector<RanAt>& all);
-  Span span_of(std::size_t number);
-  template <class Predicate>
-  bool any(Predicate&& is) {
-    for (std::size_t i = 0; i < all_; ++i) {
-      if (is(command(i))) return true;
-    }
-    return false;
-  }
-
-  static constexpr auto least_age = std::chrono::milliseconds(2);
-
-  CudaQueue& queue_;
-  const StreamId owner_;
-  const Clock::time_point begun_ = Clock::now();
-  std::atomic<bool> wanted_{false};
-  std::shared_ptr<TimedBatch> before_;  ///< is told first
-  const TimesMemory::Block kernels_;
-  std::array<std::unique_ptr<Rooms::Room>, size / Rooms::size>
-      rooms_;                       ///< a command is its submitter's until it is settled
-  std::size_t final_count_ = size;  ///< once it is not the newest
-  std::atomic<std::size_t> settled_{0};
-  std::atomic<std::size_t> known_over_{0};
-  detail::Mutex mutex_;
-  StockEvent behind_ WEIR_GUARDED_BY(mutex_);  ///< of a full batch
-  std::size_t settled_before_ = 0;             ///< when it was asked last
-  std::size_t seen_ = 0;                       ///< commands that are over so far
-  std::size_t all_ = 0;                        ///< commands, once it is over
-  bool over_ = false;
-  bool asks_ = false;                   ///< what time it is on the device
-  cudaError_t fetching_ = cudaSuccess;  ///< not ready: until the event is reached
-  std::atomic<bool> told_{false};
-  StockEvent fetched_;
-};
-
 cudaError_t TimedBatch::state(std::size_t& count) noexcept {
-  // In this order: those that are settled are all that there were when it was read.
-  const std::size_t settled = settled_.load(std::memory_order_acquire);
   count = queue_.times().count_of(*this);
-  if (settled < count) return cudaErrorNotReady;
+  if (!has_settled(count)) return cudaErrorNotReady;
   // The stream may be at something of the library's own, as the end of memory, which says nothing of commands.
   if (known_over_.load(std::memory_order_acquire) >= count) return cudaSuccess;
   cudaEvent_t behind = nullptr;
@@ -150,7 +46,7 @@ cudaError_t TimedBatch::state(std::size_t& count) noexcept {
 cudaError_t TimedBatch::ask_whether_over() noexcept {
   // The driver would be kept from who submits, and a batch of a few be fetched each time that short commands are done.
   const Clock::time_point begin = Clock::now();
-  const std::size_t settled = settled_.load(std::memory_order_relaxed);
+  const std::size_t settled = this->settled(size);
   const bool young = settled != size && !wanted_.load(std::memory_order_relaxed) && begin - begun_ < least_age;
   if (young && settled != std::exchange(settled_before_, settled)) return cudaErrorNotReady;
   std::size_t count = 0;
@@ -323,7 +219,7 @@ Span TimedBatch::span_of(std::size_t number) {
 
 TimedCommand& TimedPlace::command() const { return batch_->command(number_); }
 detail::KernelTimes* TimedPlace::kernel() const { return batch_->kernel(number_); }
-std::shared_ptr<TimedBatch> TimedPlace::settle() noexcept { return std::exchange(batch_, nullptr)->settle(); }
+std::shared_ptr<TimedBatch> TimedPlace::settle() noexcept { return std::exchange(batch_, nullptr)->settle(number_); }
 void close(TimedBatch& batch, StockEvent behind) noexcept { batch.close(std::move(behind)); }
 
 namespace {
@@ -377,59 +273,86 @@ constexpr auto look_again = std::chrono::microseconds(20);
 
 }  // namespace
 
-void CommandTimes::make_room(CudaQueue& queue) {
-  if (closed_ || count_ == TimedBatch::size) begin_batch(queue);
-  if (count_ % Rooms::size == 0) batch_->make_room_for(count_);
+bool CommandTimes::has_room() const { return !closed_ && batch_->has_room_for(count_); }
+
+TimedPlace CommandTimes::take_place() {
+  batch_->fetch_behind(count_);
+  return {*batch_, count_++};
+}
+
+bool CommandTimes::make_room(CudaQueue& queue) noexcept {
+  try {
+    const detail::LockGuard making(making_);
+    std::shared_ptr<TimedBatch> newest;
+    std::size_t number = TimedBatch::size;
+    {
+      const detail::LockGuard guard(lock_);
+      if (has_room()) return true;
+      newest = batch_;
+      if (!closed_) number = count_;
+    }
+    if (number == TimedBatch::size) {
+      begin_batch(queue, std::move(newest));
+      return true;
+    }
+    std::unique_ptr<Rooms::Room> room = Rooms::instance().take();
+    const detail::LockGuard guard(lock_);
+    if (!closed_) batch_->give_room(number, room);  // else the poller gives its rooms back by now
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 CommandTimes::Added CommandTimes::add(CudaQueue& queue, bool takes_time) noexcept {
-  try {
-    const detail::LockGuard guard(mutex_);
-    make_room(queue);
-    return {{*batch_, count_++}, takes_time ? std::exchange(last_end_, {}) : TimedPlace{}};
-  } catch (...) {
-    return {};
-  }
+  do {
+    const detail::LockGuard guard(lock_);
+    if (has_room()) return {take_place(), takes_time ? std::exchange(last_end_, {}) : TimedPlace{}};
+  } while (make_room(queue));
+  return {};
 }
 
 TimedPlace CommandTimes::add_kernel(CudaQueue& queue) noexcept {
-  try {
-    const detail::LockGuard guard(mutex_);
-    make_room(queue);
+  do {
+    const detail::LockGuard guard(lock_);
+    if (!has_room()) continue;
     if (!batch_->has_kernels()) return {};
     last_end_ = {};
-    batch_->fetch_behind(count_);
-    return {*batch_, count_++};
-  } catch (...) {
-    return {};
-  }
+    return take_place();
+  } while (make_room(queue));
+  return {};
 }
 
 void CommandTimes::note_end(const TimedPlace& place) noexcept {
-  const detail::LockGuard guard(mutex_);
+  const detail::LockGuard guard(lock_);
   if (count_ != 0 && place == TimedPlace(*batch_, count_ - 1)) last_end_ = place;
 }
 
-void CommandTimes::begin_batch(CudaQueue& queue) {
-  auto made = std::make_shared<TimedBatch>(queue, batch_);
+void CommandTimes::begin_batch(CudaQueue& queue, std::shared_ptr<TimedBatch> before) {
+  auto made = std::make_shared<TimedBatch>(queue, before);
+  std::unique_ptr<Rooms::Room> room = Rooms::instance().take();
+  made->give_room(0, room);
   Pending::instance().add(made);
   std::unique_ptr<Reached> over = std::make_unique<BatchOver>(made);
   Poller::instance().add(this, queue.device().index(), nullptr, over, Poller::Hurry::no);
-  if (batch_ != nullptr) batch_->set_count(count_);
-  batch_ = std::move(made);
-  last_end_ = {};
-  count_ = 0;
-  closed_ = false;
+  {
+    const detail::LockGuard guard(lock_);
+    if (before != nullptr) before->set_count(count_);
+    batch_ = std::move(made);
+    last_end_ = {};
+    count_ = 0;
+    closed_ = false;
+  }
   any_.store(true, std::memory_order_relaxed);
 }
 
 std::size_t CommandTimes::count_of(const TimedBatch& batch) noexcept {
-  const detail::LockGuard guard(mutex_);
+  const detail::LockGuard guard(lock_);
   return &batch == batch_.get() ? count_ : batch.count();
 }
 
 bool CommandTimes::close(const TimedBatch& batch, std::size_t count) noexcept {
-  const detail::LockGuard guard(mutex_);
+  const detail::LockGuard guard(lock_);
   if (&batch != batch_.get()) return batch.count() == count;
   if (count_ != count) return false;
   closed_ = true;
@@ -437,7 +360,7 @@ bool CommandTimes::close(const TimedBatch& batch, std::size_t count) noexcept {
 }
 
 void CommandTimes::close(const TimedBatch& batch) noexcept {
-  const detail::LockGuard guard(mutex_);
+  const detail::LockGuard guard(lock_);
   if (&batch == batch_.get()) closed_ = true;
 }
 
@@ -461,9 +384,12 @@ void CommandTimes::tell_what_is_over() noexcept {
 
 CommandTimes::End CommandTimes::end() noexcept {
   if (!any_.load(std::memory_order_relaxed)) return {};
-  const detail::LockGuard guard(mutex_);
-  if (!batch_->has_settled(count_)) return {};
-  return {batch_, count_};
+  End all;
+  {
+    const detail::LockGuard guard(lock_);
+    all = {batch_, count_};
+  }
+  return all.batch->has_settled(all.count) ? std::move(all) : End{};
 }
 
 void CommandTimes::End::reached() const noexcept {
@@ -471,7 +397,7 @@ void CommandTimes::End::reached() const noexcept {
 }
 
 void CommandTimes::begin_anew() noexcept {
-  const detail::LockGuard guard(mutex_);
+  const detail::LockGuard guard(lock_);
   closed_ = true;
 }
 

@@ -16,6 +16,7 @@
 
 #include "backends/cuda/streams/stocks.hpp"
 #include "backends/cuda/streams/times_memory.hpp"
+#include "short_lock.hpp"
 #include "thread_safety.hpp"
 
 namespace weir::cuda {
@@ -165,16 +166,20 @@ class CommandTimes {
   void close(const TimedBatch& batch) noexcept;
 
  private:
-  void begin_batch(CudaQueue& queue) WEIR_NEEDS(mutex_);
-  /// The newest batch has a place for one more.
-  void make_room(CudaQueue& queue) WEIR_NEEDS(mutex_);
+  /// Whether the newest batch has a place for one more.
+  bool has_room() const WEIR_NEEDS(lock_);
+  TimedPlace take_place() WEIR_NEEDS(lock_);
+  /// Then somebody may take it before. False: without memory, or without a thread to ask.
+  bool make_room(CudaQueue& queue) noexcept;
+  void begin_batch(CudaQueue& queue, std::shared_ptr<TimedBatch> before) WEIR_NEEDS(making_);
 
-  std::atomic<bool> any_{false};  ///< a batch
-  detail::Mutex mutex_;
-  std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(mutex_);  ///< the newest; null before the first
-  std::size_t count_ WEIR_GUARDED_BY(mutex_) = 0;              ///< of the newest
-  bool closed_ WEIR_GUARDED_BY(mutex_) = true;                 ///< the newest takes no more
-  TimedPlace last_end_ WEIR_GUARDED_BY(mutex_);  ///< of the newest; empty: its last command has no event behind it
+  std::atomic<bool> any_{false};                              ///< a batch
+  detail::Mutex making_;                                      ///< of who makes room
+  detail::ShortLock lock_;                                    ///< behind the other one
+  std::shared_ptr<TimedBatch> batch_ WEIR_GUARDED_BY(lock_);  ///< the newest; null before the first
+  std::size_t count_ WEIR_GUARDED_BY(lock_) = 0;              ///< of the newest
+  bool closed_ WEIR_GUARDED_BY(lock_) = true;                 ///< the newest takes no more
+  TimedPlace last_end_ WEIR_GUARDED_BY(lock_);  ///< of the newest; empty: its last command has no event behind it
 };
 
 }  // namespace weir::cuda
