@@ -361,7 +361,10 @@ TEST_F(FakeDriver, R137_R142_R215_graphs_with_conditional_nodes) {
   const cudaStream_t other = stream();
   pause = new fake_cuda::Pause(0, other);
   ASSERT_EQ(fill(other), cudaSuccess);
-  expect_waits("cudaGraphExecDestroy", pause, [&] { EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess); });
+  std::thread destroyer([&] { EXPECT_EQ(cudaGraphExecDestroy(instance), cudaSuccess); });
+  EXPECT_TRUE(eventually([] { return fake_cuda::waiting_to_destroy() == 1; }));
+  expect_waits("cudaEventRecord", pause, [&] { EXPECT_EQ(cudaEventRecord(e_, s_), cudaSuccess); });
+  destroyer.join();
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 

@@ -247,6 +247,12 @@ Outstanding outstanding() {
   return now;
 }
 
+std::size_t waiting_to_destroy() {
+  const Hidden hidden;
+  const std::lock_guard guard(world().mutex);
+  return world().destroyers;
+}
+
 std::size_t waiting_for_room() {
   const Hidden hidden;
   const std::lock_guard guard(world().mutex);

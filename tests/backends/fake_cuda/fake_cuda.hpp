@@ -94,6 +94,8 @@ void settle();
 
 /// Host threads that wait for room in a stream (R3).
 std::size_t waiting_for_room();
+/// In the destruction of an instance (R215).
+std::size_t waiting_to_destroy();
 
 /// Kernels of Weir's of more than 4,096 threads that heeded a word in the host's memory: of a GPU's warps each would read it by
 /// itself, one after the other.

@@ -300,9 +300,12 @@ CUresult cuGraphLaunch(CUgraphExec instance, CUstream stream) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
   FAKE_GRAPH_CALL(cudaGraphExecDestroy, plain, (instance), {
     if (world().instances.count(instance) == 0) return cudaErrorInvalidValue;
-    // R215, and more than it says: an H200 waits for all of the device's streams.
+    // R215, and more than it says: an H200 waits for all of the device's streams, with a lock held that others need.
     if (instance->conditional) {
+      ++world().destroyers;
       for (const OpRef& op : last_ops(current_device())) wait_for(call, op);
+      --world().destroyers;
+      if (world().waiters > 0) world().done.notify_all();
     }
     if (world().instances.count(instance) == 0) return cudaErrorInvalidValue;
     if (instance->source != nullptr && world().graphs.count(instance->source) > 0) --instance->source->instances;

@@ -89,6 +89,7 @@ StreamRef find(Call& call, cudaStream_t handle) {
 }
 
 void wait_for_room(Call& call, const StreamRef& stream, bool host_function) {
+  wait_while(call, [] { return world().destroyers > 0; });
   const bool pair = host_function && stream->waited_last;
   const auto full = [&] { return pair ? stream->pairs >= room_pairs : !host_function && stream->room_taken >= room(); };
   if (!full()) return;

@@ -119,6 +119,8 @@ struct World {
   std::size_t idle = 0;
   std::size_t waiters = 0;
   std::size_t room_waiters = 0;
+  std::size_t destroyers =
+      0;  ///< threads that wait in the destruction of an instance: nobody submits anything meanwhile
   std::size_t pending = 0;
   unsigned long long next_id = 1;
   std::map<unsigned long long, std::thread::id> inside;  ///< graph objects, and who is inside of a call about them
