@@ -234,6 +234,12 @@ cudaGraphConditionalHandle make_handle(unsigned value, bool assign) {
 }
 void forget_handle(cudaGraphConditionalHandle handle) { handles().erase(handle); }
 
+void forget_source(cudaGraph_t graph) {
+  for (CUgraphExec_st* instance : world().instances) {
+    if (instance->source == graph) instance->source = nullptr;
+  }
+}
+
 void set_conditional(cudaGraphConditionalHandle handle, unsigned value) {
   const Hidden hidden;
   const std::lock_guard guard(world().mutex);
@@ -308,7 +314,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
       if (world().waiters > 0) world().done.notify_all();
     }
     if (world().instances.count(instance) == 0) return cudaErrorInvalidValue;
-    if (instance->source != nullptr && world().graphs.count(instance->source) > 0) --instance->source->instances;
+    if (instance->source != nullptr) --instance->source->instances;
     world().instances.erase(instance);
     delete instance;
     return cudaSuccess;

@@ -23,6 +23,8 @@ struct Plan {
 
 cudaGraphConditionalHandle make_handle(unsigned value, bool assign_at_launch);
 void forget_handle(cudaGraphConditionalHandle handle);
+/// The graph is about to go; its instances may stay.
+void forget_source(cudaGraph_t graph);
 
 }  // namespace fake_cuda
 

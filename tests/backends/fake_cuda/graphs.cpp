@@ -32,6 +32,7 @@ void destroy_graph(cudaGraph_t graph) {
     for (const cudaGraph_t inside : node->inside) destroy_graph(inside);
   }
   for (const cudaGraphConditionalHandle handle : graph->handles) forget_handle(handle);
+  forget_source(graph);
   world().graphs.erase(graph);
   delete graph;
 }

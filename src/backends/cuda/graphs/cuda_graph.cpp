@@ -76,7 +76,7 @@ CudaGraph::CudaGraph(CudaDevice& device, const GraphForm& form, std::unique_ptr<
 }
 
 void CudaGraph::InstanceDeleter::operator()(cudaGraphExec_t instance) const noexcept {
-  if (conditional) return DeadInstances::add(instance);
+  if (conditional) return DeadInstances::add(instance, device, device_of_all);
   note(cudaGraphExecDestroy(instance));
 }
 
@@ -114,7 +114,14 @@ CudaGraph::Instance CudaGraph::instance_of(DriverGraph& graph, const GraphForm& 
   const unsigned long long flags = priorities_ ? cudaGraphInstantiateFlagUseNodePriority : 0;
   check(cudaGraphInstantiate(&instance, graph.graph(), flags), instantiating, "graph on " + device_.name(), where);
   tracked_ = tracked_ || graph.owns_things() || conditional_;
-  return Instance(instance, InstanceDeleter(conditional_));
+  return Instance(instance, InstanceDeleter(conditional_, device_.index(), device_of_all()));
+}
+
+/// Of the nodes, in bodies, too; and of what another library captured, which may be elsewhere.
+int CudaGraph::device_of_all() const {
+  const bool one = !foreign_ && std::all_of(applied_.begin(), applied_.end(),
+                                            [&](const Applied& node) { return node.device == device_.index(); });
+  return one ? device_.index() : DeadInstances::several;
 }
 
 /// The driver makes no second instance of a graph with conditional nodes while there is one, and replays of that may be
@@ -209,7 +216,7 @@ GuardedGraph* CudaGraph::guarded(SourceLocation where) {
   bring_up_to_date(applied_.size(), where);
   const bool whole =
       std::none_of(applied_.begin(), applied_.end(), [](const Applied& one) { return one.switched_off || one.astray; });
-  std::unique_ptr<GuardedGraph> made = whole ? GuardedGraph::make(device_, graph_->graph()) : nullptr;
+  std::unique_ptr<GuardedGraph> made = whole ? GuardedGraph::make(device_, graph_->graph(), device_of_all()) : nullptr;
   if (guarded_) {
     earlier_guarded_.reserve(earlier_guarded_.size() + 1);
     forget_earlier();

@@ -74,9 +74,12 @@ class CudaGraph final : public detail::GraphExecutable {
   };
 
   struct InstanceDeleter {
-    InstanceDeleter() noexcept : conditional(false) {}
-    explicit InstanceDeleter(bool its_conditional) noexcept : conditional(its_conditional) {}
-    bool conditional;  ///< has conditional nodes
+    InstanceDeleter() noexcept : conditional(false), device(0), device_of_all(0) {}
+    InstanceDeleter(bool has_conditional_nodes, int its_device, int its_nodes_device) noexcept
+        : conditional(has_conditional_nodes), device(its_device), device_of_all(its_nodes_device) {}
+    bool conditional;
+    int device;
+    int device_of_all;
     void operator()(cudaGraphExec_t instance) const noexcept;
   };
   using Instance = std::unique_ptr<CUgraphExec_st, InstanceDeleter>;
@@ -107,6 +110,7 @@ class CudaGraph final : public detail::GraphExecutable {
   Instance instance_of(DriverGraph& graph, const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   void make_anew(const detail::GraphForm& form, SourceLocation where) WEIR_NEEDS(mutex_);
   GuardedGraph* guarded(SourceLocation where) WEIR_NEEDS(mutex_);
+  int device_of_all() const WEIR_NEEDS(mutex_);
   void make_end(int device, SourceLocation where);
   void note_end(int device, cudaStream_t stream) noexcept WEIR_NEEDS(mutex_);
   bool is_over() noexcept WEIR_NEEDS(mutex_);

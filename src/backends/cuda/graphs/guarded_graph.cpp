@@ -9,9 +9,9 @@
 
 namespace weir::cuda {
 
-std::unique_ptr<GuardedGraph> GuardedGraph::make(CudaDevice& device, cudaGraph_t graph) {
+std::unique_ptr<GuardedGraph> GuardedGraph::make(CudaDevice& device, cudaGraph_t graph, int device_of_all) {
   const DeviceScope scope(device.index());
-  std::unique_ptr<GuardedGraph> guarded(new GuardedGraph(device));
+  std::unique_ptr<GuardedGraph> guarded(new GuardedGraph(device, device_of_all));
   const cudaError_t answer = guarded->build(graph);
   note(answer);
   return answer == cudaSuccess ? std::move(guarded) : nullptr;
@@ -38,7 +38,7 @@ cudaError_t GuardedGraph::build(cudaGraph_t graph) {
 }
 
 GuardedGraph::~GuardedGraph() {
-  if (instance_ != nullptr) DeadInstances::add(instance_);
+  if (instance_ != nullptr) DeadInstances::add(instance_, device_.index(), device_of_all_);
   if (graph_ != nullptr) note(cudaGraphDestroy(graph_));
 }
 

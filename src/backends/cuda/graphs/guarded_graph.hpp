@@ -14,7 +14,8 @@ class CudaDevice;
 class GuardedGraph {
  public:
   /// Null where the driver takes no condition around such a graph: one with events or conditional nodes.
-  static std::unique_ptr<GuardedGraph> make(CudaDevice& device, cudaGraph_t graph);
+  /// `device_of_all`: of all nodes of the graph, or several.
+  static std::unique_ptr<GuardedGraph> make(CudaDevice& device, cudaGraph_t graph, int device_of_all);
   ~GuardedGraph();
   GuardedGraph(const GuardedGraph&) = delete;
   GuardedGraph& operator=(const GuardedGraph&) = delete;
@@ -23,10 +24,11 @@ class GuardedGraph {
   cudaError_t launch(const detail::DeviceGuard& guard, cudaStream_t stream);
 
  private:
-  explicit GuardedGraph(CudaDevice& device) : device_(device) {}
+  GuardedGraph(CudaDevice& device, int device_of_all) : device_(device), device_of_all_(device_of_all) {}
   cudaError_t build(cudaGraph_t graph);
 
   CudaDevice& device_;
+  const int device_of_all_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphNode_t condition_ = nullptr;
   cudaGraphConditionalHandle handle_{};

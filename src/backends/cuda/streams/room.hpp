@@ -57,7 +57,7 @@ class RoomCalls {
 };
 
 /// No other thread enters a call while this lives, if it holds: if none has been in one since `before`. One at a time. Whoever has it takes no
-/// lock: another thread may wait for its end with that lock.
+/// lock that others have while they make calls: they may wait for its end.
 class RoomPause {
  public:
   explicit RoomPause(const RoomCalls& before) noexcept;
