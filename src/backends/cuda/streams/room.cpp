@@ -12,7 +12,7 @@
 namespace weir::cuda {
 
 constinit thread_local RoomCall::Calls* RoomCall::calls = nullptr;
-constinit std::atomic<bool> RoomCall::paused{false};
+constinit RoomCall::Paused RoomCall::paused{};
 
 namespace {
 

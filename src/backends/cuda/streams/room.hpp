@@ -37,7 +37,9 @@ class RoomCall {
   void wait_for_pause() noexcept;
 
   static constinit thread_local Calls* calls;  ///< odd: in a call
-  static std::atomic<bool> paused;
+  /// Each call looks at it, so nothing that others write to is beside it.
+  struct alignas(64) Paused : std::atomic<bool> {};
+  static Paused paused;
 
   Calls& calls_;
   std::uint64_t number_;
