@@ -18,6 +18,8 @@ namespace {
 std::optional<weir::Communicator> shared_one;
 
 bool has(const char* variable) { return std::getenv(variable) != nullptr; }
+/// By mpirun, or by srun: Slurm's plugins are PMIx and PMI 2.
+bool is_started_by_mpi() { return has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE") || has("PMIX_RANK"); }
 
 /// All ranks take leave before their processes end.
 class TakesLeave : public ::testing::Environment {
@@ -38,14 +40,11 @@ weir::Device device() {
   return all.at(rank == nullptr ? 0 : static_cast<std::size_t>(std::atoi(rank)) % all.size());
 }
 
-bool is_rank() {
-  return has("WEIR_JOB_SECRET") || (has("MASTER_PORT") && has("RANK")) || has("OMPI_COMM_WORLD_SIZE") ||
-         has("PMI_SIZE");
-}
+bool is_rank() { return has("WEIR_JOB_SECRET") || (has("MASTER_PORT") && has("RANK")) || is_started_by_mpi(); }
 
 weir::Communicator make(const weir::CommunicatorOptions& options) {
 #ifdef WEIR_TEST_MPI
-  if (has("OMPI_COMM_WORLD_SIZE") || has("PMI_SIZE")) return weir::mpi::communicator(device(), MPI_COMM_WORLD, options);
+  if (is_started_by_mpi()) return weir::mpi::communicator(device(), MPI_COMM_WORLD, options);
 #endif
   return weir::communicator(device(), options);
 }
