@@ -20,7 +20,8 @@ class RoomCall {
       wait_for_pause();
   }
   ~RoomCall() {
-    if ((number_ & 1) == 0) calls_.store(number_ + 2, std::memory_order_relaxed);
+    // With RoomCalls: who sees that it is over sees what it has submitted.
+    if ((number_ & 1) == 0) calls_.store(number_ + 2, std::memory_order_release);
   }
   RoomCall(const RoomCall&) = delete;
   RoomCall& operator=(const RoomCall&) = delete;
