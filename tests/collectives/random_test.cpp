@@ -1,5 +1,5 @@
 // Random programs of streams, events, kernels and collectives, against a model that runs each call at once.
-// WEIR_COLLECTIVES_PROGRAMS=20000 runs as many.
+// On the CPU 20,000 of them; WEIR_COLLECTIVES_PROGRAMS says another number.
 #include <cstdlib>
 #include <random>
 
@@ -7,6 +7,7 @@
 #include <weir/launch.hpp>
 
 #include "collectives/ranks.hpp"
+#include "support/sanitizers.hpp"
 
 namespace weir_test {
 namespace {
@@ -138,7 +139,9 @@ class Program {
 
 TEST(CollectivesRandom, programs_do_what_a_serial_model_does) {
   const char* wanted = std::getenv("WEIR_COLLECTIVES_PROGRAMS");
-  const unsigned programs = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : on_real_gpus() ? 10 : 100;
+  const bool plain = on_cpu() && !under_address_sanitizer && !under_thread_sanitizer;
+  const unsigned usual = on_real_gpus() ? 10 : plain ? 20'000 : 100;
+  const unsigned programs = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : usual;
   for (unsigned seed = 1; seed <= programs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     watch_anew();
