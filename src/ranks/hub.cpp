@@ -160,15 +160,20 @@ void Hub::died(int rank, const std::string& why) {
 void Hub::open(std::uint64_t communicator, Inquiry reason, std::uint64_t call, int blamed, std::string what,
                std::uint64_t fingerprint) {
   if (failed_.contains(communicator)) return;
-  const auto before = std::find_if(inquests_.begin(), inquests_.end(),
-                                   [&](const auto& one) { return one.second.communicator == communicator; });
-  if (before != inquests_.end()) {
-    const bool stuck = before->second.reason == Inquiry::stuck;
+  for (const auto& [id, before] : inquests_) {
+    if (before.communicator != communicator) continue;
+    if (before.reason == Inquiry::stuck) {
+      // Ranks that wait for each other in different calls ask at the same time: the answers about one do not tell of the other.
+      if (reason == Inquiry::stuck && before.call == call && before.fingerprint == fingerprint) return;
+      continue;
+    }
     // What a rank says of itself counts for more than that it ended then.
     const bool says_why =
-        before->second.reason == Inquiry::died && (reason == Inquiry::aborted || reason == Inquiry::stream_failed);
-    if ((stuck && reason == Inquiry::stuck) || (!stuck && !says_why)) return;
-    inquests_.erase(before);  // what was answered may be of a call before this one
+        before.reason == Inquiry::died && (reason == Inquiry::aborted || reason == Inquiry::stream_failed);
+    if (!says_why) return;
+  }
+  if (reason != Inquiry::stuck) {  // what was answered may be of a call before this one
+    std::erase_if(inquests_, [&](const auto& one) { return one.second.communicator == communicator; });
   }
   const std::uint64_t id = next_inquest_++;
   inquests_.emplace(id, Inquest{communicator, reason, call, blamed, std::move(what), fingerprint,
@@ -286,6 +291,7 @@ std::string Hub::table(const Inquest& inquest) const {
 }
 
 void Hub::decide(const Inquest& inquest) {
+  if (failed_.contains(inquest.communicator)) return;
   std::vector<std::uint64_t> failed;
   if (inquest.blamed >= 0) failed.push_back(static_cast<std::uint64_t>(inquest.blamed));
   std::string what = inquest.what;
