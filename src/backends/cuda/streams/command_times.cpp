@@ -2,7 +2,6 @@
 #include "backends/cuda/streams/command_times.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
