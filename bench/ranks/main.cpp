@@ -32,8 +32,9 @@ constexpr std::string_view usage =
     "Ends with 3 where a row falls short.\n";
 
 constexpr std::size_t in_a_row = 200;
+constexpr std::size_t grouped = 10;
 
-/// One rank: two numbers of NCCL's, and two of ours.
+/// One rank: small sums, by NCCL and by us.
 class Rank {
  public:
   Rank(const RawNccl& nccl, weir::Communicator& comm) : nccl_(nccl), comm_(comm), s_(comm.device()) {
@@ -50,8 +51,12 @@ class Rank {
     check_nccl(nccl.init_rank(&raw_, comm.size(), own, comm.rank()), "ncclCommInitRank");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (void** memory : {&raw_x_, &raw_y_}) {
-      check(cudaMalloc(memory, 2 * sizeof(float)), "cudaMalloc");
-      check(cudaMemset(*memory, 0, 2 * sizeof(float)), "cudaMemset");
+      check(cudaMalloc(memory, 2 * grouped * sizeof(float)), "cudaMalloc");
+      check(cudaMemset(*memory, 0, 2 * grouped * sizeof(float)), "cudaMemset");
+    }
+    for (std::size_t i = 0; i < grouped; ++i) {
+      from_.push_back(weir::full(s_, 2, 1.0f));
+      to_.push_back(weir::zeros<float>(s_, 2));
     }
   }
   ~Rank() {
@@ -78,6 +83,37 @@ class Rank {
                   "an all_reduce gave a wrong sum");
     return figure;
   }
+  /// Of ten sums that are one unit.
+  double raw_group() const {
+    begin();
+    return each(
+        [&] {
+          nccl_.group_start();
+          for (std::size_t i = 0; i < 2 * grouped; i += 2) {
+            nccl_.all_reduce(static_cast<float*>(raw_x_) + i, static_cast<float*>(raw_y_) + i, 2, RawNccl::type_f32,
+                             RawNccl::sum, raw_, stream_);
+          }
+          nccl_.group_end();
+        },
+        [&] { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); });
+  }
+  double our_group() const {
+    for (const auto& one : to_) weir::fill(s_, one, 0.0f);
+    begin();
+    const double figure = each(
+        [&] {
+          const weir::CollectiveGroup group;
+          for (std::size_t i = 0; i < grouped; ++i) {
+            weir::all_reduce(s_, comm_, weir::in(from_[i]), weir::out(to_[i]));
+          }
+        },
+        [&] { s_.synchronize(); });
+    for (const auto& one : to_) {
+      bench::expect(one.to_host() == std::vector<float>(2, static_cast<float>(comm_.size())),
+                    "a group gave a wrong sum");
+    }
+    return figure;
+  }
 
  private:
   static void check(cudaError_t answer, const char* call) {
@@ -99,6 +135,7 @@ class Rank {
   weir::Communicator& comm_;
   weir::Stream s_;
   weir::Array<float> x_, y_;
+  std::vector<weir::Array<float>> from_, to_;
   RawNccl::Comm raw_ = nullptr;
   cudaStream_t stream_ = nullptr;
   void* raw_x_ = nullptr;
@@ -114,21 +151,28 @@ int run_all(const bench::Arguments& arguments) {
   std::ostream nowhere(nullptr);
   bench::Report report(comm.rank() == 0 ? std::cout : nowhere);
   bench::Row row{"all_reduce.processes", "8 B in a row, two processes", "us", {}, {}, {bench::ratio_at_most(1.05)}};
-  row.others_matter_not = true;  // the other rank is busy on purpose
+  bench::Row group{"all_reduce.group", "ten of 8 B in a group, two processes", "us", {}, {}, {}};
+  row.others_matter_not = group.others_matter_not = true;  // the other rank is busy on purpose
   RawNccl nccl;
   const std::string why = nccl.open();
   if (!why.empty()) {
     report.skip(row, why);
+    report.skip(group, why);
   } else {
     const Rank rank(nccl, comm);
     bench::Options options = arguments.options();
     options.pause = {};
     options.repetitions = options.divide > 1 ? 5 : 41;
-    const bench::Pair pair = bench::by_turns(
-        options, [&] { return rank.raw(); }, [&] { return rank.ours(); });
-    row.value = pair.ours;
-    row.raw = pair.raw;
-    report.add(row);
+    const auto add = [&](bench::Row& one, auto&& raw, auto&& ours) {
+      const bench::Pair pair = bench::by_turns(options, raw, ours);
+      one.value = pair.ours;
+      one.raw = pair.raw;
+      report.add(one);
+    };
+    add(
+        row, [&] { return rank.raw(); }, [&] { return rank.ours(); });
+    add(
+        group, [&] { return rank.raw_group(); }, [&] { return rank.our_group(); });
   }
   report.print_table();
   if (comm.rank() == 0 && !arguments.json.empty()) report.write_json(arguments.json);

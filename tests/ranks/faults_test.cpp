@@ -122,6 +122,9 @@ TEST(Faults, different_roots_of_an_earlier_call) {
          {"rank 0 calls broadcast of 8 x float, root 0 [", "rank 1 broadcast of 8 x float, root 1 [",
           "; before that, broadcast"});
 }
+TEST(Faults, different_counts_in_a_group) {
+  expect(run("grouped_count"), all, "collective_mismatch", {"all_reduce of 7 x float", "all_reduce of 8 x float"});
+}
 TEST(Faults, different_counts_of_a_send_and_its_receive) {
   expect(run("sent_count"), all, "collective_mismatch",
          {"rank 1 calls receive of 7 x float, from 0 [", "rank 0 sent 32 bytes for it, where 28 are due",

@@ -181,6 +181,16 @@ TEST_F(Scene, large_count) {
   const auto large = weir::zeros<float>(s_, 100'000);
   fails([&, this] { weir::all_reduce(s_, *comm_, weir::inout(large.slice(0, rank_ == 1 ? 99'999 : 100'000))); });
 }
+TEST_F(Scene, grouped_count) {
+  const auto y = weir::zeros<float>(s_, 8), z = weir::zeros<float>(s_, 8);
+  s_.synchronize();
+  fails([&, this] {
+    const weir::CollectiveGroup group;
+    weir::all_reduce(s_, *comm_, weir::inout(y));
+    weir::all_reduce(s_, *comm_, weir::inout(x_.slice(0, rank_ == 1 ? 7 : 8)));
+    weir::all_reduce(s_, *comm_, weir::inout(z));
+  });
+}
 TEST_F(Scene, type) {
   const auto y = weir::zeros<int>(s_, 8);
   if (rank_ == 1) fails([&, this] { weir::all_reduce(s_, *comm_, weir::inout(y)); });

@@ -1,4 +1,5 @@
 // In the place of reduce_kernels.cu: one block after the other, each of which gives its elements to all before any waits for others.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -45,13 +46,17 @@ bool take(const BoxPart<T>& part) {
   return true;
 }
 
+/// One whose stream has failed waits until it is stopped.
+bool gives_nothing(const BoxReduce& share) {
+  if (!fake_cuda::skipped(share.guard)) return false;
+  for (unsigned looks = 0; !is_stopped(share); ++looks) detail::back_off(looks);
+  return true;
+}
+
 /// `part_at`: of an element's type, what a block does.
 template <class F>
 void run_blocks(const BoxReduce& share, unsigned blocks, F&& part_at) {
-  if (fake_cuda::skipped(share.guard)) {
-    for (unsigned looks = 0; !is_stopped(share); ++looks) detail::back_off(looks);
-    return;
-  }
+  if (gives_nothing(share)) return;
   with_element(share.type, [&](auto element) {
     for (unsigned block = 0; block < blocks; ++block) give(part_at(element, block));
     for (unsigned block = 0; block < blocks; ++block) {
@@ -72,10 +77,48 @@ void box_reduces(const fake_cuda::Dimensions& dimensions, void** arguments) {
              [&](auto element, unsigned block) { return part_of<decltype(element)>(all, block); });
 }
 
+/// Whatever a block gives at once is given before it waits for others.
+template <class T>
+bool run_row(const BoxReduces& all, unsigned blocks) {
+  for (std::uint32_t i = 0, given = 0; i < all.pieces; ++i) {
+    const auto part_at = [&](std::uint32_t call, unsigned block, std::uint32_t ahead) {
+      return BoxPart<T>(all.common, block, all.piece[call], block, ahead);
+    };
+    const std::uint32_t first = i;
+    for (const std::uint32_t end = given == i ? i + given_at_once<T>(all, i, 0) : given; given < end; ++given) {
+      give(part_at(given, 0, given - first));
+    }
+    for (unsigned block = 1; block < blocks; ++block) {
+      if (given_at_once<T>(all, i, block) != 0) give(part_at(i, block, 0));
+    }
+    for (unsigned block = 0; block < blocks; ++block) {
+      if (given_at_once<T>(all, i, block) != 0 && !take(part_at(i, block, 0))) return false;
+    }
+  }
+  return true;
+}
+
+void box_row(const fake_cuda::Dimensions& dimensions, void** arguments) {
+  const auto& all = *static_cast<const BoxReduces*>(arguments[0]);
+  if (gives_nothing(all.common)) return;
+  with_element(all.common.type, [&](auto element) { return run_row<decltype(element)>(all, dimensions.grid[0]); });
+}
+
 std::atomic<int> launches{0};
 
 CUfunc_st kernel{"box_reduce", 1, {sizeof(BoxReduce), 0, 0, 0}, &box_reduce};
 CUfunc_st kernel_of_several{"box_reduces", 1, {sizeof(BoxReduces), 0, 0, 0}, &box_reduces};
+CUfunc_st kernel_of_row{"box_row", 1, {sizeof(BoxReduces), 0, 0, 0}, &box_row};
+
+cudaError_t launch_several(CUfunc_st& function, BoxBlocks whose, const BoxReduce& common,
+                           std::span<const BoxPiece> pieces, int device, cudaStream_t stream) {
+  BoxReduces all;
+  const BoxGrid grid = grid_of(common, pieces, whose, all);
+  void* arguments[] = {&all};
+  launches.fetch_add(1, std::memory_order_relaxed);
+  const DeviceScope scope(device);
+  return cudaLaunchKernel(&function, dim3(grid.blocks), dim3(256), arguments, 0, stream);
+}
 
 }  // namespace
 
@@ -88,12 +131,11 @@ cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t s
 
 cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
                                cudaStream_t stream) {
-  BoxReduces all;
-  const BoxGrid grid = grid_of(common, pieces, all);
-  void* arguments[] = {&all};
-  launches.fetch_add(1, std::memory_order_relaxed);
-  const DeviceScope scope(device);
-  return cudaLaunchKernel(&kernel_of_several, dim3(grid.blocks), dim3(256), arguments, 0, stream);
+  return launch_several(kernel_of_several, BoxBlocks::of_each, common, pieces, device, stream);
+}
+
+cudaError_t launch_box_row(const BoxReduce& common, std::span<const BoxPiece> pieces, int device, cudaStream_t stream) {
+  return launch_several(kernel_of_row, BoxBlocks::same, common, pieces, device, stream);
 }
 
 cudaError_t load_reduce_kernels(int) { return cudaSuccess; }

@@ -313,10 +313,10 @@ void Handing::reduce_in_boxes() {
   std::vector<std::vector<BoxPiece>> pieces;
   if (!along_.empty()) pieces.resize(targets_.size());
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    pieces[i].push_back({all[i].from, all[i].to, call_.share(i).request.in.count()});
+    pieces[i].push_back({all[i].from, all[i].to, call_.share(i).request.in.count(), 0});
     for (const Along& one : along_) {
       const CollectiveRequest& request = one.call->share(i).request;
-      pieces[i].push_back({request.in.data, request.out.data, request.in.count()});
+      pieces[i].push_back({request.in.data, request.out.data, request.in.count(), 0});
     }
   }
   const detail::LockGuard whole(group_launches());

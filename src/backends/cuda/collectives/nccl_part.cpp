@@ -87,10 +87,9 @@ void NcclPart::hold(SourceLocation where) {
   hold({this}, ready, where);
 }
 
-void NcclPart::hold_by_kernel(SourceLocation where) {
-  row_ = detail::make_recycled<HeldRow>(ready, 1, where);
-  state_.store(State::held, std::memory_order_seq_cst);
-  if (over()) leave_row();
+void NcclPart::hold_by_kernel(std::span<NcclPart* const> parts, std::shared_ptr<StockEvent> before,
+                              SourceLocation where) {
+  enter_row(parts, detail::make_recycled<HeldRow>(std::move(before), parts.size(), where));
 }
 
 void NcclPart::hold_beside(const NcclPart& other, SourceLocation where) {
@@ -101,6 +100,10 @@ void NcclPart::hold_beside(const NcclPart& other, SourceLocation where) {
 void NcclPart::hold(const std::vector<NcclPart*>& parts, std::shared_ptr<StockEvent> before, SourceLocation where) {
   const auto row = detail::make_recycled<HeldRow>(std::move(before), parts.size(), where);
   parts.front()->queue_.wait_for_word(row->word(), row->count(), where);
+  enter_row(parts, row);
+}
+
+void NcclPart::enter_row(std::span<NcclPart* const> parts, const std::shared_ptr<HeldRow>& row) noexcept {
   for (NcclPart* const part : parts) {
     part->row_ = row;
     part->state_.store(State::held, std::memory_order_seq_cst);

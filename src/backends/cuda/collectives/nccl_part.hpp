@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/collectives/held_row.hpp"
@@ -67,12 +68,13 @@ class NcclPart {
 
   /// Puts a wait for this part alone into the stream; by who has the queue's DeferredParts, or by its submitter.
   void hold(SourceLocation where);
-  /// Instead of a wait a kernel stands in the stream, and ends when its word says so, if it has not before.
-  void hold_by_kernel(SourceLocation where);
   /// The same for one that comes behind what stands before `other`, a held one, and not behind that.
   void hold_beside(const NcclPart& other, SourceLocation where);
   /// One wait for several parts of a queue, the first first, behind `before`.
   static void hold(const std::vector<NcclPart*>& parts, std::shared_ptr<StockEvent> before, SourceLocation where);
+  /// Instead of a wait a kernel of all of them stands in the stream behind `before`, and ends when its word says so, if it has not before.
+  static void hold_by_kernel(std::span<NcclPart* const> parts, std::shared_ptr<StockEvent> before,
+                             SourceLocation where);
   /// Of a held one: behind what stands before the first one that was held with it.
   const std::shared_ptr<StockEvent>& before_row() const { return row_->before(); }
   /// Whether its stream has come to it, as far as anybody knows by now. A call of the driver's.
@@ -92,6 +94,7 @@ class NcclPart {
 
  private:
   friend class AllParts;
+  static void enter_row(std::span<NcclPart* const> parts, const std::shared_ptr<HeldRow>& row) noexcept;
   void leave_row() noexcept;
 
   CudaQueue& queue_;

@@ -34,6 +34,7 @@ void CudaQueue::submit_collective(const Command& command, detail::CollectivePart
   check_no_foreign_capture(collective, where);
   ensure_flag(where);
   if (part.call->launch() != nullptr && !skips_all()) return launch_collective(part, std::move(times), where);
+  RankBoxes::launch_gathered();
   // Commands of others may come behind it without a word to us.
   const bool known = handle_known_.load(std::memory_order_relaxed);
   const bool told = part.call->is_told();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "backends/cuda/collectives/nccl_calls.hpp"
@@ -34,12 +36,30 @@ constexpr std::uint64_t tags_of_processes = std::uint64_t{1} << 63;
 
 std::atomic<std::uint64_t> next_tag{tags_of_processes};
 
-/// The stream comes to the part, and then the kernel ends.
+/// Of a thread, in calls that are one unit.
+struct Gathers {
+  int depth = 0;
+  RankBoxes* boxes = nullptr;  ///< where it has gathered last; of a communicator of the unit
+};
+constinit thread_local Gathers gathers;
+
+bool meets(const detail::CollectiveOperand& a, const detail::CollectiveOperand& b) {
+  return a.data < b.data + b.count() * b.layout.element_bytes && b.data < a.data + a.count() * a.layout.element_bytes;
+}
+bool are_apart(const detail::CollectiveRequest& a, const detail::CollectiveRequest& b) {
+  return !meets(a.out, b.out) && !meets(a.out, b.in) && !meets(a.in, b.out);
+}
+
+/// The stream comes to the part, and to those of the next ones, which have the same kernel; and then that ends.
 class KernelEnd final : public Reached, public detail::Recycled<KernelEnd> {
  public:
   KernelEnd(detail::CollectiveCall& call, std::shared_ptr<NcclPart> part, std::shared_ptr<StockEvent> end,
-            std::shared_ptr<std::atomic<bool>> spoiled)
-      : call_(call), part_(std::move(part)), end_(std::move(end)), spoiled_(std::move(spoiled)) {}
+            std::shared_ptr<std::atomic<bool>> spoiled, std::unique_ptr<KernelEnd> next)
+      : call_(call),
+        part_(std::move(part)),
+        end_(std::move(end)),
+        spoiled_(std::move(spoiled)),
+        next_(std::move(next)) {}
 
   cudaError_t ask() noexcept override {
     if (!has_come_) {
@@ -59,18 +79,21 @@ class KernelEnd final : public Reached, public detail::Recycled<KernelEnd> {
       move.fail(std::string("CUDA says: ") + cudaGetErrorString(answer));
     }
     call_->look_again();
+    if (next_ != nullptr) next_->reached(answer);
   }
 
  private:
   void come(cudaError_t answer) noexcept {
     has_come_ = true;
     note_arrival(call_->parts()[0], answer);
+    if (next_ != nullptr) next_->come(answer);
   }
 
   const CallRef call_;
   const std::shared_ptr<NcclPart> part_;
   const std::shared_ptr<StockEvent> end_;
   const std::shared_ptr<std::atomic<bool>> spoiled_;
+  const std::unique_ptr<KernelEnd> next_;
   bool has_come_ = false;
 };
 
@@ -130,42 +153,113 @@ bool RankBoxes::suit(const detail::CollectiveRequest& request) const {
   return open_.load(std::memory_order_acquire) && fits_boxes(request);
 }
 
+void RankBoxes::gather() noexcept { ++gathers.depth; }
+
+void RankBoxes::give_out() noexcept {
+  --gathers.depth;
+  launch_gathered();
+}
+
+void RankBoxes::launch_gathered() noexcept {
+  RankBoxes* const boxes = std::exchange(gathers.boxes, nullptr);
+  if (boxes == nullptr) return;
+  const detail::LockGuard guard(boxes->mutex_);
+  if (boxes->row_by_ == &gathers) boxes->launch_row();
+}
+
 void RankBoxes::launch(detail::CollectiveCall& call, const Place& place) {
-  const detail::CollectiveShare share = call.share(0);
-  const SourceLocation where = share.where;
+  // Ranks that do not gather have one order of all communicators' kernels.
+  if (gathers.boxes != this) launch_gathered();
+  const detail::CollectiveRequest& request = call.share(0).request;
+  const bool gathered = gathers.depth > 0 && place.part->times == nullptr && !needs_staging(request.in, true) &&
+                        !needs_staging(request.out, true);
+  const detail::LockGuard guard(mutex_);
+  if (!row_.empty() && !(gathered && joins_row(call, place))) launch_row();
+  Share share{CallRef(call), place.part, {request.in.data, request.out.data, request.in.count(), call.launch()->key}};
+  if (!gathered) return enter({&share, 1}, place);
+  row_.push_back(std::move(share));
+  if (row_.size() > 1) return;
+  row_place_.emplace(place);
+  row_by_ = &gathers;
+  gathers.boxes = this;
+}
+
+bool RankBoxes::joins_row(const detail::CollectiveCall& call, const Place& place) const {
+  if (row_by_ != &gathers || row_.size() == most_box_parts) return false;
+  const Place& first = *row_place_;
+  if (&place.queue != &first.queue || place.stream != first.stream || place.guard.failed_at != first.guard.failed_at ||
+      place.guard.place != first.guard.place) {
+    return false;
+  }
+  const detail::CollectiveRequest& request = call.share(0).request;
+  const BoxReduce mine = box_reduce_of(request), others = box_reduce_of(row_.front().call->share(0).request);
+  return mine.type == others.type && mine.operation == others.operation &&
+         std::all_of(row_.begin(), row_.end(),
+                     [&](const Share& one) { return are_apart(request, one.call->share(0).request); });
+}
+
+/// Their calls are made: what goes wrong is theirs.
+void RankBoxes::launch_row() noexcept {
+  try {
+    enter(row_, *row_place_);
+  } catch (const std::exception& error) {
+    for (const Share& one : row_) {
+      note_arrival(one.call->parts()[0], cudaSuccess);
+      one.call->launch()->move->fail(error.what());
+      one.call->look_again();
+    }
+  }
+  row_.clear();
+  row_place_.reset();
+  row_by_ = nullptr;
+}
+
+void RankBoxes::enter(std::span<const Share> shares, const Place& place) {
+  const detail::CollectiveShare first = shares.front().call->share(0);
+  const SourceLocation where = first.where;
   CudaQueue& queue = place.queue;
   CudaDevice& device = queue.device();
-  NcclPart& part = *place.part;
   const RoomCall room;
   const DeviceScope scope(device.index());
-  const detail::LockGuard guard(mutex_);
   const bool known = last_.end != nullptr && last_.stands_in(queue);
-  const bool timed = part.times != nullptr;
-  part.mark(known && place.behind_collective && !timed ? last_.end : queue.mark_place(timed, where));
+  const bool timed = place.part->times != nullptr;
+  const auto before = known && place.behind_collective && !timed ? last_.end : queue.mark_place(timed, where);
+  for (const Share& one : shares) one.part->mark(before);
   if (last_.end != nullptr && !known) wait_in(place.stream, last_.end->get(), device.index(), where);
   auto end = detail::make_recycled<StockEvent>(device, timed, where);
   const cudaEvent_t event = end->get();
-  std::unique_ptr<Reached> reached = std::make_unique<KernelEnd>(call, place.part, end, spoiled_);
+  std::array<NcclPart*, most_box_parts> parts;
+  std::unique_ptr<KernelEnd> ends;
+  for (std::size_t i = shares.size(); i-- > 0;) {
+    parts[i] = shares[i].part.get();
+    ends = std::make_unique<KernelEnd>(*shares[i].call, shares[i].part, end, spoiled_, std::move(ends));
+  }
+  std::unique_ptr<Reached> reached = std::move(ends);
+  BoxReduce job = box_reduce_of(first.request);
   Staging staging(where);
-  const auto [from, to] = staging.bring_in(queue, share);
-  part.hold_by_kernel(where);
-  BoxReduce job = box_reduce_of(share.request);
+  if (shares.size() == 1) std::tie(job.from, job.to) = staging.bring_in(queue, first);
+  NcclPart::hold_by_kernel(std::span(parts).first(shares.size()), before, where);
   std::copy(std::begin(boxes_), std::end(boxes_), job.boxes);
   job.rank = rank_;
   job.ranks = ranks_;
-  job.stop = &part.row().word().reached;
-  job.stop_at = part.row().count();
-  job.key = call.launch()->key;
+  job.stop = &parts[0]->row().word().reached;
+  job.stop_at = parts[0]->row().count();
+  job.key = shares[0].piece.key;
   job.guard = place.guard;
-  job.from = from;
-  job.to = to;
-  check(launch_box_reduce(job, device.index(), place.stream), reducing, queue.label(), where);
+  check(launch(job, shares, device.index(), place.stream), reducing, queue.label(), where);
   staging.take_out();
   check(record_in(place.stream, event, device.index()), reducing, queue.label(), where);
-  if (timed) part.times->set(part.ready, end);
+  if (timed) place.part->times->set(before, end);
   last_ = {tag_, false, std::move(end), &queue, queue.owner()};
   queue.note_end_of_collective();
-  Poller::instance().add(&part, device.index(), event, reached);
+  Poller::instance().add(parts[0], device.index(), event, reached);
+}
+
+cudaError_t RankBoxes::launch(const BoxReduce& job, std::span<const Share> shares, int device, cudaStream_t stream) {
+  if (shares.size() == 1) return launch_box_reduce(job, device, stream);
+  std::array<BoxPiece, most_box_parts> pieces;
+  std::transform(shares.begin(), shares.end(), pieces.begin(), [](const Share& one) { return one.piece; });
+  return launch_box_row(job, std::span(pieces).first(shares.size()), device, stream);
 }
 
 }  // namespace weir::cuda

@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include <weir/detail/device_code.hpp>
 
@@ -44,11 +47,29 @@ class RankBoxes {
   /// Puts the kernel of this rank into the stream, behind that of its call before. It ends when all ranks' have come, or when the part is
   /// let go. By one thread at a time. Throws weir::Error before the kernel is there.
   void launch(detail::CollectiveCall& call, const Place& place);
+
+  /// This thread makes calls that are one unit, up to give_out(). Those in a row in one stream get one kernel, which waits for
+  /// the other ranks' of each, one after the other: their ranks need not group alike. Any communicator's boxes.
+  static void gather() noexcept;
+  static void give_out() noexcept;
+  /// The kernel of those that this thread has gathered so far, before something else comes behind them.
+  static void launch_gathered() noexcept;
+
   /// A kernel ended before all ranks' had come: nobody may use them any more.
   bool spoiled() const { return spoiled_->load(std::memory_order_acquire); }
 
  private:
+  struct Share {
+    CallRef call;
+    std::shared_ptr<NcclPart> part;
+    BoxPiece piece;  ///< where the elements lie, unless they are staged
+  };
   bool exchange(const FirstCaller& opener, void* box, SourceLocation where);
+  bool joins_row(const detail::CollectiveCall& call, const Place& place) const WEIR_NEEDS(mutex_);
+  void launch_row() noexcept WEIR_NEEDS(mutex_);
+  /// One kernel of all of them, in their order.
+  void enter(std::span<const Share> shares, const Place& place) WEIR_NEEDS(mutex_);
+  static cudaError_t launch(const BoxReduce& job, std::span<const Share> shares, int device, cudaStream_t stream);
 
   const std::uint64_t tag_;
   const std::shared_ptr<std::atomic<bool>> spoiled_ = std::make_shared<std::atomic<bool>>(false);
@@ -59,6 +80,10 @@ class RankBoxes {
 
   detail::Mutex mutex_;
   LastHanded::OfDevice last_ WEIR_GUARDED_BY(mutex_);
+  // What a thread has gathered.
+  std::vector<Share> row_ WEIR_GUARDED_BY(mutex_);
+  std::optional<Place> row_place_ WEIR_GUARDED_BY(mutex_);  ///< of its first
+  const void* row_by_ WEIR_GUARDED_BY(mutex_) = nullptr;    ///< the thread
 };
 
 }  // namespace weir::cuda

@@ -9,6 +9,7 @@
 #include "backends/cuda/collectives/call_order.hpp"
 #include "backends/cuda/collectives/nccl_part.hpp"
 #include "backends/cuda/collectives/nccl_ranks.hpp"
+#include "backends/cuda/collectives/rank_boxes.hpp"
 #include "backends/cuda/collectives/stream_order.hpp"
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/cuda_error.hpp"
@@ -120,6 +121,9 @@ class CopyLanes {
 };
 
 }  // namespace
+
+void RankTransport::gather() noexcept { RankBoxes::gather(); }
+void RankTransport::give_out() noexcept { RankBoxes::give_out(); }
 
 void tell_when_over(CudaQueue& lane, detail::CollectiveCall& call, const std::shared_ptr<detail::RankMove>& move,
                     SourceLocation where) {

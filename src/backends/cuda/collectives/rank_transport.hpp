@@ -24,6 +24,8 @@ class RankTransport final : public detail::CopyingTransport {
   }
   void run(detail::CollectiveCall&, std::size_t) override {}  // the core does it
   void let_go(detail::CollectivePart& part) noexcept override;
+  void gather() noexcept override;
+  void give_out() noexcept override;
   /// Makes the streams that copies go through.
   void start(SourceLocation where) override;
   void copy(detail::CollectiveCall& call, std::span<const detail::RankCopy> copies,

@@ -38,47 +38,84 @@ __device__ bool gives_nothing(const BoxReduce& share) {
   return true;
 }
 
-template <class T>
-__device__ void reduce_part(const BoxPart<T>& part) {
-  const BoxReduce& share = part.share;
-  // Each begins with the next rank: none is written to by all at once.
-  for (std::uint32_t step = 1; step < share.ranks; ++step) {
-    T* const there = part.elements((share.rank + step) % share.ranks, share.rank);
-    for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) there[i] = part.from[i];
+/// Of so many calls in a row; part_at(i) is the i-th. False: nobody is to wait for what has not come.
+template <class F>
+__device__ bool reduce_parts(const BoxReduce& share, std::uint32_t calls, F&& part_at) {
+  for (std::uint32_t at = 0; at < calls; ++at) {
+    const auto part = part_at(at);
+    // Each begins with the next rank: none is written to by all at once.
+    for (std::uint32_t step = 1; step < share.ranks; ++step) {
+      auto* const there = part.elements((share.rank + step) % share.ranks, share.rank);
+      for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) there[i] = part.from[i];
+    }
   }
   __syncthreads();
-  bool come = true;
-  const std::uint32_t other = threadIdx.x;
-  if (other < share.ranks && other != share.rank) {
+  const std::uint32_t marks = calls * share.ranks;
+  for (std::uint32_t i = threadIdx.x; i < marks; i += blockDim.x) {
+    const std::uint32_t other = i % share.ranks;
+    if (other == share.rank) continue;
+    const auto part = part_at(i / share.ranks);
     Mark(part.come(other, share.rank)).store(part.called(), ::cuda::memory_order_release);
+  }
+  bool come = true;
+  for (std::uint32_t i = threadIdx.x; i < marks && come; i += blockDim.x) {
+    const std::uint32_t other = i % share.ranks;
+    if (other == share.rank) continue;
+    const auto part = part_at(i / share.ranks);
     come = wait_for(part.come(share.rank, other), part.called(), share);
   }
-  if (__syncthreads_and(come) == 0) return;
-  for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) part.to[i] = reduced(part, i);
-  if (threadIdx.x == 0) part.head(share.rank).calls = part.call;
+  if (__syncthreads_and(come) == 0) return false;
+  for (std::uint32_t at = 0; at < calls; ++at) {
+    const auto part = part_at(at);
+    for (std::uint32_t i = threadIdx.x; i < part.count; i += blockDim.x) part.to[i] = reduced(part, i);
+  }
+  __syncthreads();  // the number of the last call is read by all
+  if (threadIdx.x == 0) part_at(0).head(share.rank).calls += calls;
+  return true;
 }
 
 template <class T>
 __global__ void box_reduce(const __grid_constant__ BoxReduce share) {
-  if (!gives_nothing(share)) reduce_part(BoxPart<T>(share, blockIdx.x));
+  if (gives_nothing(share)) return;
+  const BoxPart<T> part(share, blockIdx.x);
+  reduce_parts(share, 1, [&](std::uint32_t) { return part; });
 }
 
 template <class T>
 __global__ void box_reduces(const __grid_constant__ BoxReduces all) {
-  if (!gives_nothing(all.common)) reduce_part(part_of<T>(all, blockIdx.x));
+  if (gives_nothing(all.common)) return;
+  const BoxPart<T> part = part_of<T>(all, blockIdx.x);
+  reduce_parts(all.common, 1, [&](std::uint32_t) { return part; });
+}
+
+template <class T>
+__global__ void box_row(const __grid_constant__ BoxReduces all) {
+  if (gives_nothing(all.common)) return;
+  for (std::uint32_t first = 0; first < all.pieces;) {
+    const std::uint32_t calls = given_at_once<T>(all, first, blockIdx.x);
+    const bool is_done = calls == 0 || reduce_parts(all.common, calls, [&](std::uint32_t i) {
+                           return BoxPart<T>(all.common, blockIdx.x, all.piece[first + i], blockIdx.x, i);
+                         });
+    if (!is_done) return;
+    first += calls == 0 ? 1 : calls;
+    __syncthreads();  // the number of the last call was written by one
+  }
 }
 
 constexpr int types = static_cast<int>(NcclType::bf16) + 1;
 constexpr int most_devices = 64;
 /// Of the devices that were started.
-enum Calls { one, several, ways };
+enum Calls { one, several, row, ways };
 CUfunction functions[most_devices][ways][types];
 
 const void* kernel_of(Calls calls, NcclType type) {
   return with_element(type, [&](auto element) {
     using T = decltype(element);
-    return calls == one ? reinterpret_cast<const void*>(&box_reduce<T>)
-                        : reinterpret_cast<const void*>(&box_reduces<T>);
+    switch (calls) {
+      case several: return reinterpret_cast<const void*>(&box_reduces<T>);
+      case row: return reinterpret_cast<const void*>(&box_row<T>);
+      default: return reinterpret_cast<const void*>(&box_reduce<T>);
+    }
   });
 }
 
@@ -107,8 +144,14 @@ cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t s
 cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
                                cudaStream_t stream) {
   BoxReduces all;
-  const BoxGrid grid = grid_of(common, pieces, all);
+  const BoxGrid grid = grid_of(common, pieces, BoxBlocks::of_each, all);
   return launch(several, common.type, grid, &all, device, stream);
+}
+
+cudaError_t launch_box_row(const BoxReduce& common, std::span<const BoxPiece> pieces, int device, cudaStream_t stream) {
+  BoxReduces all;
+  const BoxGrid grid = grid_of(common, pieces, BoxBlocks::same, all);
+  return launch(row, common.type, grid, &all, device, stream);
 }
 
 cudaError_t load_reduce_kernels(int device) {

@@ -15,11 +15,14 @@
 namespace weir::cuda {
 
 /// Each rank has a box on its device, which all ranks write to; zeroed when it is made, and changed by these kernels alone. A block
-/// of a kernel has a part of the box for itself: the number of its last call, and for every second call the elements of each rank and
-/// whether they have come. A rank gives those of a call once all others have given those of the one before, so that two are enough.
+/// of a kernel has a part of the box for itself: the number of its last call, and for each of some calls in turn the elements of each rank
+/// and whether they have come. A rank gives those of a call once it is through with the one so many before, most_ahead for the first
+/// block of a row and one for all others. All others have given those of that one then, and are through with the one twice as many
+/// before: room for twice as many is enough.
 constexpr std::size_t most_box_ranks = 8;
 constexpr std::size_t box_part_bytes = 8192;  ///< that one rank gives one block
 constexpr std::size_t most_box_parts = 32;
+constexpr std::uint32_t most_ahead = 16;
 constexpr std::size_t most_box_bytes = most_box_parts * box_part_bytes;
 
 /// One rank's share.
@@ -41,14 +44,15 @@ struct BoxReduce {
   NcclOperation operation;
 };
 
-/// What one of several calls has of a kernel, in blocks of its own.
+/// What one of several calls has of a kernel.
 struct BoxPiece {
   const void* from;
   void* to;  ///< may be the same
   std::size_t count;
+  std::uint32_t key;
 };
 struct BoxReduces {
-  BoxReduce common;  ///< but for its elements
+  BoxReduce common;  ///< but for its elements and its key
   std::uint32_t pieces;
   BoxPiece piece[most_box_parts];
 };
@@ -56,9 +60,12 @@ struct BoxReduces {
 /// Folded in the order of ranks. The ranks of a call are launched with nothing between them that
 /// may wait for one, and a device has one call at a time: the next one comes behind it.
 cudaError_t launch_box_reduce(const BoxReduce& share, int device, cudaStream_t stream);
-/// The same for several calls at once, whose blocks fit one box. None of them writes what another one has.
+/// The same for several calls at once, each in blocks of its own, which fit one box. None of them writes what another one has.
 cudaError_t launch_box_reduces(const BoxReduce& common, std::span<const BoxPiece> pieces, int device,
                                cudaStream_t stream);
+/// Several calls in the same blocks: to the other ranks' kernels they are as if each had one of its own. At most most_box_parts, and none of
+/// them writes what another one has.
+cudaError_t launch_box_row(const BoxReduce& common, std::span<const BoxPiece> pieces, int device, cudaStream_t stream);
 /// Loads all of them for the device, which is current, so that no first launch has to wait for running kernels (R66).
 cudaError_t load_reduce_kernels(int device);
 

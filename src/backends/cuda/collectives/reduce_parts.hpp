@@ -15,51 +15,60 @@
 
 namespace weir::cuda {
 
-/// What a block has of a box, before the elements.
-struct BoxHead {
+/// What a block has of a box: this, whether elements have come, and then the elements.
+struct alignas(64) BoxHead {
   std::uint32_t calls;
-  std::uint64_t come[2][most_box_ranks];  ///< the call, once the rank's elements are there
 };
-constexpr std::size_t box_head_bytes = 256;
-static_assert(sizeof(BoxHead) <= box_head_bytes);
-WEIR_KERNEL constexpr std::size_t block_bytes(std::size_t ranks) { return box_head_bytes + 2 * ranks * box_part_bytes; }
+WEIR_KERNEL constexpr std::uint32_t calls_in_turn(std::size_t block) { return block == 0 ? 2 * most_ahead : 2; }
+WEIR_KERNEL constexpr std::size_t box_head_bytes(std::size_t block) {
+  return sizeof(BoxHead) + calls_in_turn(block) * most_box_ranks * sizeof(std::uint64_t);
+}
+/// Where a block's part begins.
+WEIR_KERNEL constexpr std::size_t block_offset(std::size_t block, std::size_t ranks) {
+  if (block == 0) return 0;
+  const std::size_t first = box_head_bytes(0) + calls_in_turn(0) * ranks * box_part_bytes;
+  return first + (block - 1) * (box_head_bytes(1) + calls_in_turn(1) * ranks * box_part_bytes);
+}
 
 /// What one block does of a call.
 template <class T>
 struct BoxPart {
   WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block)
-      : BoxPart(its_share, its_block, {its_share.from, its_share.to, its_share.count}, its_block) {}
-  /// `at`: which of the piece's blocks it is.
-  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block, const BoxPiece& piece, std::size_t at)
-      : share(its_share), block(its_block) {
+      : BoxPart(its_share, its_block, {its_share.from, its_share.to, its_share.count, its_share.key}, its_block) {}
+  /// `at`: which of the piece's blocks it is. `ahead`: how many calls before it the block has yet to be through with.
+  WEIR_KERNEL BoxPart(const BoxReduce& its_share, std::size_t its_block, const BoxPiece& piece, std::size_t at,
+                      std::uint32_t ahead = 0)
+      : share(its_share), block(its_block), key(piece.key) {
     const std::size_t left = piece.count - at * most;
     count = static_cast<std::uint32_t>(left < most ? left : most);
     from = static_cast<const T*>(piece.from) + at * most;
     to = static_cast<T*>(piece.to) + at * most;
-    call = head(share.rank).calls + 1;
+    call = head(share.rank).calls + 1 + ahead;
   }
   WEIR_KERNEL BoxHead& head(std::uint32_t whose) const { return *reinterpret_cast<BoxHead*>(begin(whose)); }
   /// In the box of one rank what another one gives it.
   WEIR_KERNEL T* elements(std::uint32_t whose, std::uint32_t by) const {
-    return reinterpret_cast<T*>(begin(whose) + box_head_bytes + (call % 2 * share.ranks + by) * box_part_bytes);
+    return reinterpret_cast<T*>(begin(whose) + box_head_bytes(block) + (turn() * share.ranks + by) * box_part_bytes);
   }
   /// Whether what a rank gives is there: then it is called().
   WEIR_KERNEL std::uint64_t& come(std::uint32_t whose, std::uint32_t by) const {
-    return head(whose).come[call % 2][by];
+    return reinterpret_cast<std::uint64_t*>(begin(whose) + sizeof(BoxHead))[turn() * most_box_ranks + by];
   }
-  WEIR_KERNEL std::uint64_t called() const { return std::uint64_t{share.key} << 32 | call; }
+  WEIR_KERNEL std::uint64_t called() const { return std::uint64_t{key} << 32 | call; }
 
   static constexpr std::size_t most = box_part_bytes / sizeof(T);
   const BoxReduce& share;
   std::size_t block;
+  std::uint32_t key;
   std::uint32_t count;
   const T* from;
   T* to;
   std::uint32_t call;
 
  private:
+  WEIR_KERNEL std::size_t turn() const { return call % calls_in_turn(block); }
   WEIR_KERNEL char* begin(std::uint32_t whose) const {
-    return static_cast<char*>(share.boxes[whose]) + block * block_bytes(share.ranks);
+    return static_cast<char*>(share.boxes[whose]) + block_offset(block, share.ranks);
   }
 };
 
@@ -73,6 +82,13 @@ WEIR_KERNEL BoxPart<T> part_of(const BoxReduces& all, std::size_t block) {
     if (at < blocks) return BoxPart<T>(all.common, block, all.piece[i], at);
     at -= blocks;
   }
+}
+
+/// Of a row: of how many of its calls from the i-th on the block gives at once. 0: it has nothing of the i-th one.
+template <class T>
+WEIR_KERNEL std::uint32_t given_at_once(const BoxReduces& row, std::uint32_t i, std::size_t block) {
+  if (block != 0) return block * BoxPart<T>::most < row.piece[i].count ? 1 : 0;
+  return row.pieces - i < most_ahead ? row.pieces - i : most_ahead;
 }
 
 /// What elements are folded as: sums of integers wrap, and short floats are folded as float and rounded each time.
@@ -145,7 +161,7 @@ auto with_element(NcclType type, F&& f) {
   }
 }
 
-inline std::size_t box_bytes(std::size_t ranks) { return most_box_parts * block_bytes(ranks); }
+inline std::size_t box_bytes(std::size_t ranks) { return block_offset(most_box_parts, ranks); }
 
 /// How many elements one block has at most.
 inline std::size_t part_elements(const BoxReduce& share) {
@@ -159,14 +175,16 @@ struct BoxGrid {
   unsigned blocks = 0;
   std::size_t of_block = 0;
 };
-inline BoxGrid grid_of(BoxReduce common, std::span<const BoxPiece> pieces, BoxReduces& all) {
+enum class BoxBlocks : bool { of_each, same };
+inline BoxGrid grid_of(BoxReduce common, std::span<const BoxPiece> pieces, BoxBlocks whose, BoxReduces& all) {
   BoxGrid grid;
   all.common = common;
   all.pieces = static_cast<std::uint32_t>(pieces.size());
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     all.piece[i] = pieces[i];
     common.count = pieces[i].count;
-    grid.blocks += blocks_of(common);
+    const unsigned blocks = blocks_of(common);
+    grid.blocks = whose == BoxBlocks::same ? std::max(grid.blocks, blocks) : grid.blocks + blocks;
     grid.of_block = std::max(grid.of_block, std::min(common.count, part_elements(common)));
   }
   return grid;
