@@ -1,4 +1,6 @@
 // The consumer's side of a queue: running records in order, parking on waits, helping, failing.
+#include <sched.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -277,8 +279,10 @@ bool CpuQueue::help(std::uint64_t sequence, Runner& runner) {
   for (int depth = 0; depth < 64; ++depth) {
     if (queue->try_acquire()) {
       pool_.note_host();
+      pool_.note_host_core(sched_getcpu());
       const RunningScope scope;
       queue->run(runner, sequence, false);
+      pool_.note_host_core(-1);
       return true;
     }
     if (queue->help_told()) return true;
@@ -317,7 +321,9 @@ void CpuQueue::run_for_host(std::uint64_t sequence) {
     return;
   }
   Runner runner;
+  pool_.note_host_core(sched_getcpu());
   run(runner, sequence, false);
+  pool_.note_host_core(-1);
 }
 
 void CpuQueue::wait_until(std::uint64_t sequence) {

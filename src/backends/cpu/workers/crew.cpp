@@ -169,6 +169,18 @@ void Crew::mark_helped() {
   }
 }
 
+cpu_set_t Crew::cores_of_others(const Member& but) const {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const Member& member : members_) {
+    if (&member == &but || member.thread.load(std::memory_order_relaxed) <= 0) continue;
+    if (member.asleep.load(std::memory_order_relaxed) || member.blocked.load(std::memory_order_relaxed)) continue;
+    const int core = member.core.load(std::memory_order_relaxed);
+    if (core >= 0) CPU_SET(static_cast<std::size_t>(core), &cores);
+  }
+  return cores;
+}
+
 void Crew::send_away(int count) {
   for (std::size_t i = members_.size(); i-- > 0 && count > 0;) {
     Member& member = members_[i];

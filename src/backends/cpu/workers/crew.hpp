@@ -1,6 +1,7 @@
 // Who works in a pool: which of the workers compute and which are held up inside a command, told by their threads' clocks.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <array>
@@ -25,6 +26,7 @@ struct alignas(64) Member {
   std::atomic<std::uint32_t> steps{0};          ///< the worker's: things begun
   std::atomic<const CpuQueue*> queue{nullptr};  ///< the worker's: what it took last; released for the monitor
   std::atomic<std::uint32_t> naps{0};       ///< the worker's: how often it slept for other reasons than its commands'
+  std::atomic<int> core{-1};                ///< the worker's: where it began its last turn
   std::atomic<bool> awaits_helpers{false};  ///< the worker's: of its loop, nothing of which is left for itself
   clockid_t clock = 0;                      ///< written before `thread`
   WorkerPool* pool = nullptr;               ///< written before its thread starts
@@ -74,6 +76,9 @@ class Crew {
   void unblock(Member& member) {
     if (member.blocked.exchange(false, std::memory_order_relaxed)) blocked_.fetch_sub(1, std::memory_order_relaxed);
   }
+
+  /// The cores where those that are at work began their last turns, but for that worker's own.
+  cpu_set_t cores_of_others(const Member& but) const;
 
   // For the monitor alone.
 

@@ -10,6 +10,7 @@
 #include "back_off.hpp"
 #include "backend.hpp"
 #include "backends/cpu/streams/cpu_queue.hpp"
+#include "backends/cpu/workers/cores.hpp"
 #include "backends/cpu/workers/topology.hpp"
 
 namespace weir::cpu {
@@ -28,7 +29,10 @@ constexpr auto cheap_turn = std::chrono::nanoseconds(1'000);  ///< that part of 
 constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
 constexpr std::int64_t soon = 50'000;  ///< nanoseconds in which a worker with brief turns comes back
 constexpr int most_signs = 4;          ///< one sweep that differs from those before says little
-constexpr int turns_of_a_sweep = 16;   ///< in a wide pool, where to count what is ready costs more than a turn
+constexpr auto long_sweep =
+    std::chrono::microseconds(300);  ///< a look at the others' cores costs less than a hundredth of it
+constexpr auto least_stay = std::chrono::milliseconds(5);  ///< on a core
+constexpr int turns_of_a_sweep = 16;  ///< in a wide pool, where to count what is ready costs more than a turn
 constexpr auto host_presence =
     std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
 constexpr auto extra_worker_patience = std::chrono::milliseconds(100);
@@ -192,13 +196,16 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
     if (turns == 0 ? ready_.any_for_certain() : ready_.any_at(place.home)) call_worker();
     runner.note_queue(*queue);
     member.note_progress();
+    member.core.store(sched_getcpu(), std::memory_order_relaxed);
     commands += queue->run_popped(runner);
     ++turns;
     if (member.blocked.load(std::memory_order_relaxed)) crew_.unblock(member);
     if (member.leave.load(std::memory_order_relaxed)) return true;
   }
   if (turns == 0) return runner.joins_loops() && loops_.any() && help_loop(runner);
-  const auto spent = Clock::now() - begin;
+  const auto now = Clock::now();
+  const auto spent = now - begin;
+  if (spent >= long_sweep && !wide()) leave_shared_core(member, nanoseconds(now));
   const bool cheap = spent < static_cast<std::int64_t>(commands) * cheap_command + turns * cheap_turn;
   // Since the sweep before: a host that waits for each of its commands takes its turn in between.
   const std::uint32_t turns_now = host_turns_.load(std::memory_order_relaxed);
@@ -207,6 +214,24 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
   const int most = wide() ? most_looks : most_looks_of_narrow;
   patience = cheap && fed ? std::min(std::max(2 * patience, usual_looks), most) : 0;
   return true;
+}
+
+/// Beside a busy program the system may leave two of a pool's threads on one core, and the other core to that program: each core has as many
+/// threads as the other, give or take one. But the pool would have three halves of a core if its threads were apart.
+void WorkerPool::leave_shared_core(const Member& member, std::int64_t now) {
+  std::int64_t again = moves_again_.load(std::memory_order_relaxed);
+  const int core = sched_getcpu();
+  if (now < again || core < 0) return;
+  cpu_set_t taken = crew_.cores_of_others(member);
+  if (const int host = host_core_.load(std::memory_order_relaxed); host >= 0) {
+    CPU_SET(static_cast<std::size_t>(host), &taken);
+  }
+  // One at a time: two that share a core would both go where the other one goes.
+  if (!CPU_ISSET(static_cast<std::size_t>(core), &taken) ||
+      !moves_again_.compare_exchange_strong(again, now + least_stay.count(), std::memory_order_relaxed)) {
+    return;
+  }
+  move_off(taken);
 }
 
 /// Whether a host thread goes on feeding streams that wait for each other by turns, so that the worker ends its sweep: each of

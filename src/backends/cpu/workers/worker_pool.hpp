@@ -57,6 +57,8 @@ class WorkerPool {
 
   /// A host thread lists or runs queues: it uses a core itself, and may be about to run what is ready.
   void note_host() { host_turns_.store(host_turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  /// Of a host thread that is about to run what it waits for: its core; -1 once it has.
+  void note_host_core(int core) { host_core_.store(core, std::memory_order_relaxed); }
   /// A host thread that waited gives its core up.
   void host_sleeps();
 
@@ -78,6 +80,7 @@ class WorkerPool {
   int most_spinners() const { return wide() && !cheap_.load(std::memory_order_relaxed) ? std::max(1, width_ / 4) : 1; }
   bool wide() const { return ready_.sharded(); }
   bool sleep(Sleepers::Bed& bed, Member& member);
+  void leave_shared_core(const Member& member, std::int64_t now);
   /// Workers that are awake and not held up inside a command: they use a core.
   int awake() const {
     return std::max(alive_.load(std::memory_order_relaxed) - sleepers_.count() - crew_.blocked(), 0);
@@ -116,6 +119,8 @@ class WorkerPool {
   alignas(64) std::atomic<std::int64_t> soon_{0};  ///< until then a worker with such turns will probably look again
 
   alignas(64) std::atomic<std::uint32_t> host_turns_{0};  ///< a lost increment does no harm
+  std::atomic<int> host_core_{-1};
+  std::atomic<std::int64_t> moves_again_{0};  ///< until then none of its workers chooses a core
   std::atomic<std::uint32_t> seen_host_turns_{0};
   std::atomic<std::int64_t> host_seen_{0};  ///< when host_turns_ was last seen to have changed, in nanoseconds
 
