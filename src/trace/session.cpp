@@ -62,6 +62,30 @@ void describe(std::span<const Region> uses, Tape::Writer& writer, TapeRecord& re
   record.arguments = writer.arguments(std::span(all, uses.size()));
 }
 
+/// Whether the launch tells what the last one of this thread told, but for when it was and how many elements it has.
+bool is_like(const weir::Command& command, const Launch& launch, const Tape::Writer::LastLaunch& last) {
+  if (command.where.file_name() != last.file || command.where.line() != last.line || command.stream != last.stream ||
+      launch.kernel->name.data() != last.kernel || launch.name != nullptr || command.thread != last.thread ||
+      command.uses.size() != last.count || !command.behind.empty()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < last.count; ++i) {
+    if (bytes_of(command.uses[i]) != last.all[i].bytes || command.uses[i].access != last.all[i].access) return false;
+  }
+  return true;
+}
+void note_launch(const weir::Command& command, const Launch& launch, Tape::Writer& writer) {
+  if (launch.name != nullptr || command.uses.size() > Tape::Writer::LastLaunch::most) return;
+  Tape::Writer::LastLaunch& last = writer.note_launch();
+  last.file = command.where.file_name();
+  last.line = command.where.line();
+  last.stream = command.stream;
+  last.kernel = launch.kernel->name.data();
+  last.thread = command.thread;
+  last.count = command.uses.size();
+  for (std::size_t i = 0; i < last.count; ++i) last.all[i] = {bytes_of(command.uses[i]), command.uses[i].access};
+}
+
 Lane lane_of(const Copy& copy) {
   const bool to_device = copy.to_kind == MemoryKind::device;
   const bool from_device = copy.from_kind == MemoryKind::device;
@@ -237,8 +261,13 @@ class Session::State final : public Observer {
   void submitted(const weir::Command& command) override {
     if (command.stream == 0) return;  // memory of the host
     Tape::Writer& writer = tape_.writer();
-    TapeRecord& record = writer.next();
     const std::int64_t begin = nanoseconds(command.called());
+    const auto* const launch = std::get_if<Launch>(&command.op);
+    if (launch != nullptr && is_like(command, *launch, writer.last_launch()) &&
+        writer.add_again(command.id, begin, launch->extent.count())) {
+      return measure_some(command.id, begin);
+    }
+    TapeRecord& record = writer.next();
     record.begin = begin;
     record.id = command.id;
     record.stream = command.stream;
@@ -246,6 +275,7 @@ class Session::State final : public Observer {
     place(command.where, writer, record);
     describe(command, writer, record);
     writer.add();
+    if (launch != nullptr) note_launch(command, *launch, writer);
     if (const auto* const collective = std::get_if<Collective>(&command.op)) {
       describe(command.id, *collective, writer.next());
       writer.add();
@@ -257,7 +287,10 @@ class Session::State final : public Observer {
       before.a = stream;
       writer.add();
     }
-    if (command.id % measured_each == 0) measure(now() - begin);
+    measure_some(command.id, begin);
+  }
+  void measure_some(CommandId id, std::int64_t begin) {
+    if (id % measured_each == 0) measure(now() - begin);
   }
   /// Of calls now and then; not where the thread was interrupted. Of two threads at once either may be lost.
   void measure(std::int64_t took) {

@@ -113,12 +113,8 @@ void Tape::Writer::add() {
   if (!(like.shape == record_) || (has_end ? like.b != record_.b : like.end != record_.end)) {
     return add_whole(place, known);
   }
-  piece_->cells[count_] = {record_.id, record_.begin, static_cast<std::uint32_t>(rest),
-                           static_cast<std::uint16_t>(known - 1), place};
-  piece_->count.store(++count_, std::memory_order_release);
-  // No cache has what is behind it yet: a driver's call that comes next would wait until what was written is there, and this core has
-  // time now.
-  __builtin_prefetch(piece_->cells + std::min(count_ + 2, Piece::capacity - 1), 1);
+  last_like_ = static_cast<std::uint16_t>(known - 1);
+  add_cell({record_.id, record_.begin, static_cast<std::uint32_t>(rest), last_like_, place});
 }
 
 void Tape::Writer::add_whole(std::uint16_t place, std::uint16_t& known) {
@@ -126,10 +122,12 @@ void Tape::Writer::add_whole(std::uint16_t place, std::uint16_t& known) {
     piece_ = tape_.next_piece(*this);
     count_ = 0;
     shapes_ = {};
+    last_launch_.like = Piece::Cell::whole;
   }
   const Piece::Rest rest{record_, record_.end, record_.b};
   piece_->cells[count_] = {record_.id, record_.begin, 0, Piece::Cell::whole, place};
   std::memcpy(piece_->cells + count_ + 1, &rest, sizeof rest);
+  last_like_ = static_cast<std::uint16_t>(count_);
   known = static_cast<std::uint16_t>(count_ + 1);
   count_ += Piece::cells_of_whole;
   piece_->count.store(count_, std::memory_order_release);

@@ -203,6 +203,33 @@ class Tape::Writer {
     if (!std::equal(all.begin(), all.end(), recent.all, recent.all + recent.count)) remember(recent, all);
     return recent.text;
   }
+  /// What a launch told, in few lines of memory: a driver's call leaves little else in the first cache, and mostly the next one tells the same.
+  struct LastLaunch {
+    static constexpr std::size_t most = 4;
+    const char* file = nullptr;
+    const char* kernel = nullptr;
+    std::uint64_t stream = 0;
+    std::uint32_t line = 0;
+    std::uint32_t thread = 0;
+    std::size_t count = 0;
+    std::uint16_t like = Piece::Cell::whole;  ///< the cell of the whole record; `whole`: there is none in this piece
+    Argument all[most];
+  };
+  /// For who has added the record of a launch, to be filled in.
+  LastLaunch& note_launch() {
+    last_launch_.like = last_like_;
+    return last_launch_;
+  }
+  const LastLaunch& last_launch() const { return last_launch_; }
+  /// Of a command that is like the last launch but for these. False: there is no room, it is to be told as a whole.
+  bool add_again(std::uint64_t id, std::int64_t begin, std::uint64_t elements) {
+    if (last_launch_.like == Piece::Cell::whole || count_ >= Piece::capacity ||
+        elements > std::numeric_limits<std::uint32_t>::max()) {
+      return false;
+    }
+    add_cell({id, begin, static_cast<std::uint32_t>(elements), last_launch_.like, 0});
+    return true;
+  }
   /// Ranges that are open are kept beside the records: they are told before they end, and however many records make room.
   void begin_range(std::string_view name, std::int64_t begin);
   void end_range(std::string_view name, std::int64_t begin, std::int64_t end);
@@ -222,10 +249,19 @@ class Tape::Writer {
   detail::Mutex open_mutex_;  ///< taken for moments; behind the tape's, if both are
   std::vector<Open> open_ WEIR_GUARDED_BY(open_mutex_);
   void add_whole(std::uint16_t place, std::uint16_t& known);
+  void add_cell(const Piece::Cell& cell) {
+    piece_->cells[count_] = cell;
+    piece_->count.store(++count_, std::memory_order_release);
+    // No cache has what is behind it yet: a driver's call that comes next would wait until what was written is there, and this core has
+    // time now.
+    __builtin_prefetch(piece_->cells + std::min(count_ + 2, Piece::capacity - 1), 1);
+  }
 
-  TapeRecord record_;
   Piece* piece_ = nullptr;
-  std::uint32_t count_ = Piece::capacity;  ///< of cells in it
+  std::uint32_t count_ = Piece::capacity;         ///< of cells in it
+  std::uint16_t last_like_ = Piece::Cell::whole;  ///< of the last record
+  LastLaunch last_launch_;
+  TapeRecord record_;
   /// Whole records of the piece, by a hash of their shapes; 1 more than the cell, 0: none.
   static constexpr std::size_t most_shapes = 64;
   std::array<std::uint16_t, most_shapes> shapes_{};

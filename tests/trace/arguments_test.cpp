@@ -1,7 +1,11 @@
 // What launches say of their arrays: the bytes that they touch of each.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -63,6 +67,85 @@ TEST(TraceArguments, of_many_arrays_are_not_told) {
   const Timeline timeline = session.stop();
   EXPECT_EQ(arguments_of(timeline), (std::vector<std::string_view>{""}));
   EXPECT_EQ(timeline.commands.back().bytes, 17u * 40);
+}
+
+/// What one line's launches say, of two streams, sizes and slices, by one thread after the other, in every order, and over and over again.
+TEST(TraceLaunches, of_one_line_that_differ_in_one_thing_are_told_as_they_are) {
+  constexpr std::size_t rounds = 2'000;  // many times what the recording compares them with
+  const weir::Device cpu = weir::device("cpu");
+  const weir::Stream first(cpu), second(cpu);
+  const auto x = weir::zeros<float>(first, 1000);
+  cpu.synchronize();
+  const auto call = [&](std::size_t what) {
+    launch((what & 1) != 0 ? second : first, (what & 2) != 0 ? 7 : 3, [](std::size_t, weir::View<const float>) {},
+           in(x.slice(0, (what & 4) != 0 ? 20 : 10)));
+  };
+  std::vector<std::size_t> whats;
+  std::uint32_t random = 1;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    random = random * 1664525 + 1013904223;
+    whats.push_back(random >> 28 < 8 ? whats.empty() ? 0 : whats.back()
+                                     : random >> 29);  // half of them as the one before
+  }
+  Session session;
+  const weir::Event event(cpu);
+  const auto call_some = [&](std::size_t begin) {
+    for (std::size_t i = begin; i < begin + rounds / 4; ++i) {
+      call(whats[i]);
+      if (i % 5 == 0) first.record(event);
+    }
+  };
+  call_some(0);
+  for (std::size_t thread = 1; thread < 4; ++thread) std::thread([&] { call_some(thread * rounds / 4); }).join();
+  cpu.synchronize();
+  const Timeline timeline = session.stop();
+  std::vector<weir::trace::Command> told;
+  std::copy_if(timeline.commands.begin(), timeline.commands.end(), std::back_inserter(told),
+               [](const auto& one) { return one.lane == Lane::kernel; });
+  ASSERT_EQ(told.size(), rounds);
+  std::sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.call < b.call; });
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const std::size_t what = whats[i];
+    EXPECT_EQ(timeline.streams[told[i].stream].id, ((what & 1) != 0 ? second : first).id()) << i;
+    EXPECT_EQ(told[i].elements, (what & 2) != 0 ? 7u : 3u) << i;
+    EXPECT_EQ(told[i].bytes, (what & 4) != 0 ? 80u : 40u) << i;
+    EXPECT_EQ(timeline.text(told[i].arguments), (what & 4) != 0 ? "in 80" : "in 40") << i;
+    EXPECT_EQ(i != 0 && told[i].thread == told[i - 1].thread, i % (rounds / 4) != 0) << i;
+    EXPECT_EQ(told[i].line, told[0].line) << i;
+  }
+}
+
+TEST(TraceLaunches, of_one_line_whose_kernels_and_names_differ_are_told_as_they_are) {
+  struct Other {
+    void operator()(std::size_t, weir::View<const float>) const {}
+  };
+  struct Another {
+    void operator()(std::size_t, weir::View<const float>) const {}
+  };
+  const weir::Stream s(weir::device("cpu"));
+  const auto x = weir::zeros<float>(s, 10);
+  s.synchronize();
+  Session session;
+  const auto call = [&](auto kernel, const char* name) {
+    launch(s, weir::Extent{.size = 1, .name = name}, kernel, in(x));
+  };
+  std::vector<std::string_view> expected;
+  for (int i = 0; i < 3; ++i) {
+    for (const char* name : {static_cast<const char*>(nullptr), static_cast<const char*>(nullptr), "a", "b"}) {
+      call(Other{}, name);
+      call(Other{}, name);
+      call(Another{}, name);
+      for (const std::string_view kernel : {"Other", "Other", "Another"})
+        expected.push_back(name != nullptr ? name : kernel);
+    }
+  }
+  s.synchronize();
+  const Timeline timeline = session.stop();
+  ASSERT_EQ(timeline.commands.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NE(timeline.name_of(timeline.commands[i]).find(expected[i]), std::string_view::npos)
+        << i << ": " << timeline.name_of(timeline.commands[i]) << ", not " << expected[i];
+  }
 }
 
 // Each says something else: their texts take no more room than is left for the names of kernels and files.
