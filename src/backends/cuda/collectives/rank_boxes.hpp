@@ -48,8 +48,8 @@ class RankBoxes {
   /// let go. By one thread at a time. Throws weir::Error before the kernel is there.
   void launch(detail::CollectiveCall& call, const Place& place);
 
-  /// This thread makes calls that are one unit, up to give_out(). Those in a row in one stream get one kernel, which waits for
-  /// the other ranks' of each, one after the other: their ranks need not group alike. Any communicator's boxes.
+  /// This thread makes calls that are one unit, up to give_out(). Those in a row in one stream get one kernel, which does them as if each
+  /// had one of its own: the other ranks need not group alike. Of all communicators.
   static void gather() noexcept;
   static void give_out() noexcept;
   /// The kernel of those that this thread has gathered so far, before something else comes behind them.
