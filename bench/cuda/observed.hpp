@@ -1,6 +1,7 @@
 // Observers for rows beside the same work without.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -11,26 +12,35 @@
 
 namespace bench {
 
-/// Keeps nothing of what it is told, but how long commands that ran took in all.
+/// Keeps nothing of what it is told, but how long commands that ran took: each, and all from the first to the last.
 class Listener final : public weir::Observer {
  public:
   void ran(weir::CommandId, weir::StreamId, weir::Span span) override {
     const std::lock_guard lock(mutex_);
     sum_ += span.end - span.begin;
     ++count_;
+    if (span.end == span.begin) return;  // a record's, which may be told to be behind the last one
+    begin_ = std::min(begin_, span.begin);
+    end_ = std::max(end_, span.end);
   }
   void clear() {
     const std::lock_guard lock(mutex_);
     sum_ = {};
     count_ = 0;
+    begin_ = Time::max();
+    end_ = Time::min();
   }
-  /// Of all, once so many were told of.
-  double sum_us(std::size_t count) {
+  struct Told {
+    double sum_us;    ///< of all
+    double whole_us;  ///< from the begin of the first to the end of the last
+  };
+  /// Once so many were told of.
+  Told told(std::size_t count) {
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < late) {
       {
         const std::lock_guard lock(mutex_);
-        if (count_ >= count) return std::chrono::duration<double, std::micro>(sum_).count();
+        if (count_ >= count) return {microseconds(sum_), microseconds(end_ - begin_)};
       }
       std::this_thread::yield();
     }
@@ -38,8 +48,13 @@ class Listener final : public weir::Observer {
   }
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
+  static double microseconds(Time::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
   std::mutex mutex_;
-  std::chrono::steady_clock::duration sum_{};
+  Time::duration sum_{};
+  Time begin_ = Time::max();
+  Time end_ = Time::min();
   std::size_t count_ = 0;
 };
 
