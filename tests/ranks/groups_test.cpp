@@ -16,12 +16,11 @@ namespace {
 
 using ranks_test::shared;
 
-/// Whether all small sums are kernels of ours.
-bool are_kernels() { return std::getenv("WEIR_TEST_TRANSPORT") != nullptr && shared().transport() == "NCCL"; }
 /// Of the fake driver's: how many kernels of small sums this process has launched.
 std::optional<int> kernels() {
   const auto count = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_box_reduces"));
-  if (count == nullptr || !are_kernels()) return std::nullopt;
+  const char* const transport = std::getenv("WEIR_TEST_TRANSPORT");
+  if (count == nullptr || transport == nullptr || shared().transport() != "NCCL") return std::nullopt;
   return count();
 }
 
@@ -35,7 +34,7 @@ class OnRanksInGroups : public ::testing::Test {
   weir::Array<float> filled(std::size_t count, int value) const {
     return weir::full(s_, count, static_cast<float>(value));
   }
-  void sum(const weir::Array<float>& x) const { weir::all_reduce(s_, shared(), weir::inout(x)); }
+  void sum(const auto& x) const { weir::all_reduce(s_, shared(), weir::inout(x)); }
   /// Of what was `value` times the rank's number from 1.
   void expect_sum(const weir::Array<float>& x, int value) const {
     s_.synchronize();
@@ -150,19 +149,37 @@ TEST_F(OnRanksInGroups, a_sum_of_another_stream_comes_behind_what_is_there) {
   expect_sum(y, 2);
 }
 
-/// No call of a group waits for another one, so nobody may count on that; but in one kernel the second would read what the first has
-/// half written.
-TEST_F(OnRanksInGroups, sums_of_one_array_follow_each_other) {
-  if (!are_kernels()) GTEST_SKIP() << "only kernels do: what goes by messages is read before all calls of the group";
-  const auto x = filled(20'000, rank_ + 1);
-  expect_kernels(2, [&] {
+/// A communicator is ordered like a stream, whatever way its calls go by.
+TEST_F(OnRanksInGroups, calls_that_have_what_others_give_follow_them) {
+  const int all = size_ * (size_ + 1) / 2;
+  const auto x = filled(20'000, rank_ + 1), y = filled(20'000, 0), small = filled(8, rank_ + 1);
+  const auto large = filled(100'000, rank_ + 1), shared_by_two = filled(100'000, rank_ + 1);
+  expect_kernels(4, [&] {
     const weir::CollectiveGroup group;
     sum(x);
-    sum(x);
+    sum(x);  // reads what the first gives
+    weir::all_reduce(s_, shared(), weir::in(x), weir::out(y));
+    sum(small);
+    weir::broadcast(s_, shared(), weir::inout(small), 0);  // its root reads it
+    sum(large.slice(10, 20));
+    sum(large);  // another way, where small ones are kernels
+    sum(shared_by_two);
+    weir::broadcast(s_, shared(), weir::inout(shared_by_two.slice(10, 20)), 0);  // gives what another one gave
   });
   s_.synchronize();
-  const std::vector<float> host = x.to_host();
-  EXPECT_EQ(host, std::vector<float>(20'000, static_cast<float>(size_ * size_ * (size_ + 1) / 2)));
+  const auto is = [](const weir::Array<float>& array, std::size_t begin, std::size_t end, int value) {
+    const std::vector<float> whole = array.to_host();
+    const std::vector<float> host(whole.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  whole.begin() + static_cast<std::ptrdiff_t>(end));
+    return std::all_of(host.begin(), host.end(), [&](float one) { return one == static_cast<float>(value); });
+  };
+  EXPECT_TRUE(is(x, 0, x.size(), size_ * all));
+  EXPECT_TRUE(is(y, 0, y.size(), size_ * size_ * all));
+  EXPECT_TRUE(is(small, 0, 8, all));
+  EXPECT_TRUE(is(large, 0, 10, all));
+  EXPECT_TRUE(is(large, 10, 20, size_ * all));
+  EXPECT_TRUE(is(large, 20, large.size(), all));
+  EXPECT_TRUE(is(shared_by_two, 0, shared_by_two.size(), all));
 }
 
 TEST_F(OnRanksInGroups, what_stands_in_the_stream_behind_the_group_comes_behind_its_sums) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/collectives/operand_span.hpp"
 #include "core/ranks/engine.hpp"
 
 namespace weir::detail {
@@ -78,20 +79,10 @@ RankOperation::RankOperation(CallReference call, std::size_t lane)
       number_(call_->number()),
       fingerprint_(static_cast<RankedCall&>(*call_).fingerprint()) {}
 
-RankOperation::Span RankOperation::span_of(const CollectiveOperand& operand) {
-  if (operand.count() == 0) return {};
-  Span span{operand.data, operand.data + operand.layout.element_bytes};
-  for (std::size_t d = 0; d < operand.layout.shape.rank(); ++d) {
-    const std::ptrdiff_t last = operand.layout.stride[d] * static_cast<std::ptrdiff_t>(operand.layout.shape[d] - 1);
-    (last < 0 ? span.begin : span.end) += last;
-  }
-  return span;
-}
-
 bool RankOperation::is_apart_from(const RankOperation& other) const {
   const CollectiveRequest& mine = call_->offer(0)->request;
   const CollectiveRequest& theirs = other.call_->offer(0)->request;
-  const Span in = span_of(mine.in), out = span_of(mine.out), their_out = span_of(theirs.out);
+  const OperandSpan in = span_of(mine.in), out = span_of(mine.out), their_out = span_of(theirs.out);
   return !out.meets(their_out) && !out.meets(span_of(theirs.in)) && !in.meets(their_out);
 }
 

@@ -147,13 +147,6 @@ class RankOperation : public Recycled<RankOperation> {
     std::unique_ptr<std::byte[]> room;
   };
   static bool is_long(const RankMessage& message) { return message.bytes > most_with_head; }
-  /// Memory from the first to the last byte of an operand.
-  struct Span {
-    const std::byte* begin = nullptr;
-    const std::byte* end = nullptr;
-    bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
-  };
-  static Span span_of(const CollectiveOperand& operand);
 
   /// A plan and how far it is; with calls that are cut, each does every other piece. Stays where it is: the link has addresses of its legs.
   struct Track {

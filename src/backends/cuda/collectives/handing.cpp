@@ -173,14 +173,9 @@ bool Handing::take_along(detail::CollectiveCall& call) {
 
 /// Whether none of its arrays is written by those that are taken, or the other way.
 bool Handing::is_apart(const detail::CollectiveCall& call) const {
-  const auto meets = [](const detail::CollectiveOperand& a, const detail::CollectiveOperand& b) {
-    return a.data < b.data + b.count() * b.layout.element_bytes && b.data < a.data + a.count() * a.layout.element_bytes;
-  };
   const auto is_apart_from = [&](const detail::CollectiveCall& other) {
     for (std::size_t i = 0; i < targets_.size(); ++i) {
-      const CollectiveRequest& a = call.share(i).request;
-      const CollectiveRequest& b = other.share(i).request;
-      if (meets(a.out, b.out) || meets(a.out, b.in) || meets(a.in, b.out)) return false;
+      if (!are_apart(call.share(i).request, other.share(i).request)) return false;
     }
     return true;
   };

@@ -43,13 +43,6 @@ struct Gathers {
 };
 constinit thread_local Gathers gathers;
 
-bool meets(const detail::CollectiveOperand& a, const detail::CollectiveOperand& b) {
-  return a.data < b.data + b.count() * b.layout.element_bytes && b.data < a.data + a.count() * a.layout.element_bytes;
-}
-bool are_apart(const detail::CollectiveRequest& a, const detail::CollectiveRequest& b) {
-  return !meets(a.out, b.out) && !meets(a.out, b.in) && !meets(a.in, b.out);
-}
-
 /// The stream comes to the part, and to those of the next ones, which have the same kernel; and then that ends.
 class KernelEnd final : public Reached, public detail::Recycled<KernelEnd> {
  public:

@@ -68,6 +68,13 @@ bool fits_boxes(const detail::CollectiveRequest& request) {
   return count != 0 && count <= most_box_bytes / nccl_elements(request.in, true).bytes;
 }
 
+bool are_apart(const detail::CollectiveRequest& a, const detail::CollectiveRequest& b) {
+  const auto meets = [](const detail::CollectiveOperand& x, const detail::CollectiveOperand& y) {
+    return x.data < y.data + y.count() * y.layout.element_bytes && y.data < x.data + x.count() * x.layout.element_bytes;
+  };
+  return !meets(a.out, b.out) && !meets(a.out, b.in) && !meets(a.in, b.out);
+}
+
 BoxReduce box_reduce_of(const detail::CollectiveRequest& request) {
   BoxReduce share{};
   share.count = request.in.count();

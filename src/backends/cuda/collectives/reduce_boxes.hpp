@@ -20,6 +20,8 @@ class CudaQueue;
 
 /// Whether an all_reduce has little enough.
 bool fits_boxes(const detail::CollectiveRequest& request);
+/// Whether neither of two calls writes what the other one has; all of it is dense.
+bool are_apart(const detail::CollectiveRequest& a, const detail::CollectiveRequest& b);
 /// What of its kernel's work the call says.
 BoxReduce box_reduce_of(const detail::CollectiveRequest& request);
 
