@@ -172,6 +172,17 @@ TEST_F(OnRanksCaptured, a_group_of_sums_is_one_unit) {
   expect_all("the second", z, 2 * sum_of_all());
 }
 
+TEST_F(OnRanksCaptured, sums_of_a_group_that_have_what_others_give_follow_them) {
+  const auto x = filled(few, rank_ + 1);
+  const weir::Graph graph = weir::capture(s_, [&] {
+    const weir::CollectiveGroup group;
+    weir::all_reduce(s_, shared(), weir::inout(x));
+    weir::all_reduce(s_, shared(), weir::inout(x));
+  });
+  graph.launch(s_);
+  expect_all("the sum of sums", x, size_ * sum_of_all());
+}
+
 TEST_F(OnRanksCaptured, what_is_beside_a_call_runs_while_that_waits_for_other_ranks) {
   const weir::Communicator words = ranks_test::make({.name = "words"});
   const weir::Stream other(ranks_test::device(), {.blocking = false});
