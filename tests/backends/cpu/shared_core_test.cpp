@@ -12,9 +12,8 @@
 
 #include <weir/weir.hpp>
 
-#include "backends/cpu/cpu_backend.hpp"
-#include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/workers/cores.hpp"
+#include "own_device.hpp"
 #include "support/gate.hpp"
 
 namespace weir_test {
@@ -78,7 +77,7 @@ void may_run_on(const std::vector<std::size_t>& cores) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-class SharedCore : public ::testing::Test {
+class SharedCore : public OwnDevice {
  protected:
   void SetUp() override {
     if (all_.size() < 2) GTEST_SKIP() << "needs two cores";
@@ -89,16 +88,14 @@ class SharedCore : public ::testing::Test {
   static weir::cpu::CpuDevice& device(int workers) {
     return *new weir::cpu::CpuDevice(weir::cpu::backend(), 0, workers, std::size_t{1} << 30);
   }
-  static weir::cpu::CpuQueue& open(weir::cpu::CpuDevice& device) {
+  static weir::cpu::CpuQueue& open_on(weir::cpu::CpuDevice& device) {
     weir::QueueOptions options;
     options.label = "a queue of the test";
     return device.open_queue(options);
   }
   template <class F>
   static void submit(weir::cpu::CpuQueue& queue, F function) {
-    weir::Command command;
-    command.op = weir::HostCall{new weir::detail::OwnedFunction<F>(std::move(function))};
-    queue.submit(command);
+    queue.submit(command_of(std::move(function)));
   }
   /// In a queue that a worker takes up next: where it is then. Its turn before has lasted for a while, on the core of everybody.
   int core_behind_a_long_turn(weir::cpu::CpuQueue& before, weir::cpu::CpuQueue& next) {
@@ -124,7 +121,7 @@ class SharedCore : public ::testing::Test {
 TEST_F(SharedCore, is_left_by_a_worker_where_another_one_is_at_work) {
   for (int round = 0; round < 3; ++round) {
     weir::cpu::CpuDevice& own = device(2);  // a pool moves a worker once in a while
-    weir::cpu::CpuQueue &held = open(own), &before = open(own), &next = open(own);
+    weir::cpu::CpuQueue &held = open_on(own), &before = open_on(own), &next = open_on(own);
     put_on({all_[0]});
     std::atomic<bool> begun{false}, ends{false};
     submit(held, [&] {
@@ -141,7 +138,7 @@ TEST_F(SharedCore, is_left_by_a_worker_where_another_one_is_at_work) {
 TEST_F(SharedCore, is_left_by_a_worker_where_a_host_thread_is_at_work) {
   for (int round = 0; round < 3; ++round) {
     weir::cpu::CpuDevice& own = device(1);
-    weir::cpu::CpuQueue &held = open(own), &before = open(own), &next = open(own);
+    weir::cpu::CpuQueue &held = open_on(own), &before = open_on(own), &next = open_on(own);
     put_on({all_[0]});
     std::atomic<bool> occupied{false}, begun{false}, ends{false};
     submit(next, [&] {

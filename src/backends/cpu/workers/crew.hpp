@@ -26,7 +26,7 @@ struct alignas(64) Member {
   std::atomic<std::uint32_t> steps{0};          ///< the worker's: things begun
   std::atomic<const CpuQueue*> queue{nullptr};  ///< the worker's: what it took last; released for the monitor
   std::atomic<std::uint32_t> naps{0};       ///< the worker's: how often it slept for other reasons than its commands'
-  std::atomic<int> core{-1};                ///< the worker's: where it began its last turn
+  std::atomic<int> core{-1};                ///< of a narrow pool, the worker's: where it began its last turn
   std::atomic<bool> awaits_helpers{false};  ///< the worker's: of its loop, nothing of which is left for itself
   clockid_t clock = 0;                      ///< written before `thread`
   WorkerPool* pool = nullptr;               ///< written before its thread starts

@@ -29,9 +29,8 @@ constexpr auto cheap_turn = std::chrono::nanoseconds(1'000);  ///< that part of 
 constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
 constexpr std::int64_t soon = 50'000;  ///< nanoseconds in which a worker with brief turns comes back
 constexpr int most_signs = 4;          ///< one sweep that differs from those before says little
-constexpr auto long_sweep =
-    std::chrono::microseconds(300);  ///< a look at the others' cores costs less than a hundredth of it
-constexpr auto least_stay = std::chrono::milliseconds(5);  ///< on a core
+constexpr auto long_sweep = std::chrono::microseconds(300);  ///< that is worth a look at where the others are
+constexpr auto least_stay = std::chrono::milliseconds(5);    ///< on a core
 constexpr int turns_of_a_sweep = 16;  ///< in a wide pool, where to count what is ready costs more than a turn
 constexpr auto host_presence =
     std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
@@ -196,7 +195,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
     if (turns == 0 ? ready_.any_for_certain() : ready_.any_at(place.home)) call_worker();
     runner.note_queue(*queue);
     member.note_progress();
-    member.core.store(sched_getcpu(), std::memory_order_relaxed);
+    if (!wide()) member.core.store(sched_getcpu(), std::memory_order_relaxed);
     commands += queue->run_popped(runner);
     ++turns;
     if (member.blocked.load(std::memory_order_relaxed)) crew_.unblock(member);

@@ -168,9 +168,13 @@ void RankBoxes::launch(detail::CollectiveCall& call, const Place& place) {
                         !needs_staging(request.out, true);
   const detail::LockGuard guard(mutex_);
   if (!row_.empty() && !(gathered && joins_row(call, place))) launch_row();
-  Share share{CallRef(call), place.part, {request.in.data, request.out.data, request.in.count(), call.launch()->key}};
-  if (!gathered) return enter({&share, 1}, place);
-  row_.push_back(std::move(share));
+  const BoxPiece piece{request.in.data, request.out.data, request.in.count(), call.launch()->key};
+  if (!gathered) {
+    // Nothing is counted for it here: the poller's core may have the call by the end of this.
+    const Share alone{call, place.part, piece};
+    return enter({&alone, 1}, place);
+  }
+  row_.push_back({CallRef(call), place.part, piece});
   if (row_.size() > 1) return;
   row_place_.emplace(place);
   row_by_ = &gathers;
@@ -188,15 +192,18 @@ bool RankBoxes::joins_row(const detail::CollectiveCall& call, const Place& place
   const BoxReduce mine = box_reduce_of(request), others = box_reduce_of(row_.front().call->share(0).request);
   return mine.type == others.type && mine.operation == others.operation &&
          std::all_of(row_.begin(), row_.end(),
-                     [&](const Share& one) { return are_apart(request, one.call->share(0).request); });
+                     [&](const Gathered& one) { return are_apart(request, one.call->share(0).request); });
 }
 
 /// Their calls are made: what goes wrong is theirs.
 void RankBoxes::launch_row() noexcept {
   try {
-    enter(row_, *row_place_);
+    std::vector<Share> shares;
+    shares.reserve(row_.size());
+    for (const Gathered& one : row_) shares.push_back({*one.call, one.part, one.piece});
+    enter(shares, *row_place_);
   } catch (const std::exception& error) {
-    for (const Share& one : row_) {
+    for (const Gathered& one : row_) {
       note_arrival(one.call->parts()[0], cudaSuccess);
       one.call->launch()->move->fail(error.what());
       one.call->look_again();
@@ -208,7 +215,7 @@ void RankBoxes::launch_row() noexcept {
 }
 
 void RankBoxes::enter(std::span<const Share> shares, const Place& place) {
-  const detail::CollectiveShare first = shares.front().call->share(0);
+  const detail::CollectiveShare first = shares.front().call.share(0);
   const SourceLocation where = first.where;
   CudaQueue& queue = place.queue;
   CudaDevice& device = queue.device();
@@ -225,7 +232,7 @@ void RankBoxes::enter(std::span<const Share> shares, const Place& place) {
   std::unique_ptr<KernelEnd> ends;
   for (std::size_t i = shares.size(); i-- > 0;) {
     parts[i] = shares[i].part.get();
-    ends = std::make_unique<KernelEnd>(*shares[i].call, shares[i].part, end, spoiled_, std::move(ends));
+    ends = std::make_unique<KernelEnd>(shares[i].call, shares[i].part, end, spoiled_, std::move(ends));
   }
   std::unique_ptr<Reached> reached = std::move(ends);
   BoxReduce job = box_reduce_of(first.request);

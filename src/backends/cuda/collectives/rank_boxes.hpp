@@ -59,10 +59,16 @@ class RankBoxes {
   bool spoiled() const { return spoiled_->load(std::memory_order_acquire); }
 
  private:
+  /// What a kernel does; its caller keeps the call and the part.
   struct Share {
+    detail::CollectiveCall& call;
+    const std::shared_ptr<NcclPart>& part;
+    BoxPiece piece;  ///< where the elements lie, unless they are staged
+  };
+  struct Gathered {
     CallRef call;
     std::shared_ptr<NcclPart> part;
-    BoxPiece piece;  ///< where the elements lie, unless they are staged
+    BoxPiece piece;
   };
   bool exchange(const FirstCaller& opener, void* box, SourceLocation where);
   bool joins_row(const detail::CollectiveCall& call, const Place& place) const WEIR_NEEDS(mutex_);
@@ -81,7 +87,7 @@ class RankBoxes {
   detail::Mutex mutex_;
   LastHanded::OfDevice last_ WEIR_GUARDED_BY(mutex_);
   // What a thread has gathered.
-  std::vector<Share> row_ WEIR_GUARDED_BY(mutex_);
+  std::vector<Gathered> row_ WEIR_GUARDED_BY(mutex_);
   std::optional<Place> row_place_ WEIR_GUARDED_BY(mutex_);  ///< of its first
   const void* row_by_ WEIR_GUARDED_BY(mutex_) = nullptr;    ///< the thread
 };
