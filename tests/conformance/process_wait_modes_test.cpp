@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "support/child.hpp"
 #include "support/errors.hpp"
 #include "support/gate.hpp"
+#include "support/thread_state.hpp"
 
 namespace weir_test {
 namespace {
@@ -51,14 +51,7 @@ class Waiting {
   bool sleeps() { return state() == 'S'; }
 
  private:
-  /// As proc(5) has it; 0 of a thread that has ended.
-  char state() {
-    std::ifstream file("/proc/self/task/" + std::to_string(id_.load()) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_ends = text.rfind(')');
-    return name_ends != std::string::npos && text.size() > name_ends + 2 ? text[name_ends + 2] : '\0';
-  }
+  char state() const { return state_of_thread(id_.load()); }
 
   std::atomic<int> id_{0};
   std::thread thread_;

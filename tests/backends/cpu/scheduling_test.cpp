@@ -4,11 +4,8 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,6 +16,7 @@
 #include "support/between_looks.hpp"
 #include "support/gate.hpp"
 #include "support/sanitizers.hpp"
+#include "support/thread_state.hpp"
 
 namespace weir_test {
 namespace {
@@ -177,13 +175,6 @@ class Told final : public weir::detail::Signal {
   F f_;
 };
 
-bool is_asleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  const std::string stat((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t name_end = stat.rfind(')');
-  return name_end != std::string::npos && stat.compare(name_end, 3, ") S") == 0;
-}
-
 //  b: [work] [an empty record]      its worker has done the work, and is kept from the record until the one who asks sleeps for it
 TEST(Formalities, that_a_worker_is_kept_from_are_waited_for_a_moment) {
   const pid_t asker = gettid();
@@ -195,7 +186,8 @@ TEST(Formalities, that_a_worker_is_kept_from_are_waited_for_a_moment) {
     std::atomic<bool> kept{false}, answered{false};
     const auto keep = [&] {
       kept = true;
-      for (int looks = 0; !answered && !is_asleep(asker); ++looks) weir_test::between_looks(looks);
+      for (int looks = 0; !answered && weir_test::state_of_thread(asker) != 'S'; ++looks)
+        weir_test::between_looks(looks);
     };
     std::unique_ptr<weir::detail::Signal> signal = std::make_unique<Told<decltype(keep)>>(keep);
     b.signal_behind(b.tail(), signal);

@@ -1,9 +1,12 @@
 // Two of a pool's threads on one core: one of them leaves it.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -13,8 +16,10 @@
 #include <weir/weir.hpp>
 
 #include "backends/cpu/workers/cores.hpp"
+#include "backends/cpu/workers/futex.hpp"
 #include "own_device.hpp"
 #include "support/gate.hpp"
+#include "support/thread_state.hpp"
 
 namespace weir_test {
 namespace {
@@ -71,6 +76,46 @@ TEST(Cores, that_are_taken_are_left_for_others) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after)) << "there is no other core";
 }
 
+cpu_set_t cores_of(pid_t thread) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(thread, sizeof set, &set), 0);
+  return set;
+}
+
+TEST(Cores, that_a_sleeper_is_kept_off_are_not_where_it_wakes) {
+  const std::vector<std::size_t> all = usable_cores();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  const cpu_set_t everywhere = set_of(all);
+  std::atomic<pid_t> thread{0};
+  std::atomic<std::uint32_t> called{0};
+  std::atomic<int> core{-1};
+  weir::cpu::KeptOff kept_off;
+  std::thread sleeper([&] {
+    thread = static_cast<pid_t>(syscall(SYS_gettid));
+    while (called == 0) weir::cpu::futex_wait(called, 0);
+    core = sched_getcpu();
+    kept_off.end();
+    while (called == 1) weir::cpu::futex_wait(called, 1);
+  });
+  EXPECT_TRUE(eventually([&] { return thread != 0 && state_of_thread(thread) == 'S'; }));
+  kept_off.begin(thread, everywhere);
+  cpu_set_t now = cores_of(thread);
+  EXPECT_TRUE(CPU_EQUAL(&now, &everywhere)) << "there is no other core";
+  kept_off.begin(thread, set_of({all[0]}));
+  now = cores_of(thread);
+  EXPECT_FALSE(CPU_ISSET(all[0], &now));
+  called = 1;
+  weir::cpu::futex_wake(called, 1);
+  EXPECT_TRUE(eventually([&] { return core >= 0 && state_of_thread(thread) == 'S'; }));
+  EXPECT_NE(core, static_cast<int>(all[0]));
+  now = cores_of(thread);
+  EXPECT_TRUE(CPU_EQUAL(&now, &everywhere)) << "it may run where it might before";
+  called = 2;
+  weir::cpu::futex_wake(called, 1);
+  sleeper.join();
+}
+
 /// The calling thread stays where it is, and may go on anywhere.
 void may_run_on(const std::vector<std::size_t>& cores) {
   const cpu_set_t set = set_of(cores);
@@ -114,12 +159,37 @@ class SharedCore : public OwnDevice {
     return core;
   }
 
+  /// The same with a host thread on that core, which runs what it waits for.
+  int core_beside_a_host(weir::cpu::CpuQueue& held, weir::cpu::CpuQueue& before, weir::cpu::CpuQueue& next) {
+    put_on({all_[0]});
+    std::atomic<bool> occupied{false}, begun{false}, ends{false};
+    submit(next, [&] {
+      occupied = true;
+      while (!begun) std::this_thread::yield();
+    });
+    EXPECT_TRUE(eventually([&] { return occupied.load(); }));
+    submit(held, [&] {
+      begun = true;
+      while (!ends) std::this_thread::yield();
+    });
+    std::thread host([&] { held.synchronize("the test", {}); });
+    EXPECT_TRUE(eventually([&] { return begun.load(); }));
+    const int core = core_behind_a_long_turn(before, next);
+    ends = true;
+    host.join();
+    return core;
+  }
+
+  // On a busy machine the system moves a worker once more now and then.
+  static constexpr int rounds = 10;
+  static constexpr int most_of_them = 6;
   const std::vector<std::size_t> all_ = usable_cores();
   const int first_ = all_.empty() ? -1 : static_cast<int>(all_[0]);
 };
 
 TEST_F(SharedCore, is_left_by_a_worker_where_another_one_is_at_work) {
-  for (int round = 0; round < 3; ++round) {
+  int left = 0;
+  for (int round = 0; round < rounds; ++round) {
     weir::cpu::CpuDevice& own = device(2);  // a pool moves a worker once in a while
     weir::cpu::CpuQueue &held = open_on(own), &before = open_on(own), &next = open_on(own);
     put_on({all_[0]});
@@ -129,33 +199,68 @@ TEST_F(SharedCore, is_left_by_a_worker_where_another_one_is_at_work) {
       while (!ends) std::this_thread::yield();
     });
     ASSERT_TRUE(eventually([&] { return begun.load(); }));
-    EXPECT_NE(core_behind_a_long_turn(before, next), first_);
+    if (core_behind_a_long_turn(before, next) != first_) ++left;
     ends = true;
     held.synchronize("the test", {});
   }
+  EXPECT_GE(left, most_of_them);
 }
 
 TEST_F(SharedCore, is_left_by_a_worker_where_a_host_thread_is_at_work) {
-  for (int round = 0; round < 3; ++round) {
+  int left = 0;
+  for (int round = 0; round < rounds; ++round) {
+    weir::cpu::CpuDevice& own = device(1);
+    if (core_beside_a_host(open_on(own), open_on(own), open_on(own)) != first_) ++left;
+  }
+  EXPECT_GE(left, most_of_them);
+}
+
+/// A program of its own, so to speak, that keeps one core busy.
+class Busy {
+ public:
+  explicit Busy(std::size_t core)
+      : thread_([this, core] {
+          may_run_on({core});
+          while (!ends_) compute(100'000);
+        }) {}
+  ~Busy() {
+    ends_ = true;
+    thread_.join();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+TEST_F(SharedCore, is_not_where_a_worker_wakes_for_a_while) {
+  const std::size_t here = all_[0], there = all_[1];
+  int elsewhere = 0;
+  for (int round = 0; round < rounds; ++round) {
     weir::cpu::CpuDevice& own = device(1);
     weir::cpu::CpuQueue &held = open_on(own), &before = open_on(own), &next = open_on(own);
-    put_on({all_[0]});
-    std::atomic<bool> occupied{false}, begun{false}, ends{false};
+    if (core_beside_a_host(held, before, next) == first_) continue;
+    std::atomic<pid_t> worker{0};
     submit(next, [&] {
-      occupied = true;
-      while (!begun) std::this_thread::yield();
+      may_run_on({here});
+      worker = static_cast<pid_t>(syscall(SYS_gettid));
     });
-    ASSERT_TRUE(eventually([&] { return occupied.load(); }));
-    submit(held, [&] {
-      begun = true;
-      while (!ends) std::this_thread::yield();
-    });
-    std::thread host([&] { held.synchronize("the test", {}); });
-    ASSERT_TRUE(eventually([&] { return begun.load(); }));
-    EXPECT_NE(core_behind_a_long_turn(before, next), first_);
-    ends = true;
-    host.join();
+    ASSERT_TRUE(eventually([&] { return worker != 0 && state_of_thread(worker) == 'S'; }));
+    const Busy busy(there);
+    may_run_on({here});
+    const cpu_set_t both = set_of({here, there});
+    sched_setaffinity(worker, sizeof both, &both);
+    std::atomic<int> core{-1};
+    submit(next, [&] { core = sched_getcpu(); });
+    while (core < 0) compute(1'000);  // this core is taken, too
+    const cpu_set_t now = cores_of(worker);
+    EXPECT_TRUE(CPU_EQUAL(&now, &both)) << "it may run where it might before";
+    if (core != static_cast<int>(here)) ++elsewhere;
+    may_run_on(all_);
   }
+  EXPECT_GE(elsewhere, most_of_them);
 }
 
 }  // namespace

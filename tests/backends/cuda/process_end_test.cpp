@@ -8,9 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <string>
 
 #include <weir/weir.hpp>
 
@@ -18,22 +16,14 @@
 #include "support/between_looks.hpp"
 #include "support/child.hpp"
 #include "support/gate.hpp"
+#include "support/thread_state.hpp"
 
 namespace weir_test {
 namespace {
 
-std::atomic<long> housekeeper{0};
+std::atomic<pid_t> housekeeper{0};
 std::atomic<bool> ending{false};
 std::atomic<bool> ran_behind{false};
-
-/// 'S' while it sleeps, 0 when it has ended.
-char state_of_thread(long thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos ? '\0' : text.at(name_end + 2);
-}
 
 /// The housekeeping thread has a task when the process ends, and another one behind that.
 WEIR_SCENE(cuda_ends_with_tasks) {
@@ -52,7 +42,7 @@ WEIR_SCENE(cuda_ends_with_tasks) {
   const auto x = weir::zeros<int>(s, 16);
   s.synchronize();
   auto task = weir::cuda::make_task([] {
-    housekeeper = syscall(SYS_gettid);
+    housekeeper = static_cast<pid_t>(syscall(SYS_gettid));
     for (int looks = 0; !ending; ++looks) weir_test::between_looks(looks);
   });
   weir::cuda::TaskThread::housekeeper().post(task);

@@ -41,12 +41,22 @@ class BasicSleepers {
   bool get_up(Bed& bed);
   /// Calls the worker that lay down last, of those on other cores than the caller's if there are any: on the same core it
   /// would have to wait for the caller. False if nobody sleeps.
-  bool wake() { return wake(true); }
+  bool wake() {
+    return wake([](Bed&) {});
+  }
+  /// `before(bed)` is done while it still sleeps.
+  template <class Before>
+  bool wake(Before before) {
+    return call(true, before);
+  }
   /// The same, but for extra workers.
-  bool wake_ordinary() { return wake(false); }
+  bool wake_ordinary() {
+    return call(false, [](Bed&) {});
+  }
 
  private:
-  bool wake(bool extra_too);
+  template <class Before>
+  bool call(bool extra_too, Before before);
 
   Lock lock_;
   /// Who lay down last comes first, extra workers last.
@@ -86,7 +96,8 @@ bool BasicSleepers<Parts>::get_up(Bed& bed) {
 }
 
 template <class Parts>
-bool BasicSleepers<Parts>::wake(bool extra_too) {
+template <class Before>
+bool BasicSleepers<Parts>::call(bool extra_too, Before before) {
   const int core = Parts::core();
   Bed* bed;
   {
@@ -100,6 +111,7 @@ bool BasicSleepers<Parts>::wake(bool extra_too) {
     count_.fetch_sub(1, std::memory_order_seq_cst);
   }
   bed->caller = core;
+  before(*bed);
   bed->called.store(1, std::memory_order_seq_cst);
   Parts::wake(bed->called);
   return true;

@@ -30,7 +30,8 @@ constexpr auto brief_turn = std::chrono::nanoseconds(2'000);
 constexpr std::int64_t soon = 50'000;  ///< nanoseconds in which a worker with brief turns comes back
 constexpr int most_signs = 4;          ///< one sweep that differs from those before says little
 constexpr auto long_sweep = std::chrono::microseconds(300);  ///< that is worth a look at where the others are
-constexpr auto least_stay = std::chrono::milliseconds(5);    ///< on a core
+constexpr std::int64_t least_stay = 5'000'000;               ///< on a core, nanoseconds
+constexpr std::int64_t kept_apart = 500'000'000;             ///< after two were on one, nanoseconds
 constexpr int turns_of_a_sweep = 16;  ///< in a wide pool, where to count what is ready costs more than a turn
 constexpr auto host_presence =
     std::chrono::nanoseconds(20'000);  ///< for so long after a sign of life a host is at work
@@ -53,6 +54,14 @@ struct Place {
   std::uint32_t seen_turns = 0;  ///< and when the one before ended
 };
 thread_local Place place;
+
+struct WorkerBed : Sleepers::Bed {
+  explicit WorkerBed(const Member& sleeper) : thread(sleeper.thread.load(std::memory_order_relaxed)) {
+    extra = sleeper.extra.load(std::memory_order_relaxed);
+  }
+  const pid_t thread;
+  KeptOff kept_off;
+};
 
 /// The time of so many looks.
 void pause_for(int looks) {
@@ -137,7 +146,7 @@ void WorkerPool::host_sleeps() {
 void WorkerPool::wake_one() {
   if (sleepers_.count() > 0 && awake() < allowed()) {
     if (!vigil_.begin_waking()) return;
-    if (sleepers_.wake()) return;  // which ends the waking when it is up
+    if (sleepers_.wake([this](Sleepers::Bed& bed) { keep_apart(bed); })) return;  // which ends the waking when it is up
     vigil_.end_waking();
   }
   if (alive_.load(std::memory_order_relaxed) < width_) {
@@ -156,8 +165,7 @@ void WorkerPool::work(Member& member) {
     runner.member = &member;
     runner.place = crew_.index(member);
     place = {this, ready_.home_of(crew_.index(member))};
-    Sleepers::Bed bed;
-    bed.extra = member.extra;
+    WorkerBed bed(member);
     int patience = 0;
     while (!stopping_.load(std::memory_order_relaxed)) {
       if (!member.extra || (!member.leave.load(std::memory_order_relaxed) && awake() <= allowed())) {
@@ -227,10 +235,26 @@ void WorkerPool::leave_shared_core(const Member& member, std::int64_t now) {
   }
   // One at a time: two that share a core would both go where the other one goes.
   if (!CPU_ISSET(static_cast<std::size_t>(core), &taken) ||
-      !moves_again_.compare_exchange_strong(again, now + least_stay.count(), std::memory_order_relaxed)) {
+      !moves_again_.compare_exchange_strong(again, now + least_stay, std::memory_order_relaxed)) {
     return;
   }
-  move_off(taken);
+  if (move_off(taken)) {
+    apart_until_.store(now + kept_apart, std::memory_order_relaxed);
+  } else {
+    moves_again_.store(now, std::memory_order_relaxed);
+  }
+}
+
+/// For a while after that, who is woken wakes on another core than its caller's. The system would have it share that core, since the
+/// busy program has the other one, until its first long sweep has ended.
+void WorkerPool::keep_apart(Sleepers::Bed& bed) const {
+  const std::int64_t until = apart_until_.load(std::memory_order_relaxed);
+  if (until == 0 || bed.caller < 0 || nanoseconds(Clock::now()) > until) return;
+  cpu_set_t taken;
+  CPU_ZERO(&taken);
+  CPU_SET(static_cast<std::size_t>(bed.caller), &taken);
+  auto& sleeper = static_cast<WorkerBed&>(bed);
+  sleeper.kept_off.begin(sleeper.thread, taken);
 }
 
 /// Whether a host thread goes on feeding streams that wait for each other by turns, so that the worker ends its sweep: each of
@@ -316,6 +340,7 @@ bool WorkerPool::sleep(Sleepers::Bed& bed, Member& member) {
     while (bed.called.load(std::memory_order_seq_cst) == 0) futex_wait(bed.called, 0);
   }
   const bool by_itself = sleepers_.get_up(bed);
+  static_cast<WorkerBed&>(bed).kept_off.end();
   place.caller = bed.caller;
   vigil_.end_waking();
   member.note_nap();

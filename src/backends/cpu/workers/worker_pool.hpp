@@ -81,6 +81,7 @@ class WorkerPool {
   bool wide() const { return ready_.sharded(); }
   bool sleep(Sleepers::Bed& bed, Member& member);
   void leave_shared_core(const Member& member, std::int64_t now);
+  void keep_apart(Sleepers::Bed& bed) const;
   /// Workers that are awake and not held up inside a command: they use a core.
   int awake() const {
     return std::max(alive_.load(std::memory_order_relaxed) - sleepers_.count() - crew_.blocked(), 0);
@@ -121,6 +122,7 @@ class WorkerPool {
   alignas(64) std::atomic<std::uint32_t> host_turns_{0};  ///< a lost increment does no harm
   std::atomic<int> host_core_{-1};
   std::atomic<std::int64_t> moves_again_{0};  ///< until then none of its workers chooses a core
+  std::atomic<std::int64_t> apart_until_{0};  ///< until then those that are woken do not share their caller's core
   std::atomic<std::uint32_t> seen_host_turns_{0};
   std::atomic<std::int64_t> host_seen_{0};  ///< when host_turns_ was last seen to have changed, in nanoseconds
 
