@@ -13,6 +13,8 @@
 namespace weir::detail {
 
 inline constexpr std::size_t cache_line = 64;
+/// So far before a line its load begins: the processors' own prefetchers stop at the end of a page.
+inline constexpr std::size_t bytes_ahead = 8192;
 
 inline std::size_t bytes_to_line(const std::byte* at) {
   return (cache_line - reinterpret_cast<std::uintptr_t>(at) % cache_line) % cache_line;
@@ -21,7 +23,7 @@ inline std::size_t bytes_to_line(const std::byte* at) {
 #if defined(__x86_64__)
 inline void copy_lines_past_caches(std::byte* to, const std::byte* from, std::size_t lines) {
   for (std::size_t i = 0; i < lines; ++i, to += cache_line, from += cache_line) {
-    _mm_prefetch(reinterpret_cast<const char*>(from) + 512, _MM_HINT_NTA);
+    _mm_prefetch(reinterpret_cast<const char*>(from) + bytes_ahead, _MM_HINT_T0);
     const auto* source = reinterpret_cast<const __m128i*>(from);
     const __m128i a = _mm_loadu_si128(source);
     const __m128i b = _mm_loadu_si128(source + 1);

@@ -4,13 +4,22 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/workers/topology.hpp"
 #include "past_caches.hpp"
 
 namespace weir::cpu {
 
 namespace {
 
-constexpr std::size_t stays_in_cache = 16 * 1024 * 1024;
+/// Larger targets leave the caches before somebody reads them: other streams' copies, and what these read, go through them, too.
+std::size_t stays_in_cache() {
+  constexpr std::size_t usual = std::size_t{32} << 20;
+  static const std::size_t bytes = [] {
+    const std::size_t cache = last_level_cache();
+    return (cache != 0 ? cache : usual) / 8;
+  }();
+  return bytes;
+}
 
 void fill_by_doubling(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes) {
   if (bytes == 0) return;
@@ -43,7 +52,7 @@ void fill_lines(std::byte* to, std::size_t lines, const std::byte* pattern) {
 }  // namespace
 
 void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (whole >= stays_in_cache) return detail::copy_past_caches(to, from, bytes);
+  if (whole >= stays_in_cache()) return detail::copy_past_caches(to, from, bytes);
   std::memcpy(to, from, bytes);
 }
 
@@ -51,7 +60,7 @@ void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, st
                     std::size_t whole) {
 #if defined(__x86_64__)
   // A pattern that divides a line repeats in each; it is turned so that lines may begin inside an element.
-  if (whole >= stays_in_cache && 64 % element_bytes == 0 && bytes >= 128) {
+  if (whole >= stays_in_cache() && 64 % element_bytes == 0 && bytes >= 128) {
     std::byte pattern[128];
     fill_by_doubling(pattern, sizeof pattern, value, element_bytes);
     const std::size_t head = detail::bytes_to_line(to);
