@@ -1,4 +1,5 @@
-// Vector addition in chunks on several streams, beside the same in one piece on one stream, and that beside OpenMP's loops.
+// Vector addition in chunks on several streams, beside the same in one piece on one stream, and that beside OpenMP's loops. And by small
+// chunks through memory that is used again, as one does where a GPU has no room for all.
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
@@ -45,18 +46,44 @@ class Addition {
   double ours(std::size_t streams) {
     return measure([&] {
       const std::size_t chunk = n_ / streams;
-      for (std::size_t s = 0; s < streams; ++s)
-        enqueue(streams_[s], s * chunk, s + 1 == streams ? n_ : (s + 1) * chunk);
+      for (std::size_t s = 0; s < streams; ++s) {
+        const std::size_t begin = s * chunk;
+        enqueue(streams_[s], begin, s + 1 == streams ? n_ : begin + chunk, begin);
+      }
+      for (std::size_t s = 0; s < streams; ++s) streams_[s].synchronize();
+    });
+  }
+  double raw_by_chunks() {
+    return measure([&] {
+      for_chunks([&](std::size_t, std::size_t begin, std::size_t end) {
+        raw::vadd(x_.data() + begin, y_.data() + begin, z_.data() + begin, there_x_.data(), there_y_.data(),
+                  there_z_.data(), end - begin);
+      });
+    });
+  }
+  /// Each stream uses its part of the device's memory again and again.
+  double ours_by_chunks(std::size_t streams) {
+    return measure([&] {
+      for_chunks([&](std::size_t i, std::size_t begin, std::size_t end) {
+        enqueue(streams_[i % streams], begin, end, i % streams * small_chunk);
+      });
       for (std::size_t s = 0; s < streams; ++s) streams_[s].synchronize();
     });
   }
 
  private:
-  void enqueue(weir::StreamRef s, std::size_t begin, std::size_t end) {
+  static constexpr std::size_t small_chunk = (std::size_t{1} << 20) / sizeof(double);
+
+  template <class F>
+  void for_chunks(F f) const {
+    for (std::size_t i = 0; i * small_chunk < n_; ++i) f(i, i * small_chunk, std::min(n_, (i + 1) * small_chunk));
+  }
+  void enqueue(weir::StreamRef s, std::size_t begin, std::size_t end, std::size_t there) {
     if constexpr (sabotaged) return;
-    const auto x = there_x_.slice(begin, end);
-    const auto y = there_y_.slice(begin, end);
-    const auto z = there_z_.slice(begin, end);
+    const std::size_t there_end = there + (end - begin);
+    const auto x = there_x_.slice(there, there_end);
+    const auto y = there_y_.slice(there, there_end);
+    const auto z = there_z_.slice(there, there_end);
     weir::copy(s, x, x_.slice(begin, end));
     weir::copy(s, y, y_.slice(begin, end));
     weir::launch(s, end - begin, Add{}, weir::in(x), weir::in(y), weir::out(z));
@@ -110,6 +137,16 @@ void vadd(Context& context) {
          pair.ours,
          pair.raw,
          {ratio_at_most(fits ? 1 / 1.2 : 1 / 0.98)}});
+  }
+  for (const std::size_t streams : {1, 2, 4}) {
+    const Pair pair = by_turns(
+        context.options, [&] { return work.raw_by_chunks(); }, [&] { return work.ours_by_chunks(streams); });
+    context.report.add({"vadd.chunks_" + std::to_string(streams),
+                        "the same by chunks of 1 MiB, " + std::to_string(streams) + " streams, beside OpenMP",
+                        "ms",
+                        pair.ours,
+                        pair.raw,
+                        {ratio_at_most(1.1)}});
   }
 }
 

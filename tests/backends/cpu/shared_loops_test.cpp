@@ -30,14 +30,27 @@ void meet(void* context, std::size_t, std::size_t, Runner&) {
   if (!eventually([&] { return meeting.here == meeting.all; })) ++meeting.gave_up;
 }
 
-TEST(SharedLoops, half_a_piece_for_each_worker_is_shared_by_all_of_them) {
-  constexpr int workers = 8;
+/// All of a pool's workers have a part of a loop of so many elements.
+void expect_shared_by_all(int workers, std::size_t count) {
   auto& pool = *new WorkerPool(workers);  // the monitor knows it until the process ends
   Meeting meeting{workers};
   Runner runner;
-  pool.run_split(&meet, &meeting, workers * piece / 2, piece, runner);
+  pool.run_split(&meet, &meeting, count, piece, runner);
   EXPECT_EQ(meeting.here, workers);
   EXPECT_EQ(meeting.gave_up, 0);
+  pool.stop();
+}
+
+TEST(SharedLoops, half_a_piece_for_each_worker_is_shared_by_all_of_them) { expect_shared_by_all(8, 8 * piece / 2); }
+TEST(SharedLoops, one_piece_is_shared_by_many_workers) { expect_shared_by_all(8, piece); }
+TEST(SharedLoops, one_piece_is_shared_by_two_workers) { expect_shared_by_all(2, piece); }
+
+TEST(SharedLoops, half_a_piece_is_run_alone_where_there_are_two_workers) {
+  auto& pool = *new WorkerPool(2);
+  Meeting meeting{1};
+  Runner runner;
+  pool.run_split(&meet, &meeting, piece / 2, piece, runner);
+  EXPECT_EQ(meeting.here, 1);
   pool.stop();
 }
 

@@ -12,7 +12,7 @@ namespace weir::cpu {
 
 namespace {
 
-constexpr std::size_t split_bytes = 512 * 1024;  ///< smaller work is done before a helper would have woken up
+constexpr std::size_t split_bytes = 128 * 1024;  ///< smaller work is done before a helper would have woken up
 constexpr std::size_t piece_bytes = 1024 * 1024;
 
 /// Two layouts with the dimensions that are dense on both sides merged: `rows` runs of `run` bytes.

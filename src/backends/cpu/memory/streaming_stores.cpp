@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/workers/topology.hpp"
 #include "past_caches.hpp"
 
 namespace weir::cpu {
@@ -12,14 +11,7 @@ namespace weir::cpu {
 namespace {
 
 /// Larger targets leave the caches before somebody reads them: other streams' copies, and what these read, go through them, too.
-std::size_t stays_in_cache() {
-  constexpr std::size_t usual = std::size_t{32} << 20;
-  static const std::size_t bytes = [] {
-    const std::size_t cache = last_level_cache();
-    return (cache != 0 ? cache : usual) / 8;
-  }();
-  return bytes;
-}
+constexpr std::size_t stays_in_cache = 4 * 1024 * 1024;
 
 void fill_by_doubling(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes) {
   if (bytes == 0) return;
@@ -52,7 +44,7 @@ void fill_lines(std::byte* to, std::size_t lines, const std::byte* pattern) {
 }  // namespace
 
 void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (whole >= stays_in_cache()) return detail::copy_past_caches(to, from, bytes);
+  if (whole >= stays_in_cache) return detail::copy_past_caches(to, from, bytes);
   std::memcpy(to, from, bytes);
 }
 
@@ -60,7 +52,7 @@ void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, st
                     std::size_t whole) {
 #if defined(__x86_64__)
   // A pattern that divides a line repeats in each; it is turned so that lines may begin inside an element.
-  if (whole >= stays_in_cache() && 64 % element_bytes == 0 && bytes >= 128) {
+  if (whole >= stays_in_cache && 64 % element_bytes == 0 && bytes >= 128) {
     std::byte pattern[128];
     fill_by_doubling(pattern, sizeof pattern, value, element_bytes);
     const std::size_t head = detail::bytes_to_line(to);

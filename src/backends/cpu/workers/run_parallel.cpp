@@ -93,14 +93,16 @@ void WorkerPool::await_loops(int level) {
 
 void WorkerPool::run_split(ParallelLoop::Body body, void* context, std::size_t count, std::size_t chunk,
                            Runner& runner) {
-  if (width_ == 1 || count <= chunk) {
+  // Two workers gain little by half of a small copy each, and what follows it is on another core then. Many gain.
+  const std::size_t least = chunk / (wide() ? 16 : 4) + 1;
+  if (width_ == 1 || count < 2 * least) {
     body(context, 0, count, runner);
     return;
   }
   const int shares = static_cast<int>(std::min(static_cast<std::size_t>(width_), count));
   // A piece for every worker, if that is not very little: who has none would take part in the next loop alone, on memory that
   // another worker has in its cache.
-  chunk = std::clamp(count / static_cast<std::size_t>(shares), chunk / 4 + 1, chunk);
+  chunk = std::clamp(count / static_cast<std::size_t>(shares), least, chunk);
   ParallelLoop loop(body, context, count, shares, 0, 0, {chunk, longest_piece * chunk});
   share(loop, runner, (count + chunk - 1) / chunk);
 }

@@ -1,12 +1,10 @@
 // Facts from the system and from hwloc, whose topology is read only when somebody asks for properties.
 #include "backends/cpu/workers/topology.hpp"
 
-#include <fcntl.h>
 #include <hwloc.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -79,18 +77,6 @@ std::size_t physical_memory() {
 }
 
 std::size_t cache_bytes() { return facts().cache_bytes; }
-
-std::size_t last_level_cache() noexcept {
-  const int file = open("/sys/devices/system/cpu/cpu0/cache/index3/size", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  char text[32];
-  const ssize_t size = read(file, text, sizeof text);
-  close(file);
-  std::size_t kibibytes = 0;
-  std::from_chars(text, text + std::max<ssize_t>(size, 0), kibibytes);
-  return kibibytes * 1024;
-}
-
 std::string processor_name() { return facts().processor; }
 
 int wanted_devices() { return number_from("WEIR_CPU_DEVICES", "devices", 64, 1); }

@@ -9,8 +9,6 @@ namespace weir::cpu {
 int usable_cores();
 std::size_t physical_memory();
 std::size_t cache_bytes();
-/// Of the first core's last level, as the system says; 0 where it does not. Costs the read of one small file.
-std::size_t last_level_cache() noexcept;
 std::string processor_name();
 /// WEIR_CPU_DEVICES, 1 to 64; 1 where it is not set. Throws invalid_value for anything else.
 int wanted_devices();
