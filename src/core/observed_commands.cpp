@@ -205,9 +205,9 @@ void observe_memory(StreamRef stream, Command& command) noexcept {
   command.stream = stream.id();
   try {
     std::vector<StreamId> behind(command.behind.begin(), command.behind.end());
-    StreamState* state = stream.state();
-    if (state != nullptr && state->id.load(std::memory_order_acquire) == stream.id()) {
-      add_default_order(*state, true, behind);
+    if (StreamState* const state = stream.state()) {
+      const LockGuard still_the_same(state->reuse);
+      if (state->id.load(std::memory_order_acquire) == stream.id()) add_default_order(*state, true, behind);
     }
     command.behind = behind;
     tell(Watch::memory, [&](Observer& observer) { observer.submitted(command); });

@@ -254,18 +254,21 @@ StreamRef Runtime::open_stream(DeviceState& device, const StreamOptions& options
   }();
   const LockGuard guard(told_mutex_);
   const TellingOfStreams telling;
-  state.queue = opened;
-  state.real = opened;
-  state.device = &device;
-  state.name = std::move(name);
-  state.priority = queue.priority;
-  state.blocking = options.blocking;
-  state.legacy = legacy;
-  state.wrapped = native.has_value();
-  state.where = where;
-  state.shared = {};
-  state.generation.store(0, std::memory_order_relaxed);
-  state.id.store(id, std::memory_order_release);
+  {
+    const LockGuard reusing(state.reuse);
+    state.queue = opened;
+    state.real = opened;
+    state.device = &device;
+    state.name = std::move(name);
+    state.priority = queue.priority;
+    state.blocking = options.blocking;
+    state.legacy = legacy;
+    state.wrapped = native.has_value();
+    state.where = where;
+    state.shared = {};
+    state.generation.store(0, std::memory_order_relaxed);
+    state.id.store(id, std::memory_order_release);
+  }
   if (watched(Watch::everything)) {
     tell(Watch::everything, [&](Observer& observer) { observer.opened(info_of(state, id)); });
   }

@@ -53,6 +53,8 @@ struct StreamState {
   EntryLock entering;     ///< where observers are told: commands enter the stream in the order in which they are
   std::atomic<std::uint64_t> generation{
       0};  ///< of the default stream's commands, of the last one here that observers saw
+  /// Held while it becomes another stream, and by who tells of memory, whose stream may be gone.
+  Mutex reuse;
 };
 
 /// What observers are told of the default stream's rules, from the calls alone.

@@ -1,11 +1,13 @@
 // Observers see every command of a stream in order, when it ran, what the host waited for, and streams come and go.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -363,6 +365,32 @@ TEST_P(Observed, observers_come_and_go_while_threads_launch) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(count.value(), 6000);
+}
+
+/// Orders no threads: what it shares is relaxed.
+class FreesCounted : public weir::Observer {
+ public:
+  FreesCounted() { weir::attach(*this); }
+  ~FreesCounted() override { weir::detach(*this); }
+  void submitted(const weir::Command& c) override {
+    if (std::holds_alternative<weir::Free>(c.op)) frees.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::atomic<int> frees{0};
+};
+
+//  one thread drops an array whose stream another one destroys, and opens the next, which has its place
+TEST_P(Observed, memory_is_told_of_while_its_stream_makes_room_for_the_next) {
+  constexpr int rounds = 200;
+  FreesCounted observer;
+  for (int round = 0; round < rounds; ++round) {
+    std::optional<weir::Stream> s(std::in_place, device());
+    weir::Array<int> x = weir::empty<int>(*s, 100);
+    std::thread dropper([&x] { x = weir::Array<int>(); });
+    s.reset();
+    const weir::Stream next(device());
+    dropper.join();
+  }
+  EXPECT_EQ(observer.frees, rounds);
 }
 
 struct Burst {
