@@ -19,33 +19,44 @@ namespace detail {
 template <class T>
 using BinBound = std::conditional_t<std::is_integral_v<T> && sizeof(T) < sizeof(std::int64_t), std::int64_t, T>;
 
+/// The upper half of a product.
+WEIR_KERNEL inline std::uint64_t upper_product(std::uint64_t a, std::uint64_t b) {
+#ifdef __CUDA_ARCH__
+  return __umul64hi(a, b);
+#else
+  __extension__ typedef unsigned __int128 Wide;
+  return static_cast<std::uint64_t>(static_cast<Wide>(a) * b >> 64);
+#endif
+}
+
 /// The bin of a value, or `bins` if it is in none. Exact for integers.
 template <class T>
 struct BinOf {
   T lower;
   T upper;
   std::size_t bins;
-  double bins_per_unit = static_cast<double>(bins) / width();
+  std::uint64_t bins_per_value = scaled_bins();
 
   /// upper - lower: of integers it is taken before it is rounded.
   WEIR_KERNEL constexpr double width() const {
     if constexpr (std::is_integral_v<T>) {
-      return static_cast<double>(static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower));
+      return static_cast<double>(values());
     } else {
       return static_cast<double>(upper) - static_cast<double>(lower);
     }
   }
 
   WEIR_KERNEL std::size_t operator()(const T& value) const {
-    if (!(lower <= value && value < upper)) return bins;
     if constexpr (std::is_integral_v<T>) {
-      const auto from_lower = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lower);
-      const auto width = static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower);
-      // from_lower * bins / width in steps that do not overflow: both factors below 2^32, or long division by a bit a step.
-      if (((width | bins) >> 32) == 0) return small_product_over(from_lower, width);
-      if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / width);
-      return long_product_over(from_lower, bins, width);
+      const std::uint64_t from_lower = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(lower);
+      if (!(from_lower < values())) return bins;
+      // from_lower * bins / values() in steps that do not overflow: by what was divided before, both factors below 2^32, or long
+      // division by a bit a step.
+      if (bins_per_value != 0) return static_cast<std::size_t>(upper_product(from_lower, bins_per_value));
+      if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / values());
+      return long_product_over(from_lower, bins, values());
     } else {
+      if (!(lower <= value && value < upper)) return bins;
       const double at = (static_cast<double>(value) - static_cast<double>(lower)) / width() * static_cast<double>(bins);
       const auto bin = static_cast<std::size_t>(at);
       return bin < bins ? bin : bins - 1;
@@ -53,12 +64,20 @@ struct BinOf {
   }
 
  private:
-  /// from_lower * bins / width: a division of doubles beforehand errs by less than one, which the remainder tells.
-  WEIR_KERNEL std::size_t small_product_over(std::uint64_t from_lower, std::uint64_t width) const {
-    const auto near =
-        static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(from_lower)) * bins_per_unit);
-    const auto rest = static_cast<std::int64_t>(from_lower * bins - static_cast<std::uint64_t>(near) * width);
-    return static_cast<std::size_t>(near - (rest < 0) + (rest >= static_cast<std::int64_t>(width)));
+  /// How many integers there are.
+  WEIR_KERNEL constexpr std::uint64_t values() const {
+    return static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower);
+  }
+  /// bins * 2^64 / values(), rounded up, where that is below 2^64 and times a value errs by less than 1 / values(): then the upper half
+  /// of the product is the bin. Else 0.
+  constexpr std::uint64_t scaled_bins() const {
+    if constexpr (std::is_integral_v<T>) {
+      if (bins < values() && values() <= std::uint64_t{1} << 32) {
+        __extension__ typedef unsigned __int128 Wide;
+        return static_cast<std::uint64_t>(((static_cast<Wide>(bins) << 64) + values() - 1) / values());
+      }
+    }
+    return 0;
   }
   /// a * b / c for a < c: bit by bit of b, with a remainder below c.
   WEIR_KERNEL static std::size_t long_product_over(std::uint64_t a, std::uint64_t b, std::uint64_t c) {

@@ -217,6 +217,26 @@ TEST_P(PartsOfArrays, histogram_far_from_zero_is_exact) {
   }
 }
 
+TEST_P(PartsOfArrays, histogram_of_wide_ranges_is_exact_at_its_edges) {
+  for (const std::int64_t width : {std::int64_t{1} << 33, std::int64_t{1} << 32, (std::int64_t{1} << 32) - 1,
+                                   std::int64_t{999'999'937}, std::int64_t{65'537}, std::int64_t{1'000}}) {
+    for (const std::int64_t bins : {1, 3, 255, 256, 999}) {
+      constexpr std::int64_t lower = -1'000'000'007;
+      Values from{lower - 1, lower + width};
+      std::vector<std::int32_t> expected(static_cast<std::size_t>(bins));
+      for (std::int64_t bin = 0; bin < bins; ++bin) {
+        const std::int64_t first = (bin * width + bins - 1) / bins;
+        const std::int64_t end = ((bin + 1) * width + bins - 1) / bins;
+        from.insert(from.end(), {lower + first, lower + end - 1});
+        expected[static_cast<std::size_t>(bin)] = 2;
+      }
+      const auto counts = weir::zeros<std::int32_t>(s, expected.size());
+      weir::histogram(s, weir::from(s, from), counts, lower, lower + width);
+      EXPECT_EQ(counts.to_host(), expected) << width << ", " << bins;
+    }
+  }
+}
+
 TEST_P(PartsOfArrays, histograms_without_bins_or_range_are_refused) {
   const auto x = weir::zeros<float>(s, 4);
   const auto counts = weir::zeros<std::int32_t>(s, 4);
