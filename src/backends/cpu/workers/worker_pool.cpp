@@ -225,7 +225,7 @@ bool WorkerPool::sweep(Runner& runner, int& patience) {
 
 /// Beside a busy program the system may leave two of a pool's threads on one core, and the other core to that program: each core has as many
 /// threads as the other, give or take one. But the pool would have three halves of a core if its threads were apart.
-void WorkerPool::leave_shared_core(const Member& member, std::int64_t now) {
+void WorkerPool::leave_shared_core(Member& member, std::int64_t now) {
   std::int64_t again = moves_again_.load(std::memory_order_relaxed);
   const int core = sched_getcpu();
   if (now < again || core < 0) return;
@@ -238,7 +238,11 @@ void WorkerPool::leave_shared_core(const Member& member, std::int64_t now) {
       !moves_again_.compare_exchange_strong(again, now + least_stay, std::memory_order_relaxed)) {
     return;
   }
-  if (move_off(taken)) {
+  // To move is to give a core up of one's own will: the monitor, which looks before or after, is not to take it for a wait of a command's.
+  member.note_nap();
+  const bool moved = move_off(taken);
+  member.note_nap();
+  if (moved) {
     apart_until_.store(now + kept_apart, std::memory_order_relaxed);
   } else {
     moves_again_.store(now, std::memory_order_relaxed);

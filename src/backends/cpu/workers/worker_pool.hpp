@@ -80,7 +80,7 @@ class WorkerPool {
   int most_spinners() const { return wide() && !cheap_.load(std::memory_order_relaxed) ? std::max(1, width_ / 4) : 1; }
   bool wide() const { return ready_.sharded(); }
   bool sleep(Sleepers::Bed& bed, Member& member);
-  void leave_shared_core(const Member& member, std::int64_t now);
+  void leave_shared_core(Member& member, std::int64_t now);
   void keep_apart(Sleepers::Bed& bed) const;
   /// Workers that are awake and not held up inside a command: they use a core.
   int awake() const {
