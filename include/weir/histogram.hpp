@@ -19,13 +19,13 @@ namespace detail {
 template <class T>
 using BinBound = std::conditional_t<std::is_integral_v<T> && sizeof(T) < sizeof(std::int64_t), std::int64_t, T>;
 
-/// The upper half of a product.
-WEIR_KERNEL inline std::uint64_t upper_product(std::uint64_t a, std::uint64_t b) {
-#ifdef __CUDA_ARCH__
+__extension__ typedef unsigned __int128 WideProduct;
+
+WEIR_KERNEL inline std::uint64_t upper_half_of_product(std::uint64_t a, std::uint64_t b) {
+#if defined(__CUDA_ARCH__)
   return __umul64hi(a, b);
 #else
-  __extension__ typedef unsigned __int128 Wide;
-  return static_cast<std::uint64_t>(static_cast<Wide>(a) * b >> 64);
+  return static_cast<std::uint64_t>(static_cast<WideProduct>(a) * b >> 64);
 #endif
 }
 
@@ -52,7 +52,7 @@ struct BinOf {
       if (!(from_lower < values())) return bins;
       // from_lower * bins / values() in steps that do not overflow: by what was divided before, both factors below 2^32, or long
       // division by a bit a step.
-      if (bins_per_value != 0) return static_cast<std::size_t>(upper_product(from_lower, bins_per_value));
+      if (bins_per_value != 0) return static_cast<std::size_t>(upper_half_of_product(from_lower, bins_per_value));
       if (((from_lower | bins) >> 32) == 0) return static_cast<std::size_t>(from_lower * bins / values());
       return long_product_over(from_lower, bins, values());
     } else {
@@ -73,8 +73,7 @@ struct BinOf {
   constexpr std::uint64_t scaled_bins() const {
     if constexpr (std::is_integral_v<T>) {
       if (bins < values() && values() <= std::uint64_t{1} << 32) {
-        __extension__ typedef unsigned __int128 Wide;
-        return static_cast<std::uint64_t>(((static_cast<Wide>(bins) << 64) + values() - 1) / values());
+        return static_cast<std::uint64_t>(((static_cast<WideProduct>(bins) << 64) + values() - 1) / values());
       }
     }
     return 0;

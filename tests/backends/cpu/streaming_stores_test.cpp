@@ -34,20 +34,29 @@ TEST(StreamingStores, copy_every_byte_and_none_beside_them) {
   }
 }
 
-TEST(StreamingStores, fill_every_element_and_nothing_beside_them) {
-  const std::byte value[] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
-                             std::byte{5}, std::byte{6}, std::byte{7}, std::byte{8}};
+void expect_filled(const std::byte (&value)[8], std::size_t whole_bytes) {
   for (const std::size_t element : {1u, 2u, 4u, 8u, 3u}) {
     for (const std::size_t size : sizes) {
       const std::size_t bytes = size / element * element;
       for (const std::size_t offset : {0u, 1u, 4u, 33u, 63u}) {
         std::vector<std::byte> to(bytes + 2 * room, untouched);
-        weir::cpu::fill_streaming(to.data() + offset, bytes, value, element, whole);
+        weir::cpu::fill_streaming(to.data() + offset, bytes, value, element, whole_bytes);
         std::vector<std::byte> wanted(bytes + 2 * room, untouched);
         for (std::size_t i = 0; i < bytes; ++i) wanted[offset + i] = value[i % element];
         ASSERT_TRUE(to == wanted) << bytes << " bytes of " << element << " at " << offset;
       }
     }
+  }
+}
+
+TEST(StreamingStores, fill_every_element_and_nothing_beside_them) {
+  const std::byte different[] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+                                 std::byte{5}, std::byte{6}, std::byte{7}, std::byte{8}};
+  const std::byte same[] = {std::byte{9}, std::byte{9}, std::byte{9}, std::byte{9},
+                            std::byte{9}, std::byte{9}, std::byte{9}, std::byte{9}};
+  for (const std::size_t bytes : {whole, std::size_t{1}}) {  // past the caches, and through them
+    expect_filled(different, bytes);
+    expect_filled(same, bytes);
   }
 }
 

@@ -101,22 +101,6 @@ struct FillJob {
   Rows rows;
 };
 
-/// Dense elements: the pattern is laid once and then doubled.
-void fill_dense(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes) {
-  const bool uniform = std::all_of(value, value + element_bytes, [&](std::byte b) { return b == value[0]; });
-  if (uniform) {
-    std::memset(to, std::to_integer<int>(value[0]), bytes);
-    return;
-  }
-  std::memcpy(to, value, element_bytes);
-  for (std::size_t done = element_bytes; done < bytes;) {
-    const std::size_t step =
-        std::min({done, bytes - done, std::size_t{64 * 1024} / element_bytes * element_bytes + element_bytes});
-    std::memcpy(to + done, to, step);
-    done += step;
-  }
-}
-
 }  // namespace
 
 Layout dense_layout(const Shape& shape, std::size_t element_bytes) {

@@ -13,16 +13,6 @@ namespace {
 /// Larger targets leave the caches before somebody reads them: other streams' copies, and what these read, go through them, too.
 constexpr std::size_t stays_in_cache = 4 * 1024 * 1024;
 
-void fill_by_doubling(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes) {
-  if (bytes == 0) return;
-  std::memcpy(to, value, element_bytes);
-  for (std::size_t done = element_bytes; done < bytes;) {
-    const std::size_t step = std::min(done, bytes - done);
-    std::memcpy(to + done, to, step);
-    done += step;
-  }
-}
-
 #if defined(__x86_64__)
 void fill_lines(std::byte* to, std::size_t lines, const std::byte* pattern) {
   const auto* source = reinterpret_cast<const __m128i*>(pattern);
@@ -48,13 +38,27 @@ void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes, std
   std::memcpy(to, from, bytes);
 }
 
+void fill_dense(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes) {
+  if (bytes == 0) return;
+  if (std::all_of(value, value + element_bytes, [&](std::byte b) { return b == value[0]; })) {
+    std::memset(to, std::to_integer<int>(value[0]), bytes);
+    return;
+  }
+  std::memcpy(to, value, element_bytes);
+  for (std::size_t done = element_bytes; done < bytes;) {
+    const std::size_t step = std::min(done, bytes - done);
+    std::memcpy(to + done, to, step);
+    done += step;
+  }
+}
+
 void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, std::size_t element_bytes,
                     std::size_t whole) {
 #if defined(__x86_64__)
   // A pattern that divides a line repeats in each; it is turned so that lines may begin inside an element.
   if (whole >= stays_in_cache && 64 % element_bytes == 0 && bytes >= 128) {
     std::byte pattern[128];
-    fill_by_doubling(pattern, sizeof pattern, value, element_bytes);
+    fill_dense(pattern, sizeof pattern, value, element_bytes);
     const std::size_t head = detail::bytes_to_line(to);
     std::memcpy(to, pattern, head);
     const std::size_t turned = head % element_bytes;
@@ -66,7 +70,7 @@ void fill_streaming(std::byte* to, std::size_t bytes, const std::byte* value, st
   }
 #endif
   static_cast<void>(whole);
-  fill_by_doubling(to, bytes, value, element_bytes);
+  fill_dense(to, bytes, value, element_bytes);
 }
 
 }  // namespace weir::cpu
