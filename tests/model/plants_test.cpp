@@ -69,6 +69,18 @@ TEST(PlantsTest, looking_for_work_before_giving_up_is_found) {
   EXPECT_FOUND(first_failure<LooksForWorkBeforeItGivesUp>("commands_are_run"), "all is done at the end");
 }
 
+/// The unlocking store of that producer is not ordered before its look at the state.
+struct GivesUpBesideAProducerAtWork : PlainStrand {
+  Left release() {
+    const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);
+    const bool work = tail_.load(std::memory_order_seq_cst) >> 1 != done_;
+    return work && (before & listed) == 0 && list() ? Left::ready : Left::nothing;
+  }
+};
+TEST(PlantsTest, giving_up_beside_a_producer_at_work_is_found) {
+  EXPECT_FOUND(first_failure<GivesUpBesideAProducerAtWork>("commands_are_run"), "all is done at the end");
+}
+
 struct ParksWithoutLookingAgain : PlainStrand {
   bool park_on(PlainStrand& other, Number number) {
     auto& source = static_cast<ParksWithoutLookingAgain&>(other);
@@ -185,22 +197,21 @@ constexpr const char* not_reused = "a retired queue is used again";
 
 INSTANTIATE_TEST_SUITE_P(
     HandOvers, WeakerOrderTest,
-    testing::Values(Weaker{"unlock", "fetch_and", release, "commands_are_run", undone},                         // A1
-                    Weaker{"publish_and_unlock", "fetch_add", acq_rel, "two_producers_append", undone},         // A1
-                    Weaker{"unlock_and_acquire", "fetch_and", acq_rel, "a_queue_waits_while_it_runs", undone},  // A1
-                    Weaker{"idle", "load", acquire, "commands_are_run", undone},                                // A2
-                    Weaker{"release", "fetch_and", acq_rel, "commands_are_run", undone},                        // A3
-                    Weaker{"release", "load", acquire, "commands_are_run", undone},                             // A4
-                    Weaker{"complete_next", "exchange", acq_rel, "a_queue_waits_for_another", left_waiting},    // B1
-                    Weaker{"complete_next", "load", acquire, "a_queue_waits_for_another", left_waiting},        // B2
-                    Weaker{"lock_waiters", "fetch_or", acq_rel, "a_queue_waits_for_another", left_waiting},     // B3
-                    Weaker{"join", "load", acquire, "a_queue_waits_for_another", left_waiting},                 // B4
-                    Weaker{"retire", "store", release, "a_queue_retires_while_it_runs", not_reused},            // C1
-                    Weaker{"try_acquire", "load", acquire, "a_queue_retires_while_it_runs", not_reused},        // C2
-                    Weaker{"end_retirement", "load", acquire, "a_queue_retires_while_it_runs", not_reused},     // C4
-                    Weaker{"try_lock", "fetch_or", acquire, "two_queues_follow_each_other", first},             // D1
-                    Weaker{"tail_awaiting", "load", acquire, "two_queues_follow_each_other", first},            // D2
-                    Weaker{"tail_giving_way", "load", acquire, "two_queues_follow_each_other", first}));        // D2
+    testing::Values(Weaker{"try_lock", "fetch_or", acq_rel, "commands_are_run", undone},                      // A1
+                    Weaker{"try_lock", "fetch_or", acq_rel, "a_queue_waits_while_it_runs", undone},           // A1
+                    Weaker{"idle", "load", acquire, "commands_are_run", undone},                              // A2
+                    Weaker{"release", "fetch_and", acq_rel, "commands_are_run", undone},                      // A3
+                    Weaker{"release", "load", acquire, "commands_are_run", undone},                           // A4
+                    Weaker{"complete_next", "exchange", acq_rel, "a_queue_waits_for_another", left_waiting},  // B1
+                    Weaker{"complete_next", "load", acquire, "a_queue_waits_for_another", left_waiting},      // B2
+                    Weaker{"lock_waiters", "fetch_or", acq_rel, "a_queue_waits_for_another", left_waiting},   // B3
+                    Weaker{"join", "load", acquire, "a_queue_waits_for_another", left_waiting},               // B4
+                    Weaker{"retire", "store", release, "a_queue_retires_while_it_runs", not_reused},          // C1
+                    Weaker{"try_acquire", "load", acquire, "a_queue_retires_while_it_runs", not_reused},      // C2
+                    Weaker{"end_retirement", "load", acquire, "a_queue_retires_while_it_runs", not_reused},   // C4
+                    Weaker{"try_lock", "fetch_or", acquire, "two_queues_follow_each_other", first},           // D1
+                    Weaker{"tail_awaiting", "load", acquire, "two_queues_follow_each_other", first},          // D2
+                    Weaker{"tail_giving_way", "load", acquire, "two_queues_follow_each_other", first}));      // D2
 
 INSTANTIATE_TEST_SUITE_P(
     Visibility, WeakerOrderTest,
@@ -208,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Weaker{"publish", "store", relaxed, "commands_are_run", race},
                     Weaker{"tail", "load", relaxed, "commands_are_run", race},
                     Weaker{"completed", "load", relaxed, "a_queue_waits_and_goes_on", race},
-                    Weaker{"unlock_unchanged", "fetch_and", relaxed, "a_producer_finds_no_room", race},
+                    Weaker{"publish_and_unlock", "store", relaxed, "two_fast_producers_append", race},
+                    Weaker{"unlock_unchanged", "store", relaxed, "a_producer_finds_no_room", race},
                     Weaker{"take_popped", "compare_exchange", release, "a_producer_waits_for_its_command", race},
                     Weaker{"try_acquire", "compare_exchange", release, "a_host_waits_for_another_ones_command", race},
                     Weaker{"unlock_waiters", "store", relaxed, "two_queues_wait_for_one", race},

@@ -17,6 +17,8 @@ struct Parts {
   using Data = model::Plain<T>;
   static void pause() { spin(); }
   static void back_off(int) { spin(); }
+  static inline bool awaits_producers = true;
+  static bool awaits_producer(int) { return awaits_producers; }
   struct Producer {
     Plain<int> written{0};
   };
@@ -283,6 +285,12 @@ class Queue : public Strand {
     check(this->state_.load() == 0, "nobody has the queue at the end (invariant 1)");
     check(this->waiters_.load() == 0 && this->first_waiter_ == nullptr, "nobody waits at the end (invariant 5)");
     check(this->parked_on_.load() == nullptr, "a queue that is over is parked on nothing");
+  }
+  /// What is left is listed, and will be popped.
+  void check_done_or_listed(Number commands) {
+    check(this->tail() == commands, "all is appended");
+    if (this->reached(commands)) return;
+    check(this->state_.load() == Strand::listed && !ready_.empty(), "what is left is listed (invariant 1)");
   }
   /// What is left is listed, but nobody took it: for scenarios without workers.
   void check_done(Number number) { check(this->reached(number), "the command is done at the end"); }

@@ -183,9 +183,9 @@ bool CpuGraph::any_ready() const {
                      [](const Heap& heap) { return heap.first.load(std::memory_order_seq_cst) != 0; });
 }
 
-/// Several segments are dealt out over the heaps.
+/// Several segments are dealt out over the heaps, but in a replay that is over before others come.
 void CpuGraph::push(const std::uint32_t* segments, std::uint32_t count, Part& part) {
-  const auto heaps = static_cast<std::uint32_t>(heaps_.size());
+  const auto heaps = loud_.load(std::memory_order_relaxed) ? static_cast<std::uint32_t>(heaps_.size()) : 1;
   for (std::uint32_t first = 0; first < std::min(heaps, count); ++first) {
     Heap& heap = heaps_[(part.heap + first) % heaps];
     SpinGuard guard(heap.lock);

@@ -17,7 +17,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t alone_nanoseconds = 15'000;  ///< a replay that lasts less is over before a helper would be awake
 constexpr int fair_share = 256;                     ///< segments before other work of the same priority has its turn
 constexpr int host = -1;                            ///< for a level: a host thread's, that does nothing else
-constexpr int short_between_looks = 4;              ///< segments of a replay that was short the last time
+constexpr std::int64_t looks_apart = 2'000;         ///< nanoseconds, in a replay that is as short as the last one was
+constexpr std::int64_t least_between_looks = 4;     ///< segments of such a replay
+constexpr std::int64_t most_between_looks = 16;     ///< of one that is not short any more so many go by unnoticed
 constexpr int lingering_looks = 40;                 ///< of about half a microsecond, for a segment to become ready
 
 std::int64_t now_nanoseconds() {
@@ -68,7 +70,11 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
   const bool likely_short = lasted_ != 0 && 2 * lasted_ < alone_nanoseconds;
-  between_looks_.store(likely_short ? short_between_looks : 1, std::memory_order_relaxed);
+  const auto segments = static_cast<std::int64_t>(plan_->segments.size());
+  between_looks_.store(likely_short ? static_cast<int>(std::clamp(looks_apart * segments / lasted_, least_between_looks,
+                                                                  most_between_looks))
+                                    : 1,
+                       std::memory_order_relaxed);
   over_.store(false, std::memory_order_relaxed);
   if (room_ < plan_->segments.size()) {
     for (Heap& heap : heaps_) {

@@ -31,6 +31,7 @@ struct QueueParts {
   using Data = T;
   static void pause() { cpu::pause(); }
   static void back_off(int tries) { detail::back_off(tries); }
+  static bool awaits_producer(int tries) { return tries < 128; }
 
   struct Producer {
     std::byte* write = nullptr;

@@ -17,8 +17,9 @@
 //
 // Hand-overs in which each side writes, then looks at what the other side writes. All four accesses are seq_cst: one of
 // the two sides sees the other. "A1" and so on name them below.
-//  A. A producer publishes (A1: tail) and looks whether the strand is idle (A2: state); a consumer gives it up (A3:
-//     state) and looks for new commands (A4: tail).
+//  A. A producer takes the lock (A1: tail) and looks whether the strand is idle (A2: state); a consumer gives it up (A3:
+//     state) and looks for new commands, or for a producer who may publish one (A4: tail). So to publish and to give the
+//     lock back is a plain store: who still found the strand taken is seen by the consumer, at work or done.
 //  B. A consumer completes (B1: completed) and looks for waiters (B2: word); a waiter joins (B3: word) and looks whether it
 //     is late (B4: completed).
 //  C. The owner retires (C1: retired) and looks whether somebody has the strand (C2: state); a consumer gives it up (A3)
@@ -35,6 +36,8 @@ namespace weir::cpu {
 /// `Parts` says what a strand is made of:
 ///   Atomic<T>, Data<T>    std::atomic<T> and T; a model checker has its own
 ///   pause(), back_off(tries)  of a thread that waits for a lock: for a moment, or for another thread to run
+///   awaits_producer(tries)  whether who gave the strand up waits for a producer at work, after so many looks; who does
+///                         not lists it, to look again later
 ///   Producer, Consumer    the owner's data beside the tail, and beside done: see invariant 6
 ///   Listed                the owner's data beside the state
 ///   Waiter                what the owner adds to a waiter
@@ -112,7 +115,7 @@ class Strand {
   // Producers.
 
   /// Acquire, with unlock(): producer data. False: another producer has it.
-  bool try_lock() { return (tail_.fetch_or(1, std::memory_order_seq_cst) & 1) == 0; }  // D1
+  bool try_lock() { return (tail_.fetch_or(1, std::memory_order_seq_cst) & 1) == 0; }  // A1, D1
   void lock() {
     if (!try_lock()) [[unlikely]]
       lock_slowly();
@@ -147,26 +150,31 @@ class Strand {
   }
   /// True if the strand is idle and has work: the caller has to list() it, and to push it if that succeeds.
   [[nodiscard]] bool unlock() {
-    const Number last = tail_.fetch_and(~Number{1}, std::memory_order_seq_cst) >> 1;  // A1
+    const Number last = unlock_unchanged();
     // Relaxed: an old value only lists it in vain.
     return idle() && completed_.load(std::memory_order_relaxed) != last;
   }
-  /// publish() and unlock() by one exchange.
+  /// publish() and unlock() by one store.
   [[nodiscard]] bool publish_and_unlock() {
-    tail_.fetch_add(1, std::memory_order_seq_cst);  // A1; the lock's bit becomes one more command
+    // The lock's bit becomes one more command. Release, with tail() and try_lock().
+    tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     return idle();
   }
-  /// Fails if somebody took or listed it meanwhile: who did that came after A1, and sees the tail when it gives it up.
+  /// Fails if somebody took or listed it meanwhile: who did that came after A1, and sees the command when it gives it up.
   [[nodiscard]] bool list() {
     std::uint32_t expected = 0;
     return state_.compare_exchange_strong(expected, listed, std::memory_order_seq_cst);
   }
-  /// Where nothing was published since the lock was taken.
-  void unlock_unchanged() { tail_.fetch_and(~Number{1}, std::memory_order_release); }
+  /// Alone: where nothing was published since the lock was taken. Returns the last number. Release, with tail() and try_lock().
+  Number unlock_unchanged() {
+    const Number last = tail_.load(std::memory_order_relaxed) & ~Number{1};
+    tail_.store(last, std::memory_order_release);
+    return last >> 1;
+  }
   /// unlock() that takes an idle strand instead of listing it. True: the caller is the consumer.
   [[nodiscard]] bool unlock_and_acquire() {
-    tail_.fetch_and(~Number{1}, std::memory_order_seq_cst);  // A1
-    return idle() && try_acquire();                          // not idle: whoever has it sees the tail, by A
+    unlock_unchanged();
+    return idle() && try_acquire();  // not idle: whoever has it sees the tail, by A
   }
 
   // Consumers. Each ends by release(), park_on(), or by parking on something else.
@@ -202,9 +210,15 @@ class Strand {
   [[nodiscard]] Left release() {
     const Number mine = done_;  // the next consumer's
     const std::uint32_t before = state_.fetch_and(~std::uint32_t{running}, std::memory_order_seq_cst);  // A3
-    if (tail_.load(std::memory_order_seq_cst) >> 1 != mine) {                                           // A4
+    Number seen = tail_.load(std::memory_order_seq_cst);                                                // A4
+    if (seen != 2 * mine) {
       // Where it was listed, somebody will pop it, now that it is nobody's.
-      return (before & listed) == 0 && list() ? Left::ready : Left::nothing;
+      if ((before & listed) != 0) return Left::nothing;
+      for (int tries = 0; seen == 2 * mine + 1 && Parts::awaits_producer(tries); ++tries) {
+        wait_a_little(tries);
+        seen = tail_.load(std::memory_order_acquire);  // with unlock_unchanged(): nothing came
+      }
+      if (seen != 2 * mine) return list() ? Left::ready : Left::nothing;
     }
     return end_retirement(mine) ? Left::retired : Left::nothing;
   }
@@ -254,7 +268,8 @@ class Strand {
   void begin_counting() {
     while (!try_acquire()) Parts::pause();  // a worker that finds nothing to do may have it for a moment
   }
-  Number count_one() { return (tail_.fetch_add(2, std::memory_order_acq_rel) >> 1) + 1; }
+  /// One caller at a time.
+  Number count_one() { return publish(); }
   /// Where who waits for it may help.
   void help_at(Strand& lane, Number number) {
     parked_until_.store(number, std::memory_order_release);

@@ -1,0 +1,67 @@
+// A worker that comes to the end of a queue while a producer has the queue's lock.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include <weir/weir.hpp>
+
+#include "own_device.hpp"
+
+namespace weir_test {
+namespace {
+
+using weir::cpu::CpuQueue;
+
+class BesideProducers : public OwnDevice {
+ protected:
+  struct Closure {
+    BesideProducers* test;
+    CpuQueue* queue;
+  };
+  /// Made under the producers' lock.
+  static void copy_closure(void* to, const void* from) {
+    const auto& closure = *static_cast<const Closure*>(from);
+    closure.test->take_a_turn(*closure.queue);
+    std::memcpy(to, from, sizeof(Closure));
+  }
+  static void run(const void* closure, const weir::KernelRange&) {
+    ++static_cast<const Closure*>(closure)->test->kernels_;
+  }
+
+  void launch_with_a_turn_under_the_lock(CpuQueue& queue) {
+    weir::Kernel kernel{};
+    kernel.rank = 1;
+    kernel.closure_bytes = sizeof(Closure);
+    kernel.closure_align = alignof(Closure);
+    kernel.copy = &copy_closure;
+    kernel.run = &run;
+    const Closure closure{this, &queue};
+    queue.launch(queue.stream(), kernel, &closure, 1, {});
+  }
+  void take_a_turn(CpuQueue& queue) {
+    weir::cpu::Runner runner;
+    runner.worker = true;
+    const int ready = device_.pool().ready();
+    commands_of_turn_ = queue.run_popped(runner);
+    listed_by_turn_ = device_.pool().ready() - ready;
+  }
+
+  std::uint64_t commands_of_turn_ = 0;
+  int listed_by_turn_ = 0;
+  int kernels_ = 0;
+};
+
+// A user's copy constructor may wait there for what only this worker would do.
+TEST_F(BesideProducers, a_worker_lists_the_queue_again_and_goes_on) {
+  CpuQueue& queue = open();
+  submit_work(queue);
+  launch_with_a_turn_under_the_lock(queue);
+  EXPECT_EQ(commands_of_turn_, 1u);
+  EXPECT_EQ(listed_by_turn_, 1);
+  EXPECT_FALSE(queue.done());
+  queue.wait_until(queue.tail());
+  EXPECT_EQ(kernels_, 1);
+}
+
+}  // namespace
+}  // namespace weir_test
