@@ -197,7 +197,9 @@ constexpr const char* not_reused = "a retired queue is used again";
 
 INSTANTIATE_TEST_SUITE_P(
     HandOvers, WeakerOrderTest,
-    testing::Values(Weaker{"try_lock", "fetch_or", acq_rel, "commands_are_run", undone},                      // A1
+    testing::Values(Weaker{"unlock_after_long", "fetch_and", acq_rel, "a_producer_has_the_lock_for_long",
+                           undone},                                                                           // A1
+                    Weaker{"try_lock", "fetch_or", acq_rel, "commands_are_run", undone},                      // A1
                     Weaker{"try_lock", "fetch_or", acq_rel, "a_queue_waits_while_it_runs", undone},           // A1
                     Weaker{"idle", "load", acquire, "commands_are_run", undone},                              // A2
                     Weaker{"release", "fetch_and", acq_rel, "commands_are_run", undone},                      // A3

@@ -80,6 +80,12 @@ class Queue : public Strand {
     write({});
     if (this->publish_and_unlock()) schedule();
   }
+  /// With what may last under the lock.
+  void append_for_long() {
+    this->lock();
+    this->hold_long();
+    append_locked();
+  }
   void look_for_room() {
     if (!this->try_lock()) return;
     check(this->producer_.written < most_commands, "there is room");
@@ -88,12 +94,14 @@ class Queue : public Strand {
   /// Of two queues that follow each other, as the legacy queue.
   void append_awaiting(const Queue& other) {
     this->lock();
+    this->hold_long();
     followed_ = this->tail_awaiting(other);
     append_locked();
   }
   /// As a blocking one.
   void append_giving_way(const Queue& other) {
     this->lock();
+    this->hold_long();
     followed_ = this->tail_giving_way(other);
     append_locked();
   }
@@ -113,9 +121,10 @@ class Queue : public Strand {
     } catch (int) {
     }
   }
-  void append_wait(Queue& source, Number number) {
+  void append_wait(Queue& source, Number number, bool for_long = false) {
     source.await_published(number);
     this->lock();
+    if (for_long) this->hold_long();
     write({&source, number});
     this->publish();
     if (this->unlock_and_acquire()) begin_wait();

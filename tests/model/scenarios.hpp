@@ -51,6 +51,7 @@ std::vector<StrandScenario<Strand>> strand_scenarios() {
                                     q.a.append_fast();
                                     q.a.append();
                                   }};
+  const Role<All> a_appends_for_long{"producer", [](All& q) { q.a.append_for_long(); }};
   const Role<All> b_waits_for_a{"producer of b", [](All& q) { q.b.append_wait(q.a, 1); }};
   const auto over = [](int a, int b = 0, int c = 0) {
     return [=](All& q) {
@@ -68,6 +69,17 @@ std::vector<StrandScenario<Strand>> strand_scenarios() {
       {"two_workers_take_turns", {a_appends_twice, fair_worker, fair_worker}, over(2)},
       {"two_producers_append", {a_appends, a_appends_fast, worker}, over(2)},
       {"two_fast_producers_append", {a_appends_fast, a_appends_fast, worker}, over(2)},
+      {"a_producer_has_the_lock_for_long", {a_appends_for_long, a_appends_fast, worker}, over(2)},
+      {"two_producers_have_the_lock_for_long", {a_appends_for_long, a_appends_for_long, worker}, over(2)},
+      {"a_producer_with_the_lock_for_long_parks_its_queue",
+       {a_appends,
+        {"producer of b",
+         [](All& q) {
+           q.b.append_fast();
+           q.b.append_wait(q.a, 1, true);
+         }},
+        worker},
+       over(1, 2)},
       {"an_implied_wait_is_run_though_its_command_throws",
        {a_appends, {"producer of b", [](All& q) { q.b.append_and_throw(q.a, 1); }}, worker},
        over(1, 1)},

@@ -51,13 +51,15 @@ class BesideProducers : public OwnDevice {
   int kernels_ = 0;
 };
 
-// A user's copy constructor may wait there for what only this worker would do.
-TEST_F(BesideProducers, a_worker_lists_the_queue_again_and_goes_on) {
+// A user's copy constructor may last, and may wait for what only this worker would do.
+TEST_F(BesideProducers, a_worker_leaves_the_queue_to_one_whose_closure_is_being_copied) {
   CpuQueue& queue = open();
   submit_work(queue);
+  const int ready = device_.pool().ready();
   launch_with_a_turn_under_the_lock(queue);
   EXPECT_EQ(commands_of_turn_, 1u);
-  EXPECT_EQ(listed_by_turn_, 1);
+  EXPECT_EQ(listed_by_turn_, 0);
+  EXPECT_EQ(device_.pool().ready(), ready + 1);
   EXPECT_FALSE(queue.done());
   queue.wait_until(queue.tail());
   EXPECT_EQ(kernels_, 1);

@@ -69,7 +69,7 @@ class CpuGraph final : public detail::GraphExecutable {
 
   /// One thread's share of a replay.
   struct Part {
-    std::uint32_t heap = 0;      ///< where it puts segments, and first looks for some
+    std::uint32_t heap = 0;      ///< where it first puts segments, and looks for some
     std::uint32_t finished = 0;  ///< segments of scope 0 that are not counted yet
     std::uint32_t looks = 0;
   };
@@ -143,8 +143,8 @@ class CpuGraph final : public detail::GraphExecutable {
     std::uint32_t step;  ///< its first
     bool operator<(const Ready& other) const { return urgency < other.urgency; }
   };
-  /// Segments that are ready: the most urgent first. A wide pool has several, so that its threads seldom meet; each takes the
-  /// more urgent of its own heap's first and another's.
+  /// Segments that are ready: the most urgent first. A wide pool has several for replays that last, so that its threads seldom
+  /// meet; each takes the more urgent of its own heap's first and another's.
   struct alignas(64) Heap {
     SpinLock lock;
     std::atomic<std::uint64_t> first{0};  ///< the urgency of the first plus one, 0: empty; written under lock

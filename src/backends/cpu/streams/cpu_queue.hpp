@@ -31,11 +31,11 @@ struct QueueParts {
   using Data = T;
   static void pause() { cpu::pause(); }
   static void back_off(int tries) { detail::back_off(tries); }
-  static bool awaits_producer(int tries) { return tries < 128; }
+  /// Not so long that back_off() sleeps: the monitor would take that for a worker that is blocked.
+  static bool awaits_producer(int tries) { return tries < 120; }
 
   struct Producer {
     std::byte* write = nullptr;
-    std::byte* write_end = nullptr;
     std::byte* plain_end = nullptr;  ///< the last place where a plain launch may begin: by one comparison
     Chunk* chunk = nullptr;
     const std::atomic<std::uint64_t>* default_tail;  ///< the legacy queue's; one that stays 0 where that orders nothing
@@ -46,9 +46,9 @@ struct QueueParts {
     void write_in(Chunk& next) {
       chunk = &next;
       write = next.begin();
-      write_end = next.end();
-      plain_end = write_end - most_plain_bytes;
+      plain_end = next.end() - most_plain_bytes;
     }
+    std::byte* write_end() const { return plain_end + most_plain_bytes; }
   };
   struct Listed {
     CpuQueue* next = nullptr;  ///< guarded by the pool's lock

@@ -38,6 +38,7 @@ constexpr int busy_looks = 64;
 }
 
 void CpuQueue::collect_blocking_queues() {
+  hold_long();
   const Origin implied;
   if (!legacy_) {
     CpuQueue& legacy = device_.legacy();
@@ -78,6 +79,7 @@ void CpuQueue::note_formality() {
 }
 
 std::byte* CpuQueue::next_chunk(std::size_t bytes) {
+  hold_long();
   hold_back();
   Chunk* chunk;
   try {
@@ -211,6 +213,7 @@ void CpuQueue::submit_graph(const Command& command, CpuGraph& graph) {
   // Before the graph is locked: to make room is to wait for a consumer that is far behind, and it needs that lock, too.
   make_room(round_record(sizeof(WaitRecord)) +
             round_record(sizeof(GraphRecord) + graph.marks() * sizeof(CpuEvent::Mark)));
+  hold_long();  // an update of the graph may have that lock, and makes a plan under it
   const SpinGuard launching(graph.launch_lock());
   if (graph.follows_elsewhere(*this)) write_wait(graph.timeline(), graph.last_launch(), Origin{});
   auto* record = begin_record<GraphRecord>(command, RecordKind::graph, graph.marks() * sizeof(CpuEvent::Mark));

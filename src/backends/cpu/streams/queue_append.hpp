@@ -12,7 +12,7 @@ template <class R>
 inline R* CpuQueue::begin_record(const Origin& command, RecordKind kind, std::size_t trailing_bytes, bool flag) {
   const std::size_t bytes = round_record(sizeof(R) + trailing_bytes);
   std::byte* at = producer_.write;
-  if (at + bytes > producer_.write_end) [[unlikely]]
+  if (at + bytes > producer_.write_end()) [[unlikely]]
     at = next_chunk(bytes);
   R* record = reinterpret_cast<R*>(at);
   record->where = command.where;
@@ -45,8 +45,6 @@ class ProducerLock {
     queue_.pool_.note_host();
     if (queue_.unlock_and_acquire()) queue_.park_head();
   }
-  /// The caller has the lock, and sees to the rest.
-  void keep() { held_ = false; }
   /// Nobody is woken for it.
   void unlock_quietly(int level) {
     held_ = false;
@@ -66,7 +64,7 @@ inline void CpuQueue::order_with_default_stream() {
 
 /// Whether or not it is used, what fits now needs no memory later. The lock is held.
 inline void CpuQueue::make_room(std::size_t bytes) {
-  if (producer_.write + bytes > producer_.write_end) next_chunk(bytes);
+  if (producer_.write + bytes > producer_.write_end()) next_chunk(bytes);
 }
 
 }  // namespace weir::cpu

@@ -68,14 +68,11 @@ template <std::size_t room>
       return;
     }
   }
-  {
-    ProducerLock guard(*this, std::adopt_lock);
-    order_with_default_stream();
-    make_room(round_record(sizeof(LaunchRecord) + room));
-    guard.keep();
-  }
+  const ProducerLock guard(*this, std::adopt_lock);
+  order_with_default_stream();
+  make_room(round_record(sizeof(LaunchRecord) + room));
   producer_.write += write_plain<room>(producer_.write, kernel, closure, size, site);
-  if (publish_and_unlock()) schedule();
+  publish();
 }
 
 template void CpuQueue::launch_locked<0>(StreamId, const Kernel&, const void*, std::size_t, const detail::LaunchSite&);
@@ -127,6 +124,7 @@ void CpuQueue::submit_launch_shaped(const Command& command, const Launch& launch
   const std::size_t extra = kernel.closure_bytes + alignment;
   const auto place_closure = [&](void* at) {
     if (kernel.copy != nullptr) {
+      hold_long();                      // what a user's constructor does may wait for this queue's worker
       kernel.copy(at, launch.closure);  // may throw: nothing is published yet
     } else {
       std::memcpy(at, launch.closure, kernel.closure_bytes);

@@ -19,7 +19,9 @@
 // the two sides sees the other. "A1" and so on name them below.
 //  A. A producer takes the lock (A1: tail) and looks whether the strand is idle (A2: state); a consumer gives it up (A3:
 //     state) and looks for new commands, or for a producer who may publish one (A4: tail). So to publish and to give the
-//     lock back is a plain store: who still found the strand taken is seen by the consumer, at work or done.
+//     lock back is a plain store: who still found the strand taken is seen by the consumer, at work or done. The consumer
+//     waits for who is at work. It does not where the lock may be held for long (hold_long()): who said so gives it back by
+//     an exchange, after which A2 sees that the strand is idle.
 //  B. A consumer completes (B1: completed) and looks for waiters (B2: word); a waiter joins (B3: word) and looks whether it
 //     is late (B4: completed).
 //  C. The owner retires (C1: retired) and looks whether somebody has the strand (C2: state); a consumer gives it up (A3)
@@ -36,8 +38,8 @@ namespace weir::cpu {
 /// `Parts` says what a strand is made of:
 ///   Atomic<T>, Data<T>    std::atomic<T> and T; a model checker has its own
 ///   pause(), back_off(tries)  of a thread that waits for a lock: for a moment, or for another thread to run
-///   awaits_producer(tries)  whether who gave the strand up waits for a producer at work, after so many looks; who does
-///                         not lists it, to look again later
+///   awaits_producer(tries)  whether who gave the strand up goes on waiting for a producer at work, after so many looks;
+///                         who does not lists it, to look again later
 ///   Producer, Consumer    the owner's data beside the tail, and beside done: see invariant 6
 ///   Listed                the owner's data beside the state
 ///   Waiter                what the owner adds to a waiter
@@ -142,6 +144,8 @@ class Strand {
     }
   }
 
+  /// With the lock held: from here to unlock() it may be held for more than a few instructions.
+  void hold_long() { held_long_.store(true, std::memory_order_relaxed); }
   /// One more command, with the lock held; consumers may take it at once. Returns its number.
   Number publish() {
     const Number next = tail_.load(std::memory_order_relaxed) + 2;  // only the holder of the lock changes the number
@@ -154,19 +158,22 @@ class Strand {
     // Relaxed: an old value only lists it in vain.
     return idle() && completed_.load(std::memory_order_relaxed) != last;
   }
-  /// publish() and unlock() by one store.
+  /// publish() and unlock() by one store. Not after hold_long().
   [[nodiscard]] bool publish_and_unlock() {
     // The lock's bit becomes one more command. Release, with tail() and try_lock().
     tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     return idle();
   }
-  /// Fails if somebody took or listed it meanwhile: who did that came after A1, and sees the command when it gives it up.
+  /// Fails if somebody took or listed it meanwhile: who did that came after A1, and will see that there is a producer, or
+  /// was, when it gives it up.
   [[nodiscard]] bool list() {
     std::uint32_t expected = 0;
     return state_.compare_exchange_strong(expected, listed, std::memory_order_seq_cst);
   }
   /// Alone: where nothing was published since the lock was taken. Returns the last number. Release, with tail() and try_lock().
   Number unlock_unchanged() {
+    if (held_long_.load(std::memory_order_relaxed)) [[unlikely]]
+      return unlock_after_long();
     const Number last = tail_.load(std::memory_order_relaxed) & ~Number{1};
     tail_.store(last, std::memory_order_release);
     return last >> 1;
@@ -174,7 +181,7 @@ class Strand {
   /// unlock() that takes an idle strand instead of listing it. True: the caller is the consumer.
   [[nodiscard]] bool unlock_and_acquire() {
     unlock_unchanged();
-    return idle() && try_acquire();  // not idle: whoever has it sees the tail, by A
+    return idle() && try_acquire();  // not idle: whoever has it sees, by A, that there is a producer, or was
   }
 
   // Consumers. Each ends by release(), park_on(), or by parking on something else.
@@ -215,8 +222,9 @@ class Strand {
       // Where it was listed, somebody will pop it, now that it is nobody's.
       if ((before & listed) != 0) return Left::nothing;
       for (int tries = 0; seen == 2 * mine + 1 && Parts::awaits_producer(tries); ++tries) {
+        if (held_long_.load(std::memory_order_relaxed)) return Left::nothing;  // that producer's now, by A
         wait_a_little(tries);
-        seen = tail_.load(std::memory_order_acquire);  // with unlock_unchanged(): nothing came
+        seen = tail_.load(std::memory_order_seq_cst);  // A4
       }
       if (seen != 2 * mine) return list() ? Left::ready : Left::nothing;
     }
@@ -294,6 +302,10 @@ class Strand {
            retired_.compare_exchange_strong(retired, 0, std::memory_order_seq_cst);
   }
 
+  [[gnu::noinline]] Number unlock_after_long() {
+    held_long_.store(false, std::memory_order_relaxed);
+    return tail_.fetch_and(~Number{1}, std::memory_order_seq_cst) >> 1;  // A1
+  }
   [[gnu::noinline]] void lock_slowly() {
     for (int tries = 0;; ++tries) {
       if ((tail_.load(std::memory_order_relaxed) & 1) == 0 && try_lock()) return;
@@ -344,8 +356,9 @@ class Strand {
   }
 
   /// Twice the number of the last command, plus one while a producer has the lock: publishing a command and giving the
-  /// lock back is one exchange.
+  /// lock back is one store.
   alignas(64) Atomic<Number> tail_{0};
+  Atomic<bool> held_long_{false};  ///< written by who has the lock
   typename Parts::Producer producer_{};
 
   alignas(64) Atomic<std::uint32_t> state_{0};
