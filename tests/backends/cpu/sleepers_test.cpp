@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 
 namespace weir_test {
 namespace {
@@ -77,6 +79,17 @@ TEST(Sleepers, who_was_called_knows_the_core_of_the_caller) {
   sleepers.lie_down(bed);
   EXPECT_TRUE(sleepers.get_up(bed));
   EXPECT_EQ(bed.caller, -1);
+}
+
+// Else the monitor takes it for held up by its command, and starts another worker.
+TEST(Naps, of_a_worker_that_waits_for_a_lock_are_counted_before_and_after) {
+  std::atomic<std::uint32_t> naps{0};
+  weir::cpu::count_naps_in(&naps);
+  weir::cpu::back_off(63);
+  weir::cpu::count_naps_in(nullptr);
+  EXPECT_EQ(naps, 2u);
+  weir::cpu::back_off(63);
+  EXPECT_EQ(naps, 2u);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "back_off.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "thread_safety.hpp"
 
@@ -32,7 +31,7 @@ std::uint32_t CpuEvent::lock() {
     if (tries < 100) {
       pause();
     } else {
-      detail::back_off(tries);
+      back_off(tries);
     }
     version = version_.load(std::memory_order_relaxed);
   }
@@ -81,7 +80,7 @@ CpuEvent::Mark CpuEvent::mark() const {
     if (tries < 100) {
       pause();
     } else {
-      detail::back_off(tries);
+      back_off(tries);
     }
   }
 }

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "back_off.hpp"
 #include "backend.hpp"
 #include "backends/cpu/streams/queue_failures.hpp"
 #include "backends/cpu/streams/record.hpp"
@@ -30,9 +29,8 @@ struct QueueParts {
   template <class T>
   using Data = T;
   static void pause() { cpu::pause(); }
-  static void back_off(int tries) { detail::back_off(tries); }
-  /// Not so long that back_off() sleeps: the monitor would take that for a worker that is blocked.
-  static bool awaits_producer(int tries) { return tries < 120; }
+  static void back_off(int tries) { cpu::back_off(tries); }
+  static bool awaits_producer(int tries) { return tries < 120; }  // back_off() has not slept by then
 
   struct Producer {
     std::byte* write = nullptr;

@@ -53,7 +53,7 @@ void CpuQueue::come_to(CollectivePart& part) {
 }
 
 void CpuQueue::know_told(CollectiveCall* call) {
-  for (int looks = 0; told_taken_.test_and_set(std::memory_order_acquire); ++looks) detail::back_off(looks);
+  for (int looks = 0; told_taken_.test_and_set(std::memory_order_acquire); ++looks) back_off(looks);
   told_.store(call, std::memory_order_relaxed);
   told_taken_.clear(std::memory_order_release);
 }
@@ -61,7 +61,7 @@ void CpuQueue::know_told(CollectiveCall* call) {
 /// A host thread that waits for this queue does what the collective needs. True: it is over.
 bool CpuQueue::help_told() {
   if (told_.load(std::memory_order_relaxed) == nullptr) return false;
-  for (int looks = 0; told_taken_.test_and_set(std::memory_order_acquire); ++looks) detail::back_off(looks);
+  for (int looks = 0; told_taken_.test_and_set(std::memory_order_acquire); ++looks) back_off(looks);
   CollectiveCall* const call = told_.load(std::memory_order_relaxed);
   if (call != nullptr) call->retain();
   told_taken_.clear(std::memory_order_release);

@@ -128,7 +128,11 @@ Crew::State Crew::judge(Member& member, Nanoseconds elapsed) {
   if (seen.awaiting > 0 && seen.awaiting < looks_at_helpers) return State::computing;
   const bool was_blocked = member.blocked.load(std::memory_order_relaxed);
   if (was_blocked && looks_ % looks_between_questions != 0) return State::blocked;
-  if (!waits(member)) {
+  const bool waited = waits(member);
+  // Not of a command's: it has finished that, and went to sleep, while it was looked at.
+  const bool sleeps =
+      member.asleep.load(std::memory_order_relaxed) || member.naps.load(std::memory_order_relaxed) != naps;
+  if (!waited || sleeps) {
     unblock(member);
     return State::computing;
   }

@@ -34,13 +34,30 @@ int futex_wake(std::atomic<std::uint32_t>& word, int threads) {
   return static_cast<int>(futex(word, FUTEX_WAKE, static_cast<std::uint32_t>(threads), nullptr));
 }
 
+namespace {
+constinit thread_local std::atomic<std::uint32_t>* naps_of_thread = nullptr;
+
+void count_nap() {
+  if (naps_of_thread != nullptr)
+    naps_of_thread->store(naps_of_thread->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+}  // namespace
+
+void back_off(int looks) {
+  count_nap();
+  detail::back_off(static_cast<unsigned>(looks));
+  count_nap();
+}
+
+void count_naps_in(std::atomic<std::uint32_t>* naps) { naps_of_thread = naps; }
+
 void SpinLock::lock_slowly() {
   for (int tries = 0;; ++tries) {
     if (!taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire)) return;
     if (tries < 100) {
       pause();
     } else {
-      detail::back_off(tries);
+      back_off(tries);
     }
   }
 }

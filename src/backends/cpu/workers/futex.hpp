@@ -34,6 +34,12 @@ inline void prefetch_to_write(const void* at) {
 #endif
 }
 
+/// Lets others run, of whom one is to leave a few instructions soon; `looks` as in detail::back_off(), which may sleep. A worker is not
+/// held up by its command here: each call is counted, before and after.
+void back_off(int looks);
+/// Where back_off() counts the calls of this thread from now on; null: nowhere.
+void count_naps_in(std::atomic<std::uint32_t>* naps);
+
 /// For sections of a few instructions. A thread that loses its core inside one makes the others yield.
 class WEIR_LOCK SpinLock {
  public:

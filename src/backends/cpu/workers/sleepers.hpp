@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "back_off.hpp"
 #include "backends/cpu/workers/futex.hpp"
 #include "thread_safety.hpp"
 
@@ -126,7 +125,7 @@ struct ThreadParts {
   using Lock = SpinLock;
   using Guard = SpinGuard;
   static int core() { return sched_getcpu(); }
-  static void back_off(int looks) { detail::back_off(looks); }
+  static void back_off(int looks) { cpu::back_off(looks); }
   static void wake(std::atomic<std::uint32_t>& word) { futex_wake(word, 1); }
 };
 

@@ -164,6 +164,7 @@ void WorkerPool::work(Member& member) {
     runner.worker = true;
     runner.member = &member;
     runner.place = crew_.index(member);
+    count_naps_in(&member.naps);
     place = {this, ready_.home_of(crew_.index(member))};
     WorkerBed bed(member);
     int patience = 0;
