@@ -29,14 +29,13 @@ class BesideProducers : public OwnDevice {
   }
 
   void launch_with_a_turn_under_the_lock(CpuQueue& queue) {
-    weir::Kernel kernel{};
-    kernel.rank = 1;
-    kernel.closure_bytes = sizeof(Closure);
-    kernel.closure_align = alignof(Closure);
-    kernel.copy = &copy_closure;
-    kernel.run = &run;
+    kernel_.rank = 1;
+    kernel_.closure_bytes = sizeof(Closure);
+    kernel_.closure_align = alignof(Closure);
+    kernel_.copy = &copy_closure;
+    kernel_.run = &run;
     const Closure closure{this, &queue};
-    queue.launch(queue.stream(), kernel, &closure, 1, {});
+    queue.launch(queue.stream(), kernel_, &closure, 1, {});
   }
   void take_a_turn(CpuQueue& queue) {
     weir::cpu::Runner runner;
@@ -49,6 +48,9 @@ class BesideProducers : public OwnDevice {
   std::uint64_t commands_of_turn_ = 0;
   int listed_by_turn_ = 0;
   int kernels_ = 0;
+
+ private:
+  weir::Kernel kernel_{};  // as long as its launch is pending
 };
 
 // A user's copy constructor may last, and may wait for what only this worker would do.
