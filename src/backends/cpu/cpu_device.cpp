@@ -28,7 +28,7 @@ CpuDevice::CpuDevice(Backend& backend, int index, int workers, std::size_t memor
 CpuQueue& CpuDevice::open_queue(const QueueOptions& options) {
   if (options.kind == QueueOptions::Kind::legacy) {
     legacy_->label_ = options.label;
-    legacy_->stream_.store(options.stream, std::memory_order_relaxed);
+    legacy_->stream_.store(options.stream, std::memory_order_release);
     return *legacy_;
   }
   const detail::LockGuard guard(queues_mutex_);

@@ -26,7 +26,7 @@ CpuQueue::CpuQueue(CpuDevice& device, Role role)
 void CpuQueue::open(const QueueOptions& options) {
   failures_.prepare();
   label_ = options.label;
-  stream_.store(options.stream, std::memory_order_relaxed);
+  stream_.store(options.stream, std::memory_order_release);  // with stream()
   level_.store(options.priority + WorkerPool::levels - 1, std::memory_order_relaxed);
   internal_ = options.kind == QueueOptions::Kind::internal;
   const bool blocking = options.kind == QueueOptions::Kind::stream && options.blocking;

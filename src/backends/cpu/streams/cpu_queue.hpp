@@ -101,7 +101,8 @@ class CpuQueue final : public Queue, private QueueStrand {
 
   CpuDevice& device() { return device_; }
   const std::string& label() const { return label_; }
-  StreamId stream() const { return stream_.load(std::memory_order_relaxed); }
+  /// Acquire, with open(): who finds another stream's finds all done that the stream before gave it.
+  StreamId stream() const { return stream_.load(std::memory_order_acquire); }
   bool legacy() const { return legacy_; }
   bool blocking() const { return blocking_.load(std::memory_order_relaxed); }
   int level() const { return level_.load(std::memory_order_relaxed); }
