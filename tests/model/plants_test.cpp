@@ -197,7 +197,7 @@ constexpr const char* not_reused = "a retired queue is used again";
 
 INSTANTIATE_TEST_SUITE_P(
     HandOvers, WeakerOrderTest,
-    testing::Values(Weaker{"unlock_after_long", "fetch_and", acq_rel, "a_producer_has_the_lock_for_long",
+    testing::Values(Weaker{"give_back_after_long", "fetch_and", acq_rel, "a_producer_has_the_lock_for_long",
                            undone},                                                                           // A1
                     Weaker{"try_lock", "fetch_or", acq_rel, "commands_are_run", undone},                      // A1
                     Weaker{"try_lock", "fetch_or", acq_rel, "a_queue_waits_while_it_runs", undone},           // A1
@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Weaker{"tail", "load", relaxed, "commands_are_run", race},
                     Weaker{"completed", "load", relaxed, "a_queue_waits_and_goes_on", race},
                     Weaker{"publish_and_unlock", "store", relaxed, "two_fast_producers_append", race},
-                    Weaker{"unlock_unchanged", "store", relaxed, "a_producer_finds_no_room", race},
+                    Weaker{"give_lock_back", "store", relaxed, "a_producer_finds_no_room", race},
                     Weaker{"take_popped", "compare_exchange", release, "a_producer_waits_for_its_command", race},
                     Weaker{"try_acquire", "compare_exchange", release, "a_host_waits_for_another_ones_command", race},
                     Weaker{"unlock_waiters", "store", relaxed, "two_queues_wait_for_one", race},

@@ -11,6 +11,8 @@
 
 #include <weir/weir.hpp>
 
+#include "support/sanitizers.hpp"
+
 namespace weir_test {
 namespace {
 
@@ -66,7 +68,8 @@ TEST(CallersCore, is_left_to_the_caller) {
     own += cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
   }
   // A worker that looks for work for its usual 50 us, each time that it is called, has a third of the core or more.
-  EXPECT_LT(all - own, own / 10);
+  // Under ThreadSanitizer the others take about a twentieth as it is.
+  EXPECT_LT(all - own, own / (under_thread_sanitizer ? 10 : 20));
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ constexpr std::int64_t least_between_looks = 4;     ///< segments of such a repl
 constexpr std::int64_t most_between_looks = 16;     ///< of one that is not short any more so many go by unnoticed
 constexpr int lingering_looks = 40;                 ///< of about half a microsecond, for a segment to become ready
 
+/// A look at the clock takes as long as a short one. `lasted`: the last replay, 0: unknown.
+int segments_between_looks(std::int64_t lasted, std::size_t segments) {
+  if (lasted == 0 || 2 * lasted >= alone_nanoseconds) return 1;
+  const std::int64_t some = looks_apart * static_cast<std::int64_t>(segments) / lasted;
+  return static_cast<int>(std::clamp(some, least_between_looks, most_between_looks));
+}
+
 std::int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
@@ -69,12 +76,7 @@ void CpuGraph::replay(GraphRecord& record, CpuQueue& queue, std::uint64_t sequen
                std::memory_order_relaxed);
   began_ = now_nanoseconds();
   loud_.store(lasted_ > alone_nanoseconds, std::memory_order_relaxed);
-  const bool likely_short = lasted_ != 0 && 2 * lasted_ < alone_nanoseconds;
-  const auto segments = static_cast<std::int64_t>(plan_->segments.size());
-  between_looks_.store(likely_short ? static_cast<int>(std::clamp(looks_apart * segments / lasted_, least_between_looks,
-                                                                  most_between_looks))
-                                    : 1,
-                       std::memory_order_relaxed);
+  between_looks_.store(segments_between_looks(lasted_, plan_->segments.size()), std::memory_order_relaxed);
   over_.store(false, std::memory_order_relaxed);
   if (room_ < plan_->segments.size()) {
     for (Heap& heap : heaps_) {

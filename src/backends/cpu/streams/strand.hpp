@@ -154,7 +154,7 @@ class Strand {
   }
   /// True if the strand is idle and has work: the caller has to list() it, and to push it if that succeeds.
   [[nodiscard]] bool unlock() {
-    const Number last = unlock_unchanged();
+    const Number last = give_lock_back();
     // Relaxed: an old value only lists it in vain.
     return idle() && completed_.load(std::memory_order_relaxed) != last;
   }
@@ -170,17 +170,11 @@ class Strand {
     std::uint32_t expected = 0;
     return state_.compare_exchange_strong(expected, listed, std::memory_order_seq_cst);
   }
-  /// Alone: where nothing was published since the lock was taken. Returns the last number. Release, with tail() and try_lock().
-  Number unlock_unchanged() {
-    if (held_long_.load(std::memory_order_relaxed)) [[unlikely]]
-      return unlock_after_long();
-    const Number last = tail_.load(std::memory_order_relaxed) & ~Number{1};
-    tail_.store(last, std::memory_order_release);
-    return last >> 1;
-  }
+  /// Where nothing was published since the lock was taken.
+  void unlock_unchanged() { (void)give_lock_back(); }
   /// unlock() that takes an idle strand instead of listing it. True: the caller is the consumer.
   [[nodiscard]] bool unlock_and_acquire() {
-    unlock_unchanged();
+    (void)give_lock_back();
     return idle() && try_acquire();  // not idle: whoever has it sees, by A, that there is a producer, or was
   }
 
@@ -302,7 +296,15 @@ class Strand {
            retired_.compare_exchange_strong(retired, 0, std::memory_order_seq_cst);
   }
 
-  [[gnu::noinline]] Number unlock_after_long() {
+  /// Returns the last number. Release, with tail() and try_lock().
+  Number give_lock_back() {
+    if (held_long_.load(std::memory_order_relaxed)) [[unlikely]]
+      return give_back_after_long();
+    const Number last = tail_.load(std::memory_order_relaxed) & ~Number{1};
+    tail_.store(last, std::memory_order_release);
+    return last >> 1;
+  }
+  [[gnu::noinline]] Number give_back_after_long() {
     held_long_.store(false, std::memory_order_relaxed);
     return tail_.fetch_and(~Number{1}, std::memory_order_seq_cst) >> 1;  // A1
   }
